@@ -20,7 +20,7 @@ setup(
     cmdclass={"build_py": WithoutConftest},
     ext_modules=[
         Extension(
-            "protocols.crypto._eightfold",
+            "tacit.protocols.crypto._eightfold",
             ["protocols/crypto/eightfold.c"],
             extra_compile_args=["-O3"],
             optional=True,

@@ -1,1 +1,1 @@
-"""Benchmarks, each compared with its peers that are installed: ``python -m benchmarks NAME``."""
+"""Benchmarks, each compared with its peers that are installed: ``tacit bench NAME``."""

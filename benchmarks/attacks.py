@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.table import Table
-
-from benchmarks import (
+from tacit.benchmarks import (
+    attacks_again,
     attacks_cells,
     attacks_graph,
     attacks_hashes,
@@ -25,9 +24,9 @@ from benchmarks import (
     attacks_privacy,
     attacks_sums,
 )
-from benchmarks.attacks_finding import Finding
-from benchmarks.measure import environment, write_json
-from scenarios.console import printing
+from tacit.benchmarks.attacks_finding import Finding
+from tacit.benchmarks.measure import environment, write_json
+from tacit.scenarios.console import printing
 
 __all__ = ["ATTACKS", "main"]
 
@@ -51,8 +50,11 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "k": attacks_pairs.wrapping_at_l,
     "l": attacks_openings.two_attempts_over_one_vector,
     "l, again": attacks_openings.one_attempt_begun_twice,
+    "l, model": attacks_again.round_with_the_same_model,
+    "l, seals": attacks_again.shares_for_another_set,
     "m": attacks_openings.sum_of_one,
     "n": attacks_privacy.noise_from_the_files_seed,
+    "n, keys": attacks_again.keys_from_the_files_seed,
     "o": attacks_graph.two_halves,
     "o, U3": attacks_graph.second_survivors,
     "o, graphs": attacks_graph.two_graphs,
@@ -63,6 +65,9 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "p, replay": attacks_identities.key_of_an_earlier_round,
     "p, U3": attacks_identities.split_survivors,
     "p, left out": attacks_identities.honest_left_out,
+    "q": attacks_again.noisy_sums_again,
+    "q, answers": attacks_again.answers_again,
+    "q, hashes": attacks_again.hashes_again,
 }
 """The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
 
@@ -105,7 +110,7 @@ def _verdict(finding: Finding) -> str:
     return "above chance" if finding.remains else "at chance"
 
 
-def _guesses(found: list[attacks_hashes.Guess]) -> Table:
+def _guesses(found: list[attacks_hashes.Guess]) -> printing.Table:
     rows = [
         (one.sees, one.estimator, f"a client with {one.helped}" if one.helped else "nobody",
          "none" if one.epsilon is None else f"{one.epsilon:g} a bit", _figure(one.error), _figure(one.cosine))
@@ -115,7 +120,7 @@ def _guesses(found: list[attacks_hashes.Guess]) -> Table:
     return printing.table(columns, rows, columns[4:])
 
 
-def _audits(found: list[attacks_cells.Audit]) -> Table:
+def _audits(found: list[attacks_cells.Audit]) -> printing.Table:
     rows = [
         (f"{one.epsilon:g}", f"{one.factor:g}", f"{one.runs:,}", f"{one.false_alarms:.3f}", f"{one.misses:.3f}",
          f"{one.mu:.3f}", f"{one.least_mu:.3f}", f"{one.epsilon_by_mu:.2f}", "refuted" if one.refuted else "stands")
@@ -129,7 +134,7 @@ def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def _table(findings: dict[str, Finding]) -> Table:
+def _table(findings: dict[str, Finding]) -> printing.Table:
     numbers = ("of", "weakened", "ours", "chance")
     rows = [
         (finding.name, finding.sought, f"{finding.trials:,}", f"{finding.weakened:.1%}", f"{finding.ours:.1%}",

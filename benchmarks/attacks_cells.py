@@ -8,7 +8,8 @@ mu-GDP has Phi^-1(1 - a) - Phi^-1(b) <= mu for every test (Dong, Roth, Su 2022, 
 auditing of differentially private machine learning, USENIX Security 2023); one that is (epsilon, delta)-DP has
 ln((1 - delta - b) / a) <= epsilon. A bound above what is stated refutes the statement; one below proves nothing.
 
-The runs go through the code of the clients and the server (`protocols.cells.mechanism`); sums are taken in the clear.
+The runs go through the code of the clients and the server (`tacit.protocols.cells.mechanism`); sums are taken in the
+clear.
 """
 
 from dataclasses import dataclass
@@ -18,10 +19,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import beta
 
-from benchmarks.attacks_finding import randomness
-from protocols.cells.mechanism import Known, Plan, first_centres, mean_of, moved, summand
-from protocols.privacy.gaussian import epsilon_of
-from sim.streams import Entropy
+from tacit.benchmarks.attacks_finding import randomness
+from tacit.protocols.cells.mechanism import Known, Plan, first_centres, mean_of, moved, summand
+from tacit.protocols.privacy.gaussian import epsilon_of
+from tacit.sim.streams import Entropy
 
 __all__ = ["Audit", "audit", "audits", "problems"]
 

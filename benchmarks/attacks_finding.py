@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.streams import derive
+from tacit.sim.streams import derive
 
 __all__ = ["Finding", "randomness", "share"]
 

@@ -12,23 +12,23 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.attacks_finding import Finding, randomness, share
-from benchmarks.attacks_sums import Contributor, Forgetful
-from parties.party import NoAnswer
-from parties.playing import play_out
-from parties.server import Server
-from protocols import dealing, neighbours, secure_sum
-from protocols.crypto import shamir
-from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
-from protocols.crypto.fixed_point import encode
-from protocols.crypto.prg import words
-from protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of
-from protocols.dealing import SHARE, Revealed, Survivors
-from protocols.masking import Ring, read
-from protocols.neighbours import FreshKeys, Neighbours
-from protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
-from sim.compute import Free
-from sim.world import World
+from tacit.benchmarks.attacks_finding import Finding, randomness, share
+from tacit.benchmarks.attacks_sums import Contributor, Forgetful
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
+from tacit.protocols import dealing, neighbours, secure_sum
+from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.prg import words
+from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of
+from tacit.protocols.dealing import SHARE, Revealed, Survivors
+from tacit.protocols.masking import Ring, read
+from tacit.protocols.neighbours import FreshKeys, Neighbours
+from tacit.protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
+from tacit.sim.compute import Free
+from tacit.sim.world import World
 
 __all__ = [
     "corrupt_neighbours", "other_survivors_for_each", "second_survivors", "too_few_neighbours", "two_graphs",

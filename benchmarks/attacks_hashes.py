@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from threadpoolctl import threadpool_limits
 
-from benchmarks.attacks_finding import randomness
-from parties.data.sets import load
-from protocols.privacy.keys import Privacy
-from protocols.privacy.released import flip_of
+from tacit.benchmarks.attacks_finding import randomness
+from tacit.parties.data.sets import load
+from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.privacy.released import flip_of
 
 __all__ = ["Guess", "guesses", "problems"]
 

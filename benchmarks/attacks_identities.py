@@ -13,36 +13,36 @@ from unittest.mock import patch
 import numpy as np
 from msgspec import structs
 
-from benchmarks.attacks_finding import Finding, randomness, share
-from parties.client import Client, DismissedError
-from parties.data.splits import Shard
-from parties.party import NoAnswer
-from parties.playing import play_out
-from parties.server import Server
-from protocols import consistency, dealing, identities, quorum, secure_sum, setup
-from protocols.consistency import Agreed, Agreement
-from protocols.crypto import shamir
-from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
-from protocols.crypto.fixed_point import encode
-from protocols.crypto.prg import words
-from protocols.crypto.sealing import PairChannel
-from protocols.dealing import SHARE, Revealed, Survivors
-from protocols.identities import Identities
-from protocols.masking import read
-from protocols.outcome import Abort
-from protocols.setup import Roster
-from protocols.values import BadValues
-from sim.compute import Free
-from sim.conditions import Conditions
-from sim.wire import Message, Packet, associated_data, decode_body, decode_frame
-from sim.world import World
+from tacit.benchmarks.attacks_finding import Finding, randomness, share
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
+from tacit.protocols import consistency, dealing, identities, quorum, secure_sum, setup
+from tacit.protocols.consistency import Agreed, Agreement
+from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.prg import words
+from tacit.protocols.crypto.sealing import PairChannel
+from tacit.protocols.dealing import SHARE, Revealed, Survivors
+from tacit.protocols.identities import Identities
+from tacit.protocols.masking import read
+from tacit.protocols.outcome import Abort
+from tacit.protocols.setup import Roster
+from tacit.protocols.values import BadValues
+from tacit.sim.compute import Free
+from tacit.sim.conditions import Conditions
+from tacit.sim.wire import Message, Packet, associated_data, decode_body, decode_frame
+from tacit.sim.world import World
 
 __all__ = ["honest_left_out", "key_of_an_earlier_round", "split_survivors", "swapped_key"]
 
 _DEADLINE = 10.0
 _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
 _NAMES = tuple(f"client/{i}" for i in range(5))
-_KNOWN = Identities.seeded(1)
+_KNOWN = Identities.simulated(1)
 _STRANGER = KeyPair(bytes(range(32)))
 _FRACTION_BITS = 32
 _SIZE = 64

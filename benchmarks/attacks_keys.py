@@ -12,12 +12,12 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from benchmarks.attacks_finding import Finding, randomness, share
-from protocols.crypto import key_proof, packed_hamming
-from protocols.crypto.key_proof import ROOTS
-from protocols.crypto.paillier import PublicKey, generate
-from sim.compute import CostTable
-from sim.streams import Entropy
+from tacit.benchmarks.attacks_finding import Finding, randomness, share
+from tacit.protocols.crypto import key_proof, packed_hamming
+from tacit.protocols.crypto.key_proof import ROOTS
+from tacit.protocols.crypto.paillier import PublicKey, generate
+from tacit.sim.compute import CostTable
+from tacit.sim.streams import Entropy
 
 __all__ = ["distances_that_are_bits", "key_of_primes_with_a_common_factor", "key_without_a_proof"]
 

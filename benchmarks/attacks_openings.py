@@ -11,22 +11,22 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.attacks_finding import Finding, randomness, share
-from benchmarks.attacks_sums import Contributor, pair_secrets
-from parties.playing import play_out
-from parties.server import Server
-from protocols import dealing, quorum, refusal, secure_sum, uncovering
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.fixed_point import encode
-from protocols.dealing import Announced, DealtKey, Revealed, Survivors
-from protocols.masking import Ring, masks, read
-from protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
-from sim.compute import Free
-from sim.conditions import Conditions
-from sim.faults import Crash, Delay, Fault
-from sim.latency import parse_latency
-from sim.wire import Packet, decode_body, decode_frame
-from sim.world import World
+from tacit.benchmarks.attacks_finding import Finding, randomness, share
+from tacit.benchmarks.attacks_sums import Contributor, pair_secrets
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
+from tacit.protocols import dealing, quorum, refusal, secure_sum, uncovering
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.dealing import Announced, DealtKey, Revealed, Survivors
+from tacit.protocols.masking import Ring, masks, read
+from tacit.protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
+from tacit.sim.compute import Free
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Crash, Delay, Fault
+from tacit.sim.latency import parse_latency
+from tacit.sim.wire import Packet, decode_body, decode_frame
+from tacit.sim.world import World
 
 __all__ = ["one_attempt_begun_twice", "sum_of_one", "two_attempts_over_one_vector"]
 

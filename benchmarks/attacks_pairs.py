@@ -13,15 +13,15 @@ import numpy as np
 from gmpy2 import invert, mpz
 from numpy.typing import NDArray
 
-from benchmarks.attacks_finding import Finding, randomness, share
-from protocols.crypto import naor_pinkas, ot_hamming, packed_hamming
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.groups import find_group
-from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, NaorPinkasSender, Pair
-from protocols.crypto.packed_hamming import Packing
-from protocols.crypto.paillier import PrivateKey, Rerandomiser, generate
-from protocols.crypto.sealing import NONCE_BYTES, OVERHEAD, TAG_BYTES, Direction, PairChannel
-from sim.streams import Entropy
+from tacit.benchmarks.attacks_finding import Finding, randomness, share
+from tacit.protocols.crypto import naor_pinkas, ot_hamming, packed_hamming
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, NaorPinkasSender, Pair
+from tacit.protocols.crypto.packed_hamming import Packing
+from tacit.protocols.crypto.paillier import PrivateKey, Rerandomiser, generate
+from tacit.protocols.crypto.sealing import NONCE_BYTES, OVERHEAD, TAG_BYTES, Direction, PairChannel
+from tacit.sim.streams import Entropy
 
 __all__ = [
     "counts_in_empty_slots",

@@ -3,20 +3,20 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.attacks_finding import Finding, randomness, share
-from parties.data.sets import load
-from parties.data.splits import shards
-from parties.playing import play_out
-from protocols.cotraining.dp_fedct import NoisyLabels
-from protocols.crypto.fixed_point import decode, encode
-from protocols.privacy.noise import bernoulli
-from protocols.privacy.xor_mechanism import flip_probability
-from protocols.xclp.graph import Influence, contribution, neighbour_graph
-from protocols.xclp.hamming_plaintext import PlaintextHamming
-from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from sim.compute import Free
-from sim.streams import Entropy
-from sim.world import World
+from tacit.benchmarks.attacks_finding import Finding, randomness, share
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import shards
+from tacit.parties.playing import play_out
+from tacit.protocols.cotraining.dp_fedct import NoisyLabels
+from tacit.protocols.crypto.fixed_point import decode, encode
+from tacit.protocols.privacy.noise import bernoulli
+from tacit.protocols.privacy.xor_mechanism import flip_probability
+from tacit.protocols.xclp.graph import Influence, contribution, neighbour_graph
+from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.protocols.xclp.xclp import Parameters, XclpClient, XclpServer
+from tacit.sim.compute import Free
+from tacit.sim.streams import Entropy
+from tacit.sim.world import World
 
 __all__ = ["noise_from_the_files_seed", "scores_of_the_only_other"]
 

@@ -11,31 +11,31 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.attacks_finding import Finding, randomness, share
-from parties.client import Client, DismissedError
-from parties.data.splits import Shard
-from parties.party import NoAnswer
-from parties.playing import play_out
-from parties.server import Server
-from protocols import dealing, quorum, secure_sum
-from protocols.crypto import shamir
-from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
-from protocols.crypto.fixed_point import encode
-from protocols.crypto.prg import words
-from protocols.crypto.sealing import PairChannel
-from protocols.dealing import Dealt, Revealed, Survivors
-from protocols.masking import Ring, joined, masks, read
-from protocols.outcome import Abort
-from protocols.refusal import Least
-from protocols.values import BadValues
-from protocols.xclp.graph import Influence, neighbour_graph
-from protocols.xclp.lsh import distances, hash_bits, planes
-from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_purpose
-from sim.compute import Free
-from sim.faults import Crash
-from sim.streams import derive
-from sim.wire import Packet, decode_body, decode_frame
-from sim.world import World
+from tacit.benchmarks.attacks_finding import Finding, randomness, share
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
+from tacit.protocols import dealing, quorum, secure_sum
+from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.prg import words
+from tacit.protocols.crypto.sealing import PairChannel
+from tacit.protocols.dealing import Dealt, Revealed, Survivors
+from tacit.protocols.masking import Ring, joined, masks, read
+from tacit.protocols.outcome import Abort
+from tacit.protocols.refusal import Least
+from tacit.protocols.values import BadValues
+from tacit.protocols.xclp.graph import Influence, neighbour_graph
+from tacit.protocols.xclp.lsh import distances, hash_bits, planes
+from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_purpose
+from tacit.sim.compute import Free
+from tacit.sim.faults import Crash
+from tacit.sim.streams import derive
+from tacit.sim.wire import Packet, decode_body, decode_frame
+from tacit.sim.world import World
 
 __all__ = [
     "Contributor", "Forgetful", "both_shares_in_one_answer", "old_masks_again", "pair_secrets", "rows_of_a_lost_client",

@@ -1,15 +1,15 @@
 """Bytes on the wire compared with the formulas; and where fewer bytes outweigh more computing.
 
 First, a real round of XCLP for each case and variant of SecureHamming: all parties, all messages, a mesh (each message
-travels once). The measured bytes must equal the formulas (`protocols.crypto.sizes`, `ot_sizes`) for every message
+travels once). The measured bytes must equal the formulas (`payloads` of the parts) for every message
 type: a difference is printed and the exit code is 1. A variant that would take too long for a case has a row with the
 formula alone. `payload` are the byte strings and the names of parties inside the messages, `sealing` nonces and tags of
 messages between clients, `envelope` all the rest of a message with its TLS records; `round` is the payload of the
 whole round.
 
-Second, secure sums of many clients, all with all or in a graph: see `benchmarks.bytes_sums`. Third, votes that are
-counted in a secure sum beside plain ones: see `benchmarks.bytes_votes`. Fourth, the crossover of Paillier and
-oblivious-transfer extension: see `benchmarks.crossover`.
+Second, secure sums of many clients, all with all or in a graph: see `tacit.benchmarks.bytes_sums`. Third, votes that
+are counted in a secure sum beside plain ones: see `tacit.benchmarks.bytes_votes`. Fourth, the crossover of Paillier and
+oblivious-transfer extension: see `tacit.benchmarks.crossover`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,25 +19,26 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import bytes_sums, bytes_votes
-from benchmarks.crossover import Grid, crossings, print_crossings, save_plot, sweep
-from benchmarks.measure import environment, write_json
-from benchmarks.plots import check_plot
-from parties.data.splits import Shard
-from parties.playing import play_out
-from protocols.xclp.choices import variant_of
-from protocols.xclp.payloads import hamming_payloads, round_payloads
-from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from scenarios.console.printing import make_console, table
-from scenarios.schema.scenario import ProtocolKeys
-from sim.compute import Free
-from sim.conditions import Conditions
-from sim.latency import parse_latency
-from sim.streams import generator
-from sim.wire import LedgerRow
-from sim.world import World
+from tacit.benchmarks import bytes_sums, bytes_votes
+from tacit.benchmarks.crossover import Grid, crossings, print_crossings, save_plot, sweep
+from tacit.benchmarks.measure import environment, write_json
+from tacit.benchmarks.plots import check_plot
+from tacit.parties.data.splits import Shard
+from tacit.parties.playing import play_out
+from tacit.protocols.parts import Among, payloads
+from tacit.protocols.xclp.choices import variant_of
+from tacit.protocols.xclp.declaration import Propagation
+from tacit.protocols.xclp.payloads import hamming_payloads
+from tacit.protocols.xclp.xclp import Parameters, XclpClient, XclpServer
+from tacit.scenarios.console.printing import Table, make_console, table
+from tacit.scenarios.schema.scenario import Network, ProtocolKeys, Scenario
+from tacit.sim.compute import Free
+from tacit.sim.conditions import Conditions
+from tacit.sim.latency import parse_latency
+from tacit.sim.streams import generator
+from tacit.sim.wire import LedgerRow
+from tacit.sim.world import World
 
 __all__ = ["Case", "Difference", "Row", "cases_of", "main", "measure"]
 
@@ -174,7 +175,9 @@ def measure(case: Case) -> list[Row]:
     rows = []
     for variant in VARIANTS:
         protocol = case.protocol(variant)
-        expected = round_payloads(protocol, case.named, case.labeled, case.classes)
+        tables = Scenario(protocol=protocol, network=Network(topology="mesh"))
+        found = payloads((Propagation(),), tables, Among(case.named, case.labeled, case.classes))
+        expected = {kind: size or 0 for kind, size in found.items()}
         hamming = hamming_payloads(protocol, case.named)
         sums = sum(hamming.values()), sum(expected.values())
         if variant not in case.run:

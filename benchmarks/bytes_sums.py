@@ -2,8 +2,8 @@
 
 For each n a sum of vectors of 1,000 numbers in a star, its keys included: the set-up of the round and `secure_sum`, the
 same with signed identities, and `secure_sum` in a graph of the default tolerance. The payload by formula
-(`protocols.crypto.sizes`) must equal that of a run, which is made where n is small enough; what clients send each other
-counts on both hops. Where flwr is installed, the bytes of its SecAgg+ stand beside them, as serialised, with k
+(`tacit.protocols.crypto.sizes`) must equal that of a run, which is made where n is small enough; what clients send each
+other counts on both hops. Where flwr is installed, the bytes of its SecAgg+ stand beside them, as serialised, with k
 neighbours, too, or one fewer where k is odd.
 """
 
@@ -11,33 +11,34 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.console import Console
 
-from benchmarks.bytes_flower import flower_bytes
-from parties.client import Client, DismissedError
-from parties.data.splits import Shard
-from parties.party import NoAnswer
-from parties.playing import play_out
-from parties.server import Server
-from protocols import secure_sum, setup
-from protocols.crypto import sizes
-from protocols.crypto.regular_graph import Tolerance, degree_of
-from protocols.identities import Identities
-from scenarios.console.printing import table
-from sim.compute import Free
-from sim.conditions import Conditions
-from sim.latency import parse_latency
-from sim.world import World
+from tacit.benchmarks.bytes_flower import flower_bytes
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
+from tacit.protocols import secure_sum, setup
+from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
+from tacit.protocols.federated.averaging import AveragingInGraph, SecureAveraging
+from tacit.protocols.identities import Identities
+from tacit.protocols.parts import Among, Part, payloads
+from tacit.scenarios.console.printing import table
+from tacit.scenarios.schema.scenario import ProtocolKeys, Scenario
+from tacit.sim.compute import Free
+from tacit.sim.conditions import Conditions
+from tacit.sim.latency import parse_latency
+from tacit.sim.world import World
 
 __all__ = ["SumRow", "measure", "print_sums"]
 
 _DIMENSION = 1000
 _DEADLINE = 60.0
 _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
-_RELAYED = ("Seed", "DealtShares")
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,12 @@ def measure(most: int) -> list[SumRow]:
     rows = []
     for n in (10, 20, 50, 100, 200, 500, 1000):
         names, degree = [f"client/{i}" for i in range(n)], degree_of(n, Tolerance())
-        once = {**sizes.setup(names), **sizes.secure_sum(names, _DIMENSION)}
-        every, signed = _relayed(once), _relayed(sizes.signed(once, n, True))
-        graph = _relayed(sizes.secagg_plus(names, _DIMENSION, degree))
-        ways: tuple[dict[str, Any], ...] = ({}, {"identities": Identities.seeded(1)}, {"tolerance": Tolerance()})
+        every, signed, graph = (
+            _formula(SecureAveraging(), "none", names),
+            _formula(SecureAveraging(), "signed", names),
+            _formula(AveragingInGraph(), "none", names),
+        )
+        ways: tuple[dict[str, Any], ...] = ({}, {"identities": Identities.simulated(1)}, {"tolerance": Tolerance()})
         found = [_run(names, way) for way in ways] if n <= most else []
         (measured, wire, seconds) = zip(*found, strict=True) if found else (None, None, None)
         shares = degree.k + 1 - degree.k % 2  # one of them its own; Flower's must be odd
@@ -112,8 +115,11 @@ def measure(most: int) -> list[SumRow]:
     return rows
 
 
-def _relayed(payloads: dict[str, int]) -> int:
-    return sum(size * (2 if kind in _RELAYED else 1) for kind, size in payloads.items())
+def _formula(sums: Part, identity: Literal["none", "signed"], names: Sequence[str]) -> int:
+    """Bytes of payload of a sum among `names`."""
+    tables = Scenario(protocol=ProtocolKeys(identity=identity))
+    among = Among(dict.fromkeys(names, 1), dimension=_DIMENSION)
+    return sum(size or 0 for size in payloads(sums.takes, tables, among).values())
 
 
 def _run(names: Sequence[str], way: Mapping[str, Any]) -> tuple[int, int, float]:

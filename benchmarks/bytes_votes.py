@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from parties.data.splits import named
-from protocols.registry import PROTOCOLS
-from scenarios.console.printing import table
-from scenarios.files.reading import load
-from scenarios.observing.splits import parts_of, split
-from scenarios.running.simulation import Simulation
+from tacit.parties.data.splits import named
+from tacit.protocols import dealing, setup
+from tacit.protocols.parts import messages_in
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.console.printing import table
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.running.simulation import Simulation
 
 __all__ = ["VotesRow", "measure", "print_votes"]
 
@@ -24,7 +26,7 @@ _ROUND = (
     "cotraining.rounds=1", "learner.name=decision-tree", "learner.names=[]", "fault=[]", "expect={}", "engine=inline",
     "network.topology=star", "public.size=0.5", "cost=free",
 )  # fmt: skip
-_KEYS = ("Join", "Roster", "Seed", "SeedCheck", "DealtKey", "DealtKeys", "DealtShares", "Survivors", "Revealed")
+_KEYS = tuple(kind.__name__ for kind in messages_in(setup, dealing))
 
 
 @dataclass(frozen=True)

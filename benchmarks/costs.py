@@ -1,11 +1,11 @@
 """The cost table: seconds that each operation of the protocols takes on one core of this machine.
 
 Each operation is measured in the protocols' own code at the sizes they use; the table holds the least of several
-repeats. `sim.compute.CostTable` reads it.
+repeats. `tacit.sim.compute.CostTable` reads it.
 """
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +14,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gmpy2 import mpz
 from threadpoolctl import threadpool_limits
 
-from benchmarks.costs_ot import GROUPS, measure_extension, measure_group
-from benchmarks.measure import environment, seconds_each, timed
-from parties.learning import MissingExtra, average, jobs, table_work
-from protocols.crypto import key_proof, packed_hamming, paillier, prg, shamir
-from protocols.crypto.agreement import KeyPair
-from protocols.crypto.fixed_base import Comb, FixedBase, SubsetTable, join, split_all
-from protocols.xclp import graph, lsh
-from sim.streams import Entropy, generator
+from tacit.benchmarks.costs_ot import GROUPS, measure_extension, measure_group
+from tacit.benchmarks.measure import environment, seconds_each, timed
+from tacit.parties.learning import MissingExtra, average, jobs, table_work
+from tacit.protocols.crypto import key_proof, packed_hamming, paillier, prg, shamir
+from tacit.protocols.crypto.agreement import KeyPair
+from tacit.protocols.crypto.eightfold import eightfold, one_by_one
+from tacit.protocols.crypto.fixed_base import Comb, FixedBase, SubsetTable, join, split_all
+from tacit.protocols.xclp import graph, lsh
+from tacit.sim.streams import Entropy, generator
 
-__all__ = ["KEY_BITS", "measure_costs", "measure_paillier", "predicted", "write_costs"]
+__all__ = ["KEY_BITS", "measure_costs", "measure_paillier", "measure_processors", "predicted", "write_costs"]
 
 KEY_BITS = (512, 1024, 2048, 3072)
 
@@ -31,7 +32,7 @@ _POINTS, _BITS = 200, 1024
 
 
 def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, float]:
-    """The seconds of every operation that the protocols count; `quick` repeats less.
+    """The seconds of every operation that the protocols count, one by one; `quick` repeats less.
 
     All are measured in several passes, as other load on the machine may spoil one. Without torch those of training are
     left out.
@@ -40,13 +41,29 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> di
     with threadpool_limits(1):
         for _ in range(1 if quick else 4):
             measured = _measure_numpy(3) | _measure_agreement(3) | _measure_sharing(3) | _measure_signing(3)
-            for bits in key_bits:
-                measured |= measure_paillier(bits, quick)
+            with one_by_one():
+                measured |= _measure_keys(key_bits, quick)
             for name in GROUPS:
                 measured |= measure_group(name, quick)
             measured |= measure_extension(quick)
             costs = {name: min(seconds, costs.get(name, seconds)) for name, seconds in measured.items()}
         return costs | _measure_training(quick)
+
+
+def measure_processors(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, dict[str, float]]:
+    """For each processor that this machine is like, the seconds of those operations that it makes faster."""
+    if eightfold() is None:
+        return {}
+    costs: dict[str, float] = {}
+    with threadpool_limits(1):
+        for _ in range(1 if quick else 4):
+            measured = _measure_keys(key_bits, quick)
+            costs = {name: min(seconds, costs.get(name, seconds)) for name, seconds in measured.items()}
+    return {"avx512-ifma": costs}
+
+
+def _measure_keys(key_bits: Sequence[int], quick: bool) -> dict[str, float]:
+    return {name: seconds for bits in key_bits for name, seconds in measure_paillier(bits, quick).items()}
 
 
 def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
@@ -173,7 +190,7 @@ def _measure_training(quick: bool) -> dict[str, float]:
         jobs.require_torch()
     except MissingExtra:
         return others
-    from parties.learning import work
+    from tacit.parties.learning import work
 
     return others | work.measure_costs(3, quick)
 
@@ -183,11 +200,16 @@ def predicted(work: dict[str, int], costs: dict[str, float]) -> float:
     return sum(count * costs[name] for name, count in work.items())
 
 
-def write_costs(path: Path, costs: dict[str, float]) -> None:
-    """Write the cost table as TOML."""
+def write_costs(path: Path, costs: dict[str, float], processors: Mapping[str, dict[str, float]]) -> None:
+    """Write the cost table as TOML: `costs`, and for each of `processors` what differs there."""
     found = environment(
         ["gmpy2", "numpy", "scipy", "pycryptodome", "cryptography", "scikit-learn", "xgboost-cpu", "imodels", "torch"]
     )
     text = ", ".join(f"{name} {version}" for name, version in found.items())
-    rounded = {name: float(f"{seconds:.4g}") for name, seconds in costs.items()}
-    path.write_text(tomli_w.dumps({"machine": {"text": f"one core of {text}"}, "seconds": rounded}))
+    of_processors = {name: _rounded(own) for name, own in processors.items()}
+    table = {"machine": {"text": f"one core of {text}"}, "seconds": _rounded(costs), "processors": of_processors}
+    path.write_text(tomli_w.dumps(table))
+
+
+def _rounded(costs: dict[str, float]) -> dict[str, float]:
+    return {name: float(f"{seconds:.4g}") for name, seconds in costs.items()}

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.measure import seconds_each, timed
-from protocols.crypto import naor_pinkas, ot_hamming
-from protocols.crypto.fields import pack_fields, unpack_fields
-from protocols.crypto.groups import PowerTable, find_group
-from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, Pair
-from sim.streams import Entropy, generator
+from tacit.benchmarks.measure import seconds_each, timed
+from tacit.protocols.crypto import naor_pinkas, ot_hamming
+from tacit.protocols.crypto.fields import pack_fields, unpack_fields
+from tacit.protocols.crypto.groups import PowerTable, find_group
+from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, Pair
+from tacit.sim.streams import Entropy, generator
 
 __all__ = ["GROUPS", "measure_extension", "measure_group"]
 

@@ -1,13 +1,15 @@
 """The bandwidth at which SecureHamming by oblivious transfer (iknp) is as fast as the one by Paillier.
 
 One pair, two clients with n points of L bits each: the real clients and server set up keys and channels and run
-`protocols.xclp.hamming` on a mesh, where all three have the same bandwidth up and down and every link the same constant
-latency. Computing costs what the cost table says (`cost = modelled`), on one core each. The time is virtual, from the
-first client's `hamming.encode` to the server's H; the set-up before it is not counted, so neither is Paillier's key.
+`tacit.protocols.xclp.hamming` on a mesh, where all three have the same bandwidth up and down and every link the same
+constant latency. Computing costs what the cost table says (`cost = modelled`), on one core each. The time is virtual,
+from the first client's `hamming.encode` to the server's H; the set-up before it is not counted, so neither is
+Paillier's key.
 
 A pair is run once for each bandwidth and latency, always through the same simulator with the real messages, sealed and
-opened again. Only computations are not repeated: the engine (`scenarios.chaos.memory`) returns the result of an equal
-job. As all randomness is seeded, the later runs of a variant find nearly all their jobs done; others are computed.
+opened again. Only computations are not repeated: the engine (`tacit.scenarios.chaos.memory`) returns the result of an
+equal job. As all randomness is seeded, the later runs of a variant find nearly all their jobs done; others are
+computed.
 """
 
 import math
@@ -20,23 +22,23 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from parties.client import Client
-from parties.data.splits import Shard
-from parties.playing import play_out
-from parties.server import Server
-from protocols import setup
-from protocols.crypto.groups import find_group
-from protocols.xclp import hamming
-from protocols.xclp.hamming import SecureHamming
-from protocols.xclp.hamming_iknp import IknpHamming
-from protocols.xclp.hamming_paillier import PaillierHamming
-from scenarios.chaos.memory import Remembering
-from scenarios.console.printing import table
-from sim.conditions import Conditions
-from sim.latency import parse_latency
-from sim.streams import generator
-from sim.trace import Event
-from sim.world import World
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
+from tacit.protocols import setup
+from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.xclp import hamming
+from tacit.protocols.xclp.hamming import SecureHamming
+from tacit.protocols.xclp.hamming_iknp import IknpHamming
+from tacit.protocols.xclp.hamming_paillier import PaillierHamming
+from tacit.scenarios.chaos.memory import Remembering
+from tacit.scenarios.console.printing import table
+from tacit.sim.conditions import Conditions
+from tacit.sim.latency import parse_latency
+from tacit.sim.streams import generator
+from tacit.sim.trace import Event
+from tacit.sim.world import World
 
 __all__ = [
     "Crossing",

@@ -13,16 +13,16 @@ from types import ModuleType
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from benchmarks.costs import measure_costs, write_costs
-from benchmarks.crypto_ot import measure_iknp, measure_naor_pinkas
-from benchmarks.crypto_paillier import PEERS, measure_paillier_race
-from benchmarks.crypto_pair import PairSize, iknp_pair, measure_pair, packed_pair
-from benchmarks.crypto_symmetric import measure_masks, measure_symmetric
-from benchmarks.measure import Standing, environment, print_standings, write_json
-from benchmarks.plots import check_plot, plot_standings
-from protocols.crypto import paillier
-from scenarios.console.printing import make_console, table
-from sim.streams import Entropy
+from tacit.benchmarks.costs import measure_costs, measure_processors, write_costs
+from tacit.benchmarks.crypto_ot import measure_iknp, measure_naor_pinkas
+from tacit.benchmarks.crypto_paillier import PEERS, measure_paillier_race
+from tacit.benchmarks.crypto_pair import PairSize, iknp_pair, measure_pair, packed_pair
+from tacit.benchmarks.crypto_symmetric import measure_masks, measure_symmetric
+from tacit.benchmarks.measure import Standing, environment, print_standings, write_json
+from tacit.benchmarks.plots import check_plot, plot_standings
+from tacit.protocols.crypto import paillier
+from tacit.scenarios.console.printing import make_console, table
+from tacit.sim.streams import Entropy
 
 __all__ = ["main"]
 
@@ -53,7 +53,7 @@ def main(
     """
     console = make_console()
     if costs_file is not None:
-        write_costs(costs_file, measure_costs(quick=quick))
+        write_costs(costs_file, measure_costs(quick=quick), measure_processors(quick=quick))
         console.print(f"wrote {costs_file}")
         return
     if plot_file is not None:

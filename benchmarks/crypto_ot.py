@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.measure import Action, Standing, race
-from protocols.crypto import iknp, naor_pinkas
-from protocols.crypto.groups import Group, find_group
-from sim.streams import Entropy, generator
+from tacit.benchmarks.measure import Action, Standing, race
+from tacit.protocols.crypto import iknp, naor_pinkas
+from tacit.protocols.crypto.groups import Group, find_group
+from tacit.sim.streams import Entropy, generator
 
 __all__ = ["GROUPS", "measure_iknp", "measure_naor_pinkas"]
 

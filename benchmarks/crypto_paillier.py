@@ -13,9 +13,9 @@ from types import ModuleType
 import gmpy2
 from gmpy2 import mpz
 
-from benchmarks.measure import Action, Standing, race
-from protocols.crypto import paillier
-from sim.streams import Entropy
+from tacit.benchmarks.measure import Action, Standing, race
+from tacit.protocols.crypto import paillier
+from tacit.sim.streams import Entropy
 
 __all__ = ["PEERS", "measure_paillier_race"]
 

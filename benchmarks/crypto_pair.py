@@ -21,13 +21,13 @@ import numpy as np
 from gmpy2 import mpz
 from rich.console import Console
 
-from benchmarks.costs import measure_paillier, predicted
-from benchmarks.measure import timed
-from protocols.crypto import ot_hamming, packed_hamming, paillier
-from protocols.crypto.groups import find_group
-from protocols.crypto.ot_hamming import IknpReceiver, IknpSender
-from protocols.xclp.lsh import distances
-from sim.streams import Entropy, generator
+from tacit.benchmarks.costs import measure_paillier, predicted
+from tacit.benchmarks.measure import timed
+from tacit.protocols.crypto import ot_hamming, packed_hamming, paillier
+from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender
+from tacit.protocols.xclp.lsh import distances
+from tacit.sim.streams import Entropy, generator
 
 __all__ = ["PairSize", "iknp_pair", "measure_pair", "packed_pair"]
 

@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from benchmarks.measure import Action, Standing, race
-from protocols.crypto import shamir
-from protocols.crypto.agreement import KeyPair, SharedSecret
-from protocols.crypto.sealing import PairChannel
-from protocols.masking import masks
-from sim.streams import Entropy
+from tacit.benchmarks.measure import Action, Standing, race
+from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.agreement import KeyPair, SharedSecret
+from tacit.protocols.crypto.sealing import PairChannel
+from tacit.protocols.masking import masks
+from tacit.sim.streams import Entropy
 
 __all__ = ["measure_masks", "measure_symmetric"]
 

@@ -1,4 +1,4 @@
-"""FedAvg+XCLP computed densely, to compare with a run: python -m benchmarks.dense NAME [KEY=VALUE ...]
+"""FedAvg+XCLP computed densely, to compare with a run: python -m tacit.benchmarks.dense NAME [KEY=VALUE ...]
 
 It shows whether a difference from the paper's tables is due to the protocol or to the recipe at that size. Clients and
 cohorts have the same points as in the run, but pseudo-labels are computed from exact cosines and a dense inverse in
@@ -14,15 +14,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.data.splits import Shard, counted, named
-from parties.learning import jobs
-from parties.learning.settings import LocalData
-from parties.learning.vectors import average
-from protocols.federated.experiment import cohorts_of, settings_of
-from protocols.federated.round import TrainingSettings
-from scenarios.files.reading import load
-from scenarios.observing.splits import parts_of, split
-from scenarios.schema.scenario import ProtocolKeys, Scenario, ScenarioError
+from tacit.parties.data.splits import Shard, counted, named
+from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import LocalData
+from tacit.parties.learning.vectors import average
+from tacit.protocols.federated.experiment import cohorts_of, settings_of
+from tacit.protocols.federated.round import TrainingSettings
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.schema.scenario import ProtocolKeys, Scenario, ScenarioError
 
 __all__ = ["dense_labels", "train"]
 

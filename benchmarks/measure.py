@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from parties.learning.measuring import timed
-from scenarios.console.printing import table
+from tacit.parties.learning.measuring import timed
+from tacit.scenarios.console.printing import Table, table
 
 __all__ = ["Standing", "environment", "grouped", "print_standings", "race", "seconds_each", "timed", "write_json"]
 
@@ -99,9 +98,11 @@ def grouped(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequ
     firsts = [row[0] for row in rows]
     new = [place == 0 or firsts[place - 1] != first for place, first in enumerate(firsts)]
     shown = [(row[0] if begins else "", *row[1:]) for row, begins in zip(rows, new, strict=True)]
-    found = table(columns, shown, numbers, title)
-    for row, begins in zip(found.rows, new[1:], strict=False):  # the last ends the table
-        row.end_section = begins
+    found = table(columns, [], numbers, title)
+    for row, begins in zip(shown, new, strict=True):
+        if begins and found.rows:
+            found.add_section()
+        found.add_row(*row)
     return found
 
 

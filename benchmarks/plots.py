@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from benchmarks.measure import Standing
+from tacit.benchmarks.measure import Standing
 
 __all__ = ["check_plot", "plot_growth", "plot_standings"]
 
@@ -18,7 +18,7 @@ def check_plot(path: Path) -> None:
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
-        raise SystemExit("a plot needs matplotlib: pip install 'tacit[plots]'") from None
+        raise SystemExit("a plot needs matplotlib: pip install 'tacit-fl[plots]'") from None
     known = FigureCanvasBase.filetypes
     if path.suffix[1:] not in known:
         raise SystemExit(f"{path}: a plot's name must end in one of {', '.join(known)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["TOPICS", "main"]
 
-TOPICS = {"tcp": "benchmarks.reality_tcp", "deployed": "benchmarks.reality_deployed"}
+TOPICS = {"tcp": "tacit.benchmarks.reality_tcp", "deployed": "tacit.benchmarks.reality_deployed"}
 """Topics, and the module whose `main(quick, json_file, repeats)` measures and prints them, and returns an exit code."""
 
 

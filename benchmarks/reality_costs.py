@@ -4,8 +4,8 @@ A scenario is simulated twice in a new process, with `cost = "measured"`; the se
 the same scenario meanwhile, again and again: that slows a core that shares its units with another, or its caches and
 memory, as the jobs of other parties do.
 
-`python -m benchmarks.reality_costs FOLDER SCENARIO CHANGE...` is such a process: it runs into the new folders ``first``
-and ``second`` in FOLDER. Where FOLDER is "-" it runs for ever, and says ``busy`` after the first time.
+`python -m tacit.benchmarks.reality_costs FOLDER SCENARIO CHANGE...` is such a process: it runs into the new folders
+``first`` and ``second`` in FOLDER. Where FOLDER is "-" it runs for ever, and says ``busy`` after the first time.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from scenarios.deploying.party import warm_up
-from scenarios.files.reading import load
-from scenarios.running.runner import run
-from sim.compute import ONE_THREAD
-from sim.cores import cores
+from tacit.scenarios.deploying.party import warm_up
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.runner import run
+from tacit.sim.compute import ONE_THREAD
+from tacit.sim.cores import cores
 
 __all__ = ["measure_costs"]
 
@@ -55,7 +55,7 @@ def _busy(count: int, scenario: str, changes: Sequence[str]) -> Iterator[None]:
 
 
 def _command(folder: str, scenario: str, changes: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.reality_costs", folder, scenario, *changes]
+    return [sys.executable, "-m", "tacit.benchmarks.reality_costs", folder, scenario, *changes]
 
 
 def _environment() -> dict[str, str]:

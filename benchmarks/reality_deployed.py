@@ -1,12 +1,12 @@
 """Deployed runs beside simulated ones: the same bytes, labels and models, and the times that the simulator predicts.
 
 Each party of a run is a process of its own in a network namespace of its own, over TCP and TLS, with shaped links
-(`benchmarks.reality_lab`); where namespaces cannot be made, everything goes over loopback, and times are only reported.
-The simulator runs the same scenario over links of the same latency and rates, with all parties on one host with the
-cores of this machine, computing as measured here, once (`benchmarks.reality_costs`), and what messages take outside of
-jobs as measured between two processes (`benchmarks.reality_handling`). Processes start, and connections are set up,
-before a run begins; the simulator's connections take that time from the first message on, which is taken off its
-prediction.
+(`tacit.benchmarks.reality_lab`); where namespaces cannot be made, everything goes over loopback, and times are only
+reported. The simulator runs the same scenario over links of the same latency and rates, with all parties on one host
+with the cores of this machine, computing as measured here, once (`tacit.benchmarks.reality_costs`), and what messages
+take outside of jobs as measured between two processes (`tacit.benchmarks.reality_handling`). Processes start, and
+connections are set up, before a run begins; the simulator's connections take that time from the first message on, which
+is taken off its prediction.
 """
 
 import contextlib
@@ -23,19 +23,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reality_costs import measure_costs
-from benchmarks.reality_handling import measure_handling, measure_message
-from benchmarks.reality_lab import Line, open_lab
-from scenarios.deploying.gathering import gather
-from scenarios.deploying.local import Local
-from scenarios.deploying.plain_state import read_ending
-from scenarios.files.reading import load
-from scenarios.observing.result import Result
-from scenarios.running.folder import byte_rows
-from scenarios.running.runner import run
-from scenarios.schema.scenario import Scenario
-from sim.cores import cores
-from sim.handling import Handling
+from tacit.benchmarks.reality_costs import measure_costs
+from tacit.benchmarks.reality_handling import measure_handling, measure_message
+from tacit.benchmarks.reality_lab import Line, open_lab
+from tacit.scenarios.deploying.gathering import gather
+from tacit.scenarios.deploying.local import Local
+from tacit.scenarios.deploying.plain_state import read_ending
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.observing.result import Result
+from tacit.scenarios.running.folder import byte_rows
+from tacit.scenarios.running.runner import run
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.cores import cores
+from tacit.sim.handling import Handling
 
 __all__ = ["CASES", "SETTINGS", "Case", "Compared", "LinkSetting", "compare", "deploy", "main"]
 

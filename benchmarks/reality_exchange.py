@@ -1,9 +1,9 @@
 """Messages over real TCP with TLS 1.3, both ends authenticated: when each was sent, and when all of it was there.
 
-`python -m benchmarks.reality_exchange receive FOLDER ADDRESS` accepts connections one after another, and answers each
-message with one byte. `... send FOLDER ADDRESS CASES` carries out the cases (JSON: a list of lists of [pause, size, is
-set-up counted]): each list is a connection, and each message is sent `pause` seconds after the answer to the one
-before it. Both print one line of JSON a connection: the times on the clock that all processes of a machine share.
+`python -m tacit.benchmarks.reality_exchange receive FOLDER ADDRESS` accepts connections one after another, and answers
+each message with one byte. `... send FOLDER ADDRESS CASES` carries out the cases (JSON: a list of lists of [pause,
+size, is set-up counted]): each list is a connection, and each message is sent `pause` seconds after the answer to the
+one before it. Both print one line of JSON a connection: the times on the clock that all processes of a machine share.
 
 FOLDER has the certificate of `make_certificates`.
 """

@@ -1,11 +1,11 @@
 """The router of a lab: carries IP packets between TUN devices, at the rates, delays and losses of their lines.
 
-`python -m benchmarks.reality_forwarder CONFIG`, where CONFIG is the JSON of a list of machines: each has the number of
-the open file of its device, its address, and the figures of its `benchmarks.reality_lab.Line`. A packet holds the
-sender's line for size / rate (after those before it), travels for both latencies, and holds the receiver's line
-likewise; what would wait longer than the line's queue allows is dropped, and losses are drawn from a seeded generator.
-Sizes are those of IP packets. When a packet is due does not depend on when the earlier ones were really handed over, so
-that this process's own lateness does not add up; it is counted.
+`python -m tacit.benchmarks.reality_forwarder CONFIG`, where CONFIG is the JSON of a list of machines: each has the
+number of the open file of its device, its address, and the figures of its `tacit.benchmarks.reality_lab.Line`. A packet
+holds the sender's line for size / rate (after those before it), travels for both latencies, and holds the receiver's
+line likewise; what would wait longer than the line's queue allows is dropped, and losses are drawn from a seeded
+generator. Sizes are those of IP packets. When a packet is due does not depend on when the earlier ones were really
+handed over, so that this process's own lateness does not add up; it is counted.
 
 Commands are lines of JSON on standard input: ["cut", i, j], ["heal", i, j], ["statistics"], answered by one line. It
 ends with its input.

@@ -14,10 +14,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.reality_lab import Line, Loopback, open_lab
-from scenarios.deploying.local import Local
-from scenarios.files.reading import load
-from sim.handling import Handling
+from tacit.benchmarks.reality_lab import Line, Loopback, open_lab
+from tacit.scenarios.deploying.local import Local
+from tacit.scenarios.files.reading import load
+from tacit.sim.handling import Handling
 
 __all__ = ["measure_handling", "measure_message", "write_scenario"]
 
@@ -41,7 +41,7 @@ _PLUGIN = '''
 import sys
 import time
 
-from sim.wire import Message
+from tacit.sim.wire import Message
 from tacit import Found, OneShot, ProtocolKeys, Step, add_protocol
 
 

@@ -7,8 +7,9 @@ with open_lab({"server": Line(), "client/0": Line(0.04, 20e6, 20e6)}) as lab:
 ```
 
 A path has the latencies of both lines, the sender's `up` and the receiver's `down`. Each machine has a device with an
-address; the other end of all devices is `benchmarks.reality_forwarder`, so that no part of the kernel beyond namespaces
-and TUN is needed. TCP inside is that of the kernel, with cubic, and without what it remembers of earlier connections.
+address; the other end of all devices is `tacit.benchmarks.reality_forwarder`, so that no part of the kernel beyond
+namespaces and TUN is needed. TCP inside is that of the kernel, with cubic, and without what it remembers of earlier
+connections.
 
 Namespaces need root. Where they cannot be made, `open_lab` says why in one line and gives the same on the loopback
 device, without any shaping.
@@ -239,7 +240,7 @@ class Lab(Loopback):
             ]
             config = json.dumps({"ports": ports, "seed": self._seed})
             self._router = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.reality_forwarder", config],
+                [sys.executable, "-m", "tacit.benchmarks.reality_forwarder", config],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=files, cwd=_ROOT,
             )  # fmt: skip
         finally:

@@ -1,9 +1,9 @@
-"""Messages over real TCP beside `sim.tcp`: one way, from the call that sends to the last byte, by the clock.
+"""Messages over real TCP beside `tacit.sim.tcp`: one way, from the call that sends to the last byte, by the clock.
 
-Two machines of `benchmarks.reality_lab`, with TCP's cubic and TLS 1.3 with certificates at both ends. *new*: the first
-message of a connection, with its set-up; *open*: the first of a connection that is there; *warm*: the next, as soon as
-the one before it is answered; *idle*: the next after a pause in which the window has shrunk. What TLS computes in
-a set-up is measured apart and added to the model's *new*. Real times are medians.
+Two machines of `tacit.benchmarks.reality_lab`, with TCP's cubic and TLS 1.3 with certificates at both ends. *new*: the
+first message of a connection, with its set-up; *open*: the first of a connection that is there; *warm*: the next, as
+soon as the one before it is answered; *idle*: the next after a pause in which the window has shrunk. What TLS computes
+in a set-up is measured apart and added to the model's *new*. Real times are medians.
 
 The router's own lateness, which is part of what is real here, is stated below each table.
 """
@@ -21,16 +21,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import environment, grouped, seconds_each, write_json
-from benchmarks.reality_exchange import context, make_certificates
-from benchmarks.reality_lab import Line, open_lab
-from scenarios.console.printing import make_console
-from sim.conditions import Conditions
-from sim.latency import parse_latency
-from sim.loop import SimLoop
-from sim.network import LinkNetwork
-from sim.trace import Trace
-from sim.wire import TLS_OVERHEAD, TLS_RECORD, Ledger, Packet
+from tacit.benchmarks.measure import environment, grouped, seconds_each, write_json
+from tacit.benchmarks.reality_exchange import context, make_certificates
+from tacit.benchmarks.reality_lab import Line, open_lab
+from tacit.scenarios.console.printing import make_console
+from tacit.sim.conditions import Conditions
+from tacit.sim.latency import parse_latency
+from tacit.sim.loop import SimLoop
+from tacit.sim.network import LinkNetwork
+from tacit.sim.trace import Trace
+from tacit.sim.wire import TLS_OVERHEAD, TLS_RECORD, Ledger, Packet
 
 __all__ = ["SETTINGS", "Row", "Setting", "main", "measure", "modelled", "records"]
 
@@ -105,7 +105,7 @@ def measure(setting: Setting, sizes: Sequence[int], repeats: int) -> tuple[list[
         open_lab({"server": Line(), "client/0": Line(setting.latency, setting.rate, setting.rate)}) as lab,
     ):
         make_certificates(Path(folder))
-        program = [sys.executable, "-m", "benchmarks.reality_exchange"]
+        program = [sys.executable, "-m", "tacit.benchmarks.reality_exchange"]
         address = lab.address("server")
         receiver = lab.start(
             "server", [*program, "receive", folder, address], stdout=subprocess.PIPE, text=True, cwd=_ROOT

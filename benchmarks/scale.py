@@ -22,11 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import plots
-from benchmarks.measure import environment, grouped, write_json
-from benchmarks.scale_curves import CURVES, Curve
-from scenarios.console.printing import make_console
-from sim.units import format_bytes
+from tacit.benchmarks import plots
+from tacit.benchmarks.measure import environment, grouped, write_json
+from tacit.benchmarks.scale_curves import CURVES, Curve
+from tacit.scenarios.console.printing import make_console
+from tacit.sim.units import format_bytes
 
 __all__ = ["Growth", "Point", "growth", "main", "measure"]
 
@@ -36,10 +36,10 @@ _LONGEST = 1800.0
 _FITTED = 3
 
 TABLES = {
-    "Ray": "benchmarks.scale_ray",
-    "cryptography": "benchmarks.scale_crypto",
-    "stragglers": "benchmarks.scale_async",
-    "Flower": "benchmarks.scale_flower",
+    "Ray": "tacit.benchmarks.scale_ray",
+    "cryptography": "tacit.benchmarks.scale_crypto",
+    "stragglers": "tacit.benchmarks.scale_async",
+    "Flower": "tacit.benchmarks.scale_flower",
 }
 """Topics that have tables in place of curves, and the module whose `main(quick)` measures and prints them."""
 
@@ -139,7 +139,16 @@ def _point(curve: Curve, size: int) -> Point:
     began, outcome = time.monotonic(), ""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        command = [sys.executable, "-m", "scenarios.command.entry", "run", curve.scenario, *options, "--out", str(out)]
+        command = [
+            sys.executable,
+            "-m",
+            "tacit",
+            "run",
+            curve.scenario,
+            *options,
+            "--out",
+            str(out),
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST)
         except subprocess.TimeoutExpired:

@@ -5,20 +5,18 @@ without them being slow. All figures are virtual, so that they are the same on e
 FedBuff a filling of the buffer), seconds until the model first has the accuracy of the target, how many models were
 averaged until then, and bytes of the whole run. A run is as long as the last of them needs.
 
-python -m benchmarks scale --only stragglers
+tacit bench scale --only stragglers
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
-from benchmarks.measure import environment, grouped, write_json
-from protocols.federated.observer import TrainingObserver
-from scenarios.console.printing import make_console
-from scenarios.files.reading import load
-from scenarios.running.simulation import Simulation
-from sim.units import format_bytes
+from tacit.benchmarks.measure import environment, grouped, write_json
+from tacit.protocols.federated.observer import TrainingObserver
+from tacit.scenarios.console.printing import Table, make_console
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.units import format_bytes
 
 __all__ = ["Row", "main", "measure"]
 

@@ -13,10 +13,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.measure import grouped
-from protocols.crypto.eightfold import eightfold
-from scenarios.console.printing import make_console
-from sim.units import format_bytes
+from tacit.benchmarks.measure import grouped
+from tacit.protocols.crypto.eightfold import eightfold
+from tacit.scenarios.console.printing import make_console
+from tacit.sim.units import format_bytes
 
 __all__ = ["Taken", "main", "measure"]
 
@@ -26,7 +26,7 @@ _LARGE = (*_CALM, "data.name=mnist", "data.clients=100", "data.limit=50000")
 
 _PREDICT = """
 import resource, sys
-from scenarios.command.entry import main
+from tacit.__main__ import main
 try:
     main()
 finally:
@@ -73,7 +73,7 @@ def measure(quick: bool) -> list[Taken]:
 def _run(what: str, engine: str, changes: tuple[str, ...]) -> Taken:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        seconds, _ = _timed("-m", "scenarios.command.entry", "run", "xclp-digits", "--engine", engine,
+        seconds, _ = _timed("-m", "tacit", "run", "xclp-digits", "--engine", engine,
                             "--out", str(out), *_set(changes))  # fmt: skip
         result = json.loads((out / "result.json").read_bytes())
     way = "eight at a time" if eightfold() else "one by one"

@@ -1,4 +1,4 @@
-"""What `benchmarks.scale` measures: scenarios, the key that grows in each, and its sizes."""
+"""What `tacit.benchmarks.scale` measures: scenarios, the key that grows in each, and its sizes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,7 +4,7 @@ Time is wall time of this process. The first table runs an app that only moves m
 and with more rounds: a round is the difference, the start what is left. The second runs one round among ten clients, of
 whom one falls as it is to send its masked vector of 650 numbers; the longest wait of each is 10 virtual seconds.
 
-python -m benchmarks scale --only Flower
+tacit bench scale --only Flower
 """
 
 import os
@@ -14,15 +14,15 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks.measure import environment, write_json
-from protocols.flower.declaration import FlowerApp, check_version
-from protocols.flower.keys import FlowerKeys
-from scenarios.console.printing import make_console
-from scenarios.files.reading import load
-from scenarios.running.simulation import Simulation
-from scenarios.schema.scenario import Data, Fault, Network, Scenario
-from sim.setting_error import Problem
-from sim.units import format_bytes
+from tacit.benchmarks.measure import environment, write_json
+from tacit.protocols.flower.declaration import FlowerApp, check_version
+from tacit.protocols.flower.keys import FlowerKeys
+from tacit.scenarios.console.printing import make_console
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.scenario import Data, Fault, Network, Scenario
+from tacit.sim.setting_error import Problem
+from tacit.sim.units import format_bytes
 
 __all__ = ["Moved", "Summed", "main", "moved", "summed"]
 

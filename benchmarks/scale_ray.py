@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measure import grouped
-from scenarios.console.printing import make_console
-from sim.engines import make_engine
+from tacit.benchmarks.measure import grouped
+from tacit.scenarios.console.printing import make_console
+from tacit.sim.engines import make_engine
 
 __all__ = ["Row", "main", "measure"]
 

@@ -1,6 +1,6 @@
 """Messages a second that the simulator carries on one core, clients a second, memory a client, start-up.
 
-*Bare* is the loop and its links: tasks that send each other packets over `sim.link.Link`, with latency, unlimited
+*Bare* is the loop and its links: tasks that send each other packets over `tacit.sim.link.Link`, with latency, unlimited
 bandwidth, nothing recorded. *Whole* is the layer that protocols use: `Party.send` and `recv` or `collect`, with every
 message encoded, framed, hashed into the trace, counted in the ledger, delayed by both parties' bandwidth and decoded.
 *Ping-pong* is two parties that answer each other, one message in flight at any time; *fan-in* is rounds in which a
@@ -12,7 +12,7 @@ virtual-time loops that are installed (`looptime`, `async-solipsism`; neither ha
 or a trace), and SimPy's own processes without asyncio.
 
 A rate is the median over the repeats, in messages per second of this process's processor time. What a client costs:
-`benchmarks.sim_size`.
+`tacit.benchmarks.sim_size`.
 """
 
 import asyncio
@@ -24,20 +24,19 @@ from pathlib import Path
 from typing import Any
 
 import simpy
-from rich.table import Table
 
-from benchmarks.measure import environment, grouped, timed, write_json
-from benchmarks.sim_size import Size, measure_size
-from parties.party import Party
-from parties.playing import play_out
-from scenarios.console.printing import make_console
-from sim.compute import CostTable, Free
-from sim.conditions import Conditions
-from sim.latency import parse_latency
-from sim.link import Link
-from sim.loop import SimLoop
-from sim.wire import Message
-from sim.world import World
+from tacit.benchmarks.measure import environment, grouped, timed, write_json
+from tacit.benchmarks.sim_size import Size, measure_size
+from tacit.parties.party import Party
+from tacit.parties.playing import play_out
+from tacit.scenarios.console.printing import Table, make_console
+from tacit.sim.compute import CostTable, Free
+from tacit.sim.conditions import Conditions
+from tacit.sim.latency import parse_latency
+from tacit.sim.link import Link
+from tacit.sim.loop import SimLoop
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
 __all__ = ["Row", "fan_in", "main", "measure", "waiting"]
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import simpy
 
-from benchmarks.measure import timed
-from parties.party import Party
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.sealing import PairChannel
+from tacit.benchmarks.measure import timed
+from tacit.parties.party import Party
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.sealing import PairChannel
 
 __all__ = ["Size", "measure_size"]
 
@@ -36,7 +36,7 @@ import resource
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime)
 """
-_OURS = "from benchmarks.sim import fan_in; fan_in(1, 1)"
+_OURS = "from tacit.benchmarks.sim import fan_in; fan_in(1, 1)"
 _THEIRS = "import simpy; env = simpy.Environment(); env.run(env.timeout(1))"
 
 

@@ -32,24 +32,23 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
-from benchmarks.measure import environment, write_json
-from benchmarks.training_size import FULL, LEARNING_RATE, QUICK, AfterRound, Contender, Federation, Size, layers
-from parties.data.splits import Shard, counted, named
-from parties.datasets import store
-from parties.datasets.content import Content, Part
-from parties.learning import jobs
-from parties.learning.extras import MissingExtra, require
-from protocols.federated.experiment import cohorts_of, settings_of
-from protocols.federated.observer import TrainedRound
-from scenarios.console.printing import make_console, table
-from scenarios.observing.splits import split_data
-from scenarios.running import runner
-from scenarios.running.runner import Watch
-from scenarios.schema import scenario as schema
-from sim.streams import Entropy, derive
-from sim.trace import Event
+from tacit.benchmarks.measure import environment, write_json
+from tacit.benchmarks.training_size import FULL, LEARNING_RATE, QUICK, AfterRound, Contender, Federation, Size, layers
+from tacit.parties.data.splits import Shard, counted, named
+from tacit.parties.datasets import store
+from tacit.parties.datasets.content import Content, Part
+from tacit.parties.learning import jobs
+from tacit.parties.learning.extras import MissingExtra, require
+from tacit.protocols.federated.experiment import cohorts_of, settings_of
+from tacit.protocols.federated.observer import TrainedRound
+from tacit.scenarios.console.printing import Table, make_console, table
+from tacit.scenarios.observing.splits import split_data
+from tacit.scenarios.running import runner
+from tacit.scenarios.running.runner import Watch
+from tacit.scenarios.schema import scenario as schema
+from tacit.sim.streams import Entropy, derive
+from tacit.sim.trace import Event
 
 __all__ = ["Standing", "main", "measure", "plain", "tacit"]
 
@@ -80,7 +79,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     except MissingExtra as missing:
         console.print(str(missing))
         raise SystemExit(2) from None
-    from benchmarks.training_peers import peers
+    from tacit.benchmarks.training_peers import peers
 
     found = environment(("torch", "numpy", "msgspec", "pfl", "flwr", "ray"))
     console.print(", ".join(f"{name} {version}" for name, version in found.items()) + "; one thread")

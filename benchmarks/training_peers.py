@@ -1,4 +1,4 @@
-"""Other simulators of federated learning, with the work of `benchmarks.training`.
+"""Other simulators of federated learning, with the work of `tacit.benchmarks.training`.
 
 pfl (Apple) trains one client after the other in this process; Flower gives each client's update to a worker of Ray, of
 which there is one here. Both draw their own batches, so their models differ in their bits. The start of Flower's and
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.training_size import LEARNING_RATE, AfterRound, Contender, Federation, layers
+from tacit.benchmarks.training_size import LEARNING_RATE, AfterRound, Contender, Federation, layers
 
 __all__ = ["is_installed", "peers"]
 

@@ -1,4 +1,4 @@
-"""The inputs and the results of the contenders of `benchmarks.training`."""
+"""The inputs and the results of the contenders of `tacit.benchmarks.training`."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.schema.scenario import Scenario
+from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["FULL", "LEARNING_RATE", "QUICK", "AfterRound", "Contender", "Federation", "Size", "layers"]
 

@@ -19,14 +19,14 @@ ROOMS = {
 }
 
 WAY = (
-    ("client/1", "1", "parties.party.Party.send", "encode, seal, frame"),
-    ("client/1", "2", "sim.network.LinkNetwork.send", "faults, count, trace"),
-    ("link", "3", "sim.link.Link.send", "uplink, latency, downlink"),
-    ("server", "4", "sim.network.LinkNetwork.arrive", "relay: count, trace"),
-    ("link to", "5", "sim.link.Link.send", "a second hop"),
-    ("client/4", "6", "sim.network.LinkNetwork.arrive", "deliver, trace"),
-    ("client/4", "7", "parties.mailbox.Mailbox.put", "late? else keep, wake"),
-    ("client/4", "8", "parties.party.Party.open", "open the seal, decode"),
+    ("client/1", "1", "tacit.parties.party.Party.send", "encode, seal, frame"),
+    ("client/1", "2", "tacit.sim.network.LinkNetwork.send", "faults, count, trace"),
+    ("link", "3", "tacit.sim.link.Link.send", "uplink, latency, downlink"),
+    ("server", "4", "tacit.sim.network.LinkNetwork.arrive", "relay: count, trace"),
+    ("link to", "5", "tacit.sim.link.Link.send", "a second hop"),
+    ("client/4", "6", "tacit.sim.network.LinkNetwork.arrive", "deliver, trace"),
+    ("client/4", "7", "tacit.parties.mailbox.Mailbox.put", "late? else keep, wake"),
+    ("client/4", "8", "tacit.parties.party.Party.open", "open the seal, decode"),
 )
 """Lane, number, function and what it does; the numbers are those of docs/architecture.md."""
 

@@ -27,8 +27,9 @@ import report_picture
 import run_format
 import scenario_keys
 
-from scenarios.files.reading import read
-from scenarios.reporting.report import report
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.reporting.report import report
+from tacit.scenarios.running.folder import read_result
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -136,9 +137,17 @@ def draw(source: Path) -> None:
     (source / "run.svg").write_text(printed, encoding="utf-8")
     page = source / "_static" / "report.html"
     page.write_text(report([out]), encoding="utf-8")
+    trace = read_result(out).trace_hash
     if shutil.which("chromium"):  # else the picture is the README's
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            report_picture.take(page, source / "report.png", Path(folder))
+            report_picture.take(page, source / "report.png", Path(folder), trace)
+        renew(DOCS / "report.png", source / "report.png")
+
+
+def renew(kept: Path, made: Path) -> None:
+    """Let the README's picture be the one that was made, where it is of another run than that."""
+    if report_picture.trace_of(kept) != report_picture.trace_of(made):
+        shutil.copy(made, kept)
 
 
 def make_pages(copy: Copy, runs: Path, draft: bool) -> None:

@@ -8,11 +8,11 @@ from latex2mathml.converter import convert
 from msgspec import Struct
 from sphinx.application import Sphinx
 
-from scenarios.seeing import timeline
+from tacit.scenarios.seeing import timeline
 
 project = "Tacit"
 author = "The Tacit authors"
-version = release = metadata.version("tacit")
+version = release = metadata.version("tacit-fl")
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["mathematics"]
 

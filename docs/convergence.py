@@ -9,7 +9,7 @@ Needs matplotlib, the extra `plots`.
 import argparse
 from pathlib import Path
 
-from protocols.privacy.convergence import bound, probabilities
+from tacit.protocols.privacy.convergence import bound, probabilities
 
 CLIENTS = (5, 10, 50, 100)
 RATES = (1.0, 2.0, 10.0)
@@ -33,7 +33,7 @@ def main() -> None:
         from matplotlib import rcParams
         from matplotlib.figure import Figure
     except ImportError:
-        raise SystemExit("a plot needs matplotlib: pip install 'tacit[plots]'") from None
+        raise SystemExit("a plot needs matplotlib: pip install 'tacit-fl[plots]'") from None
     rcParams["svg.hashsalt"] = "tacit"  # the same picture has the same bytes
     rounds = [round(FIRST * (LAST / FIRST) ** (i / 40)) for i in range(41)]
     figure = Figure(figsize=(11, 3.6), layout="constrained")

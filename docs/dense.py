@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.data.splits import Shard
-from scenarios.observing.splits import split_data
 from tacit import Scenario, load
+from tacit.parties.data.splits import Shard
+from tacit.scenarios.observing.splits import split_data
 
 Matrix = NDArray[np.float64]
 

@@ -40,7 +40,7 @@ def blocks(page: str) -> list[Block]:
 def environment() -> dict[str, str]:
     """The environment of what is run: the programs of this Python come before all others."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    return {**os.environ, "PATH": path, "COLUMNS": "110", "NO_COLOR": "1"}
+    return {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1"}
 
 
 def run_block(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:

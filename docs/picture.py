@@ -16,12 +16,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from scenarios.console import printing
-from scenarios.files.checks import cautions
-from scenarios.files.reading import Loaded, read
-from scenarios.reporting import printed
-from scenarios.running.folder import byte_rows
-from scenarios.running.runner import carry_out
+from tacit.scenarios.console import printing
+from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.reading import Loaded, read
+from tacit.scenarios.reporting import printed
+from tacit.scenarios.running.folder import byte_rows
+from tacit.scenarios.running.runner import carry_out
 
 WIDTH = 110
 """The least number of columns; a longer line of prose, which is never wrapped, widens the picture."""

@@ -4,7 +4,7 @@ python docs/privacy.py
 
 What is made goes between the lines `<!-- made: NAME -->` and `<!-- end -->`; the rest of the page is written by hand.
 Protocols say themselves what is learned (`learned` of a declaration). What attacks recover is read from
-docs/attacks.json, which `python -m benchmarks attacks --json docs/attacks.json` writes.
+docs/attacks.json, which `tacit bench attacks --json docs/attacks.json` writes.
 """
 
 import json
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from protocols.registry import PROTOCOLS
-from scenarios.schema.keys import keys
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.schema.keys import keys
 
 PAGE = Path(__file__).with_name("privacy.md")
 ATTACKS = Path(__file__).with_name("attacks.json")
@@ -38,7 +38,7 @@ class Option:
 
 
 _HONEST = "all follow the protocol; the server helps no client"
-_SUM = ("e", "f", "l", "l, again", "m")
+_SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
 
 OPTIONS = (
@@ -55,7 +55,7 @@ OPTIONS = (
         "iknp",
         "the same by oblivious transfer",
         f"{_HONEST}; computational Diffie-Hellman",
-        "more bytes, less computing: `python -m benchmarks bytes`",
+        "more bytes, less computing: `tacit bench bytes`",
         ("a", "i", "i, pads", "j", "k"),
     ),
     Option(
@@ -167,6 +167,7 @@ OPTIONS = (
         "nearby points from one another: epsilon a bit, so by the angle between two points",
         "as above; planes are fresh in each round, and rounds add up",
         "6.8 points of accuracy on digits at 2 a bit",
+        ("q, hashes",),
     ),
     Option(
         "privacy.epsilon",
@@ -175,6 +176,7 @@ OPTIONS = (
         "of one client (`dp-fedavg`)",
         "`privacy.noise_at` and the sections below say against whom; the stated sensitivity",
         "docs/results.md",
+        ("q", "q, answers"),
     ),
     Option(
         "privacy.noise_at",
@@ -197,7 +199,7 @@ OPTIONS = (
         "all secrets and noise from who has the scenario's file",
         "the machine's generator",
         "a run cannot be repeated",
-        ("n",),
+        ("n", "n, keys"),
     ),
 )
 

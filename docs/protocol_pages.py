@@ -1,7 +1,8 @@
 """Makes one page for each protocol, and one for the parts that several share: from declarations, docstrings and runs.
 
 The mathematics of a protocol is written by hand, in docs/mathematics. Everything else follows from what the protocol
-declares (`protocols.declaration`), from the table of messages on top of each file in protocols/, and from small runs.
+declares (`tacit.protocols.declaration`), from the table of messages on top of each file in protocols/, and from small
+runs.
 """
 
 import ast
@@ -12,24 +13,24 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from protocols.declaration import Declaration
-from protocols.registry import PROTOCOLS
-from scenarios.chaos.configurations import CONFIGURATIONS
-from scenarios.reporting.recorded import read_run
-from scenarios.schema.keys import keys
-from scenarios.seeing.timeline import fragment
-from sim.units import format_duration
 from tacit import Result, Scenario, load, run
+from tacit.protocols.declaration import Declaration
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.chaos.configurations import CONFIGURATIONS, Configuration
+from tacit.scenarios.reporting.recorded import read_run
+from tacit.scenarios.schema.keys import keys
+from tacit.scenarios.seeing.timeline import fragment
+from tacit.sim.units import format_duration
 
 __all__ = ["MATHEMATICS", "docstring", "named", "pages", "parts", "small"]
 
 ROOT = Path(__file__).resolve().parents[1]
 MATHEMATICS = ROOT / "docs" / "mathematics"
 
-TABLE = re.compile(r"^\| step \| message \|.*?(?=^\s*$|\Z)", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r"^\| (?:step|who) \| message \|.*?(?=^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 
-WITHOUT_RUN = ("flower",)
+WITH_OWN_PAGES = WITHOUT_RUN = ("flower",)
 """Protocols whose parties come from elsewhere, with pages of their own."""
 
 CALM = ("fault=[]", "expect={}", 'engine="inline"')
@@ -112,11 +113,15 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]] | list[tuple[st
 # --- A page
 
 
+def bases(name: str) -> list[Configuration]:
+    """The configurations of chaos that the protocol's are like."""
+    return [one for one in CONFIGURATIONS if one.name.partition(",")[0] == ALIKE.get(name, name)]
+
+
 def small(name: str, *changes: str) -> Scenario:
     """A small scenario of the protocol, in which nobody is lost: chaos's, else the shipped one of its name."""
-    like = ALIKE.get(name, name)
-    bases = [one for one in CONFIGURATIONS if one.name.partition(",")[0] == like]
-    scenario, own = (bases[0].scenario, bases[0].changes) if bases else (name, ("data.limit=120",))
+    like = bases(name)
+    scenario, own = (like[0].scenario, like[0].changes) if like else (name, ("data.limit=120",))
     named = (f"protocol.name={name}", *CHANGED.get(name, ()))
     return load(scenario, [*own, *CALM, *named, *changes])
 
@@ -127,7 +132,7 @@ def page(name: str, folder: Path) -> str:
     written = MATHEMATICS / f"{named(name)}.md"
     parts = [f"# {name}", f"{prose(one.summary[0].upper() + one.summary[1:])}.", papers(one)]
     parts += ["## Mathematics", written.read_text(encoding="utf-8").strip()]
-    parts += ["## Messages", messages(one), "## Steps", steps(one), "## Who learns what", learned(one)]
+    parts += ["## Messages", messages(name), "## Steps", steps(one), "## Who learns what", learned(one)]
     if name not in WITHOUT_RUN:
         parts += runs(name, folder)
     parts += ["## Its keys", own_keys(one)]
@@ -139,19 +144,34 @@ def papers(one: Declaration) -> str:
     return "\n".join(f"- {prose(paper)}" for paper in one.papers)
 
 
-def messages(one: Declaration) -> str:
+def types(name: str) -> list[str]:
+    """The names of the messages that a protocol's parties may send, with the keys of any configuration of chaos."""
+    one = PROTOCOLS[name]
+    if name in WITH_OWN_PAGES:
+        return [kind.__name__ for kind in one.message_types]
+    changed = (*CALM, f"protocol.name={name}", *CHANGED.get(name, ()))
+    chosen = [load(base.scenario, [*base.changes, *changed]) for base in bases(name)]
+    return list(dict.fromkeys(kind.__name__ for keys in (small(name), *chosen) for kind in one.types_with(keys)))
+
+
+def messages(name: str) -> str:
     """The messages that its parties may send, as the files that send them list them."""
     known, rows = rows_of_messages(), []
-    for kind in one.message_types:
-        path, lines = known[kind.__name__]
+    for kind in types(name):
+        path, lines = known[kind]
         link = f"[{Path(path).stem}](parts.md#{anchor(path)})"
         for line in lines:
             step, message, way, payload, what = cells(line)
-            rows.append((f"`{step}`", f"`{message}`", prose(way), prose(payload), prose(what), link))
+            rows.append((where(step), f"`{message}`", prose(way), prose(payload), prose(what), link))
     head = "Of a run's messages these are what the protocol itself sends; which of them depends on the keys."
     return f"{head}\n\n" + table(
         ("step", "message", "from, to", "payload, bytes", "what", "part"), [*dict.fromkeys(rows)]
     )
+
+
+def where(step: str) -> str:
+    """A step, or a party and its step, as Markdown."""
+    return step if "`" in step else f"`{step}`"
 
 
 def anchor(path: str) -> str:

@@ -1,13 +1,14 @@
 """Makes the pages of the reference that follow from the code: steps, commands, costs, and the public interface."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import typer
-from protocol_pages import anchor, cells, prose, rows_of_messages, table
+from protocol_pages import anchor, cells, prose, rows_of_messages, table, where
 
 import tacit
-from protocols.registry import PROTOCOLS
-from scenarios.command.main import app
+from tacit.__main__ import commands as app
+from tacit.protocols.registry import PROTOCOLS
 
 __all__ = ["pages"]
 
@@ -39,7 +40,7 @@ def messages() -> str:
         by_part.setdefault(path, []).extend(lines)
     for path, lines in by_part.items():
         rows = [
-            (f"`{s}`", f"`{m}`", prose(way), prose(size), prose(what)) for s, m, way, size, what in map(cells, lines)
+            (where(s), f"`{m}`", prose(way), prose(size), prose(what)) for s, m, way, size, what in map(cells, lines)
         ]
         name = path.removeprefix("protocols/")
         made += [f"## {name}", f"[What this part does](../protocols/parts.md#{anchor(path)})"]
@@ -50,18 +51,25 @@ def messages() -> str:
 def commands() -> str:
     """Every command with its arguments and options."""
     made = ["# Commands", "`tacit COMMAND --help` prints the same."]
-    group = typer.main.get_command(app)
-    for name, command in sorted(getattr(group, "commands", {}).items()):
-        if command.hidden:
-            continue
+    for name, command in sorted(_commands(typer.main.get_command(app()))):
         made += [f"## tacit {name}", prose(command.help or "")]
         rows = []
         for parameter in command.params:
             record = getattr(parameter, "help", None) or ""
-            names = "/".join(parameter.opts) if parameter.param_type_name == "option" else parameter.human_readable_name
+            named = parameter.metavar or (parameter.name or "").upper()
+            names = "/".join(parameter.opts) if parameter.param_type_name == "option" else named
             rows.append((f"`{names}`", prose(" ".join(record.split()))))
         made.append(table(("argument", "what it does"), rows))
     return "\n\n".join(made) + "\n"
+
+
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """The names of all commands of `group` that are shown, and the commands; those of groups within it, too."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{before}{name} ")
+        elif not command.hidden:
+            yield f"{before}{name}", command
 
 
 def interface() -> str:

@@ -13,10 +13,11 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
-from scenarios.files.reading import read
-from scenarios.reporting.report import report
-from scenarios.running.runner import carry_out
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.reporting.report import report
+from tacit.scenarios.running.runner import carry_out
 
 SIZE = (1240, 1560)
 
@@ -38,8 +39,11 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def take(page: Path, out: Path, folder: Path) -> None:
-    """Write the picture of `page`; `folder` is for the browser alone. Raises OSError and CalledProcessError."""
+def take(page: Path, out: Path, folder: Path, trace: str) -> None:
+    """Write the picture of `page`, of the run with this `trace` hash; `folder` is for the browser alone.
+
+    Raises OSError and CalledProcessError.
+    """
     program = shutil.which("chromium")
     if program is None:
         raise OSError("chromium is not installed; on Debian and Ubuntu: apt install chromium")
@@ -47,7 +51,23 @@ def take(page: Path, out: Path, folder: Path) -> None:
     places = (f"--user-data-dir={folder / 'profile'}", f"--screenshot={picture}", f"--window-size={SIZE[0]},{SIZE[1]}")
     subprocess.run([program, *_FLAGS, *places, page.as_uri()], check=True, capture_output=True, timeout=120)
     with Image.open(picture) as taken:
-        taken.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(out, optimize=True)
+        taken.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(out, optimize=True, pnginfo=noted(trace))
+
+
+def noted(trace: str) -> PngInfo:
+    """The text that a picture carries."""
+    found = PngInfo()
+    found.add_text("trace", trace)
+    return found
+
+
+def trace_of(picture: Path) -> str:
+    """The trace hash of the run whose report the picture shows; "" if it does not say."""
+    try:
+        with Image.open(picture) as taken:
+            return str(taken.info.get("trace", ""))
+    except OSError:
+        return ""
 
 
 def main() -> None:
@@ -62,7 +82,7 @@ def main() -> None:
             sys.exit("\n".join([f"error: {result.outcome}: {result.reason}", *result.unmet]))
         page = Path(name) / "report.html"
         page.write_text(report([result.folder]), encoding="utf-8")
-        take(page, out, Path(name))
+        take(page, out, Path(name), result.trace_hash)
     print(f"picture   {given.out} ({out.stat().st_size:,} bytes)")
 
 

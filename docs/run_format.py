@@ -3,7 +3,7 @@
 python docs/run_format.py    prints it
 """
 
-from scenarios.running.record_format import FORMAT, TABLES, VIEWS, Table
+from tacit.scenarios.running.record_format import FORMAT, TABLES, VIEWS, Table
 
 HEAD = f"""\
 # The record of a run: run.sqlite

@@ -5,8 +5,8 @@ python docs/scenario_keys.py    prints it
 
 from itertools import groupby
 
-from scenarios.observing.faults import KINDS
-from scenarios.schema.keys import Key, keys
+from tacit.scenarios.observing.faults import KINDS
+from tacit.scenarios.schema.keys import Key, keys
 
 HEAD = """\
 # The keys of a scenario file
@@ -21,7 +21,9 @@ here is an error. `tacit keys` prints the same list. On the command line, `--set
 
 KINDS_HEAD = """\
 Which keys go with which kind. `occurrence` and `probability` exclude each other; of a party's fault neither goes with
-`time`. A fault of messages strikes the first that matches, or, from a `time` on, all, for as long as it `lasts`.
+`time`. With a `round` a fault applies in that round only, and `occurrence` counts within it: `at = "train.update"` with
+`round = 3` is a client's update of round 3, whether or not it was called to the rounds before.
+A fault of messages strikes the first that matches, or, from a `time` on, all, for as long as it `lasts`.
 On the command line `fault.0.factor` is the `factor` of the first fault: `--set fault.0.factor=4` changes it, and
 `tacit sweep NAME --over fault.0.factor=2,4,8` sweeps it; so for every key of a fault. Where only one of several keys
 may be given (as of those that say when), a `--set` of one takes the others out.
@@ -70,7 +72,7 @@ def page() -> str:
     for table, members in groupby(keys(), table_of):
         title = heading(table) if table else "At the top, before any table"
         rows = [line(COLUMNS), line(("---",) * len(COLUMNS)), *map(row, members)]
-        parts.append(f"## {title}\n\n" + "\n".join(rows) + "\n")
+        parts.append(f"## {title}\n\n```{{container}} keys\n\n" + "\n".join(rows) + "\n```\n")
         if table == "fault[]":
             parts.append(kinds_of_faults())
     return "\n".join(parts)

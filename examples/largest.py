@@ -6,8 +6,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from sim.units import duration
-from tacit import Found, Message, OneShot, ProtocolKeys, Step, add_protocol
+from tacit import Found, Message, OneShot, ProtocolKeys, Step, add_protocol, duration
 
 
 class Largest(Message):

@@ -1,19 +1,19 @@
 """Parties between two rounds as plain data, and parties like them that go on from there.
 
 When the coordinator has just ended a round, each other party must be down, have ended, or rest where its program can be
-restarted. Everything else (messages in flight, faults to come) may be in any state: see `sim.snapshot`.
+restarted. Everything else (messages in flight, faults to come) may be in any state: see `tacit.sim.snapshot`.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parties.device import Device
-from parties.life import IDLE, Present
-from parties.party import Party
-from parties.registered import Registered
-from sim.snapshot import NotPlain, Snapshot
-from sim.world import World
+from tacit.parties.device import Device
+from tacit.parties.life import IDLE, Present
+from tacit.parties.party import Party
+from tacit.parties.registered import Registered
+from tacit.sim.snapshot import NotPlain, Snapshot
+from tacit.sim.world import World
 
 __all__ = ["BrokenOff"]
 

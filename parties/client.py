@@ -2,11 +2,11 @@
 
 from typing import Any, ClassVar
 
-from parties.data.splits import Shard
-from parties.party import Channel, Party
-from parties.server import Dismissed
-from sim.wire import Message
-from sim.world import World
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import Channel, Party
+from tacit.parties.server import Dismissed
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
 __all__ = ["Client", "DismissedError"]
 

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from parties.factory import PartyFactory
-from parties.rest import Rest
-from sim.barriers import Barrier
-from sim.compute import Machine
-from sim.faults import Crash, Fired, Hold, Leave, Partition, PartyFault, Pause, Slow
-from sim.handling import Handling
-from sim.machine import Host
-from sim.trace import Event
-from sim.wire import Packet
-from sim.world import World
+from tacit.parties.factory import PartyFactory
+from tacit.parties.rest import Rest
+from tacit.sim.barriers import Barrier
+from tacit.sim.compute import Machine
+from tacit.sim.faults import Crash, Fired, Hold, Leave, Partition, PartyFault, Pause, Slow
+from tacit.sim.handling import Handling
+from tacit.sim.machine import Host
+from tacit.sim.trace import Event
+from tacit.sim.wire import Packet
+from tacit.sim.world import World
 
 __all__ = ["Device"]
 
@@ -116,7 +116,8 @@ class Device:
         return self._party is party
 
     def seen(self, name: str) -> Any:
-        """What an observer sees as the attribute `name` of the party; of a `parties.life.Observed` none is made."""
+        """What an observer sees as the attribute `name` of the party; of a `tacit.parties.life.Observed` none is
+        made."""
         kept: Any = getattr(self.kind, name, None)
         return kept.of(self) if hasattr(kept, "of") else getattr(self.party, name)
 
@@ -130,15 +131,18 @@ class Device:
         """Report that the party has ended, goes idle, goes down or comes back."""
         self.watcher(self)
 
-    def start(self, watcher: "Callable[[Device], None]" = _nothing) -> None:
-        """Begin the party's program, and apply the faults that have a time when it comes."""
+    def start(self, watcher: "Callable[[Device], None]" = _nothing, *, again: bool = False) -> None:
+        """Begin the party's program, and apply the faults that have a time when it comes.
+
+        `again`: another process has been the party before, and faults whose time is past are over.
+        """
         self.watcher = watcher
         self._begin()
         for fault in self._world.faults.timed(self.name):
             assert fault.time is not None
             if fault.time > self._world.loop.time():
                 self._world.loop.env.at(fault.time, partial(self.strike, fault))
-            else:  # before it does anything
+            elif not again:  # before it does anything
                 self.strike(fault)
 
     def fall_asleep(self, rest: Rest) -> None:
@@ -229,7 +233,7 @@ class Device:
         self._after_pause += (call,)
 
     def state(self) -> dict[str, Any]:
-        """Its state, without the access to the network (`sim.snapshot`)."""
+        """Its state, without the access to the network (`tacit.sim.snapshot`)."""
         return {name: getattr(self, name) for name in ("disk", "_slowed", "pauses", "_after_pause", "_has_left")}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ __all__ = ["PartyFactory"]
 
 
 class PartyFactory(Protocol):
-    """Who makes the parties of devices that are at rest most of the time (`parties.registered`)."""
+    """Who makes the parties of devices that are at rest most of the time (`tacit.parties.registered`)."""
 
     def make(self, device: Any) -> Any: ...
     def begin(self, device: Any) -> None: ...

@@ -3,15 +3,16 @@
 In virtual time a model is still on its way to the last client of a cohort while the first one trains, so few clients
 train at the same moment, and a pool would have few jobs to run. But what a client will train is known as soon as its
 call is sent. Such a job is only begun early: the party hands it in when it has received the call, at its virtual time
-and with its own arguments, and unless these are the same, what was begun is dropped (`sim.compute.Computing.ahead`).
+and with its own arguments, and unless these are the same, what was begun is dropped
+(`tacit.sim.compute.Computing.ahead`).
 """
 
 from collections.abc import Sequence
 
-from parties.life import Present
-from parties.party import Party
-from sim.wire import Message, Packet, decode_body, unpack_frame
-from sim.world import World
+from tacit.parties.life import Present
+from tacit.parties.party import Party
+from tacit.sim.wire import Message, Packet, decode_body, unpack_frame
+from tacit.sim.world import World
 
 __all__ = ["foresee"]
 

@@ -6,23 +6,22 @@ is lost. What lasts is its `Device`, with the disk and with what is `Observed`.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from functools import partial
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
-from parties.device import Device
-from parties.registered import Registered
-from parties.rest import Rest
-from sim.faults import Crashed
-from sim.wire import Packet
-from sim.world import World
+from tacit.parties.device import Device
+from tacit.parties.registered import Registered
+from tacit.parties.rest import Rest
+from tacit.sim.faults import Crashed
+from tacit.sim.loop import own_party, own_step
+from tacit.sim.wire import Packet
+from tacit.sim.world import World
 
-__all__ = ["IDLE", "Lifecycle", "Observed", "Present", "own_step"]
+__all__ = ["IDLE", "Lifecycle", "Observed", "Present"]
 
 IDLE = "between rounds"
 """The place where a party rests that waits for a round to begin."""
 
-own_step: ContextVar[str] = ContextVar("step of the running task", default="")
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Lifecycle")
@@ -157,7 +156,8 @@ class Lifecycle:
         self.device.after_pause(call)
 
     def state(self) -> dict[str, Any]:
-        """The state of a party that waits, has ended or is down, without its access to the network (`sim.snapshot`)."""
+        """The state of a party that waits, has ended or is down, without its access to the network
+        (`tacit.sim.snapshot`)."""
         names = ("idle", "finished", "place", "since", "_step")
         return {name: getattr(self, name) for name in names} | {"device": self.device.state()}
 
@@ -189,6 +189,7 @@ class Lifecycle:
         raise NotImplementedError(f"{type(self).__name__} receives nothing")
 
     async def _live(self) -> None:
+        own_party.set(self.name)
         own_step.set("")
         try:
             await self.main()

@@ -10,10 +10,10 @@ from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
 from typing import Generic
 
-from parties.owner import Kinds, M, Owner
-from parties.rest import Rest
-from sim.loop import SimLoop
-from sim.wire import Frame, Message, is_lasting
+from tacit.parties.owner import Kinds, M, Owner
+from tacit.parties.rest import Rest
+from tacit.sim.loop import SimLoop
+from tacit.sim.wire import Frame, Message, is_lasting
 
 __all__ = ["Collected", "Kinds", "Mailbox", "NoAnswer", "Waiter"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import ClassVar, Protocol, TypeVar
 
-from sim.taps import Wait
-from sim.wire import Frame, Message
+from tacit.sim.taps import Wait
+from tacit.sim.wire import Frame, Message
 
 __all__ = ["Kinds", "Owner"]
 

@@ -10,17 +10,20 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, TypeVar, overload
 
-from parties.channel import Channel
-from parties.life import Lifecycle, own_step
-from parties.mailbox import Collected, Kinds, Mailbox, NoAnswer
-from parties.rest import Rest, interned
-from parties.waiting import Arrivals, Watch, names_of, type_names
-from sim.clock import Timer
-from sim.compute import Work
-from sim.faults import PartyFault
-from sim.streams import Entropy
-from sim.taps import Wait
-from sim.wire import (
+from tacit.parties.channel import Channel
+from tacit.parties.life import Lifecycle
+from tacit.parties.mailbox import Collected, Kinds, Mailbox, NoAnswer
+from tacit.parties.rest import Rest, interned
+from tacit.parties.waiting import Arrivals, Watch, names_of, type_names
+from tacit.sim.clock import Timer
+from tacit.sim.compute import Work
+from tacit.sim.faults import PartyFault
+from tacit.sim.hollow import body_of
+from tacit.sim.loop import own_step
+from tacit.sim.streams import Entropy
+from tacit.sim.taps import Wait
+from tacit.sim.trace import SLEEPS, Event
+from tacit.sim.wire import (
     Frame,
     Message,
     Packet,
@@ -34,7 +37,7 @@ from sim.wire import (
     payload_size,
     unpack_frame,
 )
-from sim.world import World
+from tacit.sim.world import World
 
 __all__ = ["Arrivals", "Channel", "Collected", "NoAnswer", "Party"]
 
@@ -46,16 +49,16 @@ R = TypeVar("R")
 class _Step:
     """The context of a step that a party takes."""
 
-    __slots__ = ("_entered", "_name", "_number", "_party", "_token")
+    __slots__ = ("_begins", "_entered", "_name", "_number", "_party", "_token")
 
-    def __init__(self, party: "Party", name: str, *, entered: bool) -> None:
-        self._party, self._name, self._entered = party, name, entered
+    def __init__(self, party: "Party", name: str, *, entered: bool, begins: int) -> None:
+        self._party, self._name, self._entered, self._begins = party, name, entered, begins
 
     def __enter__(self) -> None:
         party, name = self._party, self._name
         if not self._entered:
             party._step = name
-            party._reach(name, "before")
+            party._reach(name, "before", begins=self._begins)
         self._number = party.world.faults.reached(party.name, name)
         if not self._entered:
             party.world.note("enter", party.name, step=name, origin=("", party.round, party.attempt))
@@ -161,16 +164,17 @@ class Party(Lifecycle):
 
     # Steps and computing
 
-    def step(self, name: str, *, entered: bool = False) -> AbstractContextManager[None]:
+    def step(self, name: str, *, entered: bool = False, begins: int = 0) -> AbstractContextManager[None]:
         """Take the step `name`: traced at both ends, and where a scenario's faults are applied.
 
-        `entered`: it was begun before the run was broken off, and only its end is to come.
+        `entered`: it was begun before the run was broken off, and only its end is to come. `begins`: the round that
+        begins with it, to which a fault with a `round` counts it.
         """
-        return _Step(self, name, entered=entered)
+        return _Step(self, name, entered=entered, begins=begins)
 
-    def _reach(self, name: str, when: str, number: int | None = None) -> None:
+    def _reach(self, name: str, when: str, number: int | None = None, begins: int = 0) -> None:
         self.check_alive()
-        self._suffer(self.world.faults.at_step(self.name, name, when, number))
+        self._suffer(self.world.faults.at_step(self.name, name, when, begins or self.round, number))
 
     def _suffer(self, faults: list[PartyFault]) -> None:
         for fault in faults:
@@ -188,6 +192,12 @@ class Party(Lifecycle):
             self.device.machine, self.name, own_step.get() or self._step, work, function, *arguments
         )
 
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for virtual `seconds`, which the record of the run says."""
+        event = Event(self.world.loop.time(), "metric", self.name, step=self.step_name, note=SLEEPS, value=seconds)
+        self.world.trace.tell(event)
+        await asyncio.sleep(seconds)
+
     async def compute_until(self, due: float, work: Work, function: Callable[..., R], *arguments: Any) -> R:
         """`compute`, for the party's only job, which had begun before the run was broken off and is `due` then."""
         machine, step = self.device.machine, own_step.get()
@@ -196,7 +206,7 @@ class Party(Lifecycle):
     def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
         """Begin what this party will compute on `message` of (round, attempt), which is being sent to it.
 
-        For `parties.foresight`: nothing that the party does, sends or keeps may depend on it.
+        For `tacit.parties.foresight`: nothing that the party does, sends or keeps may depend on it.
         """
 
     def plan(self, work: Work) -> None:
@@ -221,13 +231,24 @@ class Party(Lifecycle):
         """Send `message`; a channel to the receiver seals it. Returns at once; the network takes its time."""
         self.send_each((receiver,), message)
 
+    def send_alike(self, receiver: str, message: Message, times: int) -> None:
+        """`send` one message that stands for this number of messages alike, one after another; in a hollow run."""
+        if times == 1:
+            self.send(receiver, message)
+        else:
+            self._send_each((receiver,), message, times)
+
     def send_each(self, receivers: Iterable[str], message: Message) -> None:
         """`send` to each of `receivers`, in order; what they have in common is done once."""
-        kind, plain = type(message).__name__, encode_body(message)
+        self._send_each(receivers, message)
+
+    def _send_each(self, receivers: Iterable[str], message: Message, times: int = 1) -> None:
+        kind, hollow = type(message).__name__, self.world.hollow
+        plain = encode_body(message) if hollow is None else body_of(message, hollow)
         step, plain_digest, payload = own_step.get() or self._step, digest_of_body(plain), payload_size(message)
         for receiver in receivers:
             self.check_alive()
-            if due := self.world.faults.at_send(self.name, kind):
+            if due := self.world.faults.at_send(self.name, kind, self.round):
                 self._suffer(due)
             channel = self.channel_to(receiver)
             body, digest, sealing = plain, plain_digest, 0
@@ -236,7 +257,7 @@ class Party(Lifecycle):
                 body, digest, sealing = channel.seal(plain, bound), b"", channel.overhead
             sealed = channel is not None
             frame = Frame(kind, self.name, receiver, self.incarnation, self.round, self.attempt, sealed, body)
-            self.world.network.send(pack_frame(frame, message, step, sealing, digest, payload))
+            self.world.network.send(pack_frame(frame, message, step, sealing, digest, payload, times))
 
     def channel_to(self, receiver: str) -> Channel | None:
         """The channel that seals what goes to `receiver`, or None where the link's own encryption is enough."""

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from parties.device import Device
-from parties.life import Present
-from parties.party import Party
-from parties.registered import Registered
+from tacit.parties.device import Device
+from tacit.parties.life import Present
+from tacit.parties.party import Party
+from tacit.parties.registered import Registered
 
 __all__ = ["Begin", "play", "play_out"]
 

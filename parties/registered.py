@@ -2,17 +2,17 @@
 
 A client that waits for a round to begin is a `Rest`: where its program was, and its timer. Messages, faults and the end
 of its patience make a party of it that goes on as if it had waited all the time, so that nothing in a run depends on
-it. What lasts is its `parties.device.Device`, as it is after a crash.
+it. What lasts is its `tacit.parties.device.Device`, as it is after a crash.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
-from parties.device import Device
-from parties.rest import Rest
-from sim.taps import Wait
-from sim.world import World
+from tacit.parties.device import Device
+from tacit.parties.rest import Rest
+from tacit.sim.taps import Wait
+from tacit.sim.world import World
 
 __all__ = ["Registered", "Resting"]
 
@@ -31,7 +31,7 @@ class Resting:
 class Registered(Sequence[P], Generic[P]):
     """The clients of a run with these `names`, of the class `kind`; `make` makes the party of a name and a `device`.
 
-    `access` is, of a name, what the device has, as `parties.device.Device` takes it.
+    `access` is, of a name, what the device has, as `tacit.parties.device.Device` takes it.
 
     `awake` are the devices of those that are not at rest, `waiting` counts those that are and have not ended or gone
     down, `made` how many parties were made so far.

@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
-from sim.clock import Timer
-from sim.taps import Wait
+from tacit.sim.clock import Timer
+from tacit.sim.taps import Wait
 
 __all__ = ["Rest", "interned"]
 

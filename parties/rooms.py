@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from parties.server import Server
-from sim.wire import Packet
+from tacit.parties.server import Server
+from tacit.sim.wire import Packet
 
 __all__ = ["Room", "RoomsServer"]
 

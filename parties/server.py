@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from parties.life import Observed
-from parties.party import Party
-from sim.wire import Message
-from sim.world import World
+from tacit.parties.life import Observed
+from tacit.parties.party import Party
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
 __all__ = ["Dismissed", "Loss", "Server"]
 

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from functools import cache, partial
 from typing import Any, Generic
 
-from parties.mailbox import Mailbox, Waiter
-from parties.owner import Kinds, M
-from parties.rest import Rest
-from sim.clock import Timer
-from sim.loop import timer_of
-from sim.taps import Wait
-from sim.wire import Message
+from tacit.parties.mailbox import Mailbox, Waiter
+from tacit.parties.owner import Kinds, M
+from tacit.parties.rest import Rest
+from tacit.sim.clock import Timer
+from tacit.sim.loop import timer_of
+from tacit.sim.taps import Wait
+from tacit.sim.wire import Message
 
 __all__ = ["Arrivals", "Watch", "names_of", "type_names"]
 
@@ -38,6 +38,7 @@ class Arrivals(Waiter, Generic[M]):
         self.types, self.ends = _type_names(kinds), _type_names(until + self._owner.interrupts)
         self._is_timed = not self._owner.paused
         self._wait: Wait | None = None  # as reported to those who look on
+        self._begun = False
         self._heard: set[str] = set()
         self._last = ""  # who sent the last message
         self._times = (0.0, 0.0)  # of that, and of the last from anybody else; of the wait's beginning if it is later
@@ -50,6 +51,7 @@ class Arrivals(Waiter, Generic[M]):
     def _go_on_from(self, rest: Rest) -> None:
         """Be the wait in which the owner was at rest."""
         self._timer, self._wait, self._times = rest.timer, rest.wait, (rest.since, rest.since)
+        self._begun = True
         self._is_timed, self._in_time = True, rest.in_time
         if rest.timer is not None:
             rest.timer.call = partial(self._mailbox.loop.call_soon, self._pass_deadline)
@@ -169,7 +171,8 @@ class Arrivals(Waiter, Generic[M]):
         if self._until and mailbox.holds_any(self._until):
             self._until_found = True
             return False
-        if self._wait is None and self.sources:
+        if not self._begun and self.sources:
+            self._begun = True
             self._wait = self._owner.waits(type_names(self._kinds), tuple(self.sources), self._deadline)
             self._times = (mailbox.loop.time(),) * 2
         if self._timer is None and self._is_timed:

@@ -11,28 +11,25 @@ signatures, even if |P| / 3 clients sign whatever the server likes. The server f
 signed by the deadline is lost where too few have.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-from parties.client import Client
-from parties.server import Server
-from protocols.crypto.agreement import SharedSecret
-from protocols.identities import Claim, Identities, title_of
-from protocols.refusal import refuse
-from protocols.steps import Step
-from protocols.values import BadValues, values_of
-from sim.streams import derive
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, title_of
+from tacit.protocols.parts import Among, Choice, Part
+from tacit.protocols.refusal import refuse
+from tacit.protocols.steps import Step
+from tacit.protocols.values import BadValues, values_of
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message
 
-__all__ = ["Agreed", "Agreement", "Signed", "is_agreed", "needed", "sign", "signed_by", "steps_with", "witness"]
+__all__ = ["Agreed", "Agreement", "Signed", "if_signed", "is_agreed", "needed", "sign", "signed_by", "witness"]
 
 _SIGNED = "sets of a sum"
-
-
-def steps_with(steps: Iterable[Step], signed: bool) -> tuple[Step, ...]:
-    """Those of `steps` that are taken: to sign sets is one only where these are `signed`."""
-    return tuple(step for step in steps if signed or not step.name.endswith(".agree"))
 
 
 class Agreed(Message):
@@ -135,3 +132,23 @@ async def witness(
     places = {name: place for place, name in enumerate(survivors)}
     me.broadcast(survivors, Agreement([places[name] for name in found], list(found.values())))
     return []
+
+
+@dataclass(frozen=True)
+class Agreeing(Part):
+    """The signing of sets as a part of a sum, which has the `steps`."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def takes(self) -> Sequence[Step]:
+        return self.steps
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        p = len(among.names)
+        return {"Agreed": p * SIGNATURE_BYTES, "Agreement": p * needed(p) * SIGNATURE_BYTES}
+
+
+def if_signed(*takes: Step) -> Choice:
+    """The signing of sets, in the steps that it `takes`, where `protocol.identity` asks for it."""
+    return Choice("protocol.identity", {"none": Part(), "signed": Agreeing(takes)})

@@ -35,23 +35,27 @@ both secrets of one. The server learns the seeds of U3 and the second keys of A 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from parties.client import Client
-from parties.server import Server
-from protocols import consistency, quorum
-from protocols.consistency import Agreement, Signed
-from protocols.crypto import shamir
-from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
-from protocols.identities import Claim, Identities, parted
-from protocols.refusal import Least, enter, refuse
-from protocols.uncovering import Announced, Uncovered, personal_key, signed_keys
-from protocols.values import announced, understood, values_of, with_usable_keys
-from sim.streams import derive
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.mailbox import Kinds
+from tacit.parties.server import Server
+from tacit.protocols import consistency, quorum
+from tacit.protocols.consistency import Agreement, Signed
+from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.sizes import text
+from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
+from tacit.protocols.parts import Among, Part
+from tacit.protocols.refusal import Least, enter, refuse
+from tacit.protocols.uncovering import Announced, Uncovered, personal_key, signed_keys
+from tacit.protocols.values import announced, understood, values_of, with_usable_keys
+from tacit.sim.hollow import hollow
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message
 
 __all__ = [
-    "Announced", "Circle", "Dealt", "OwnKeys", "Uncovered", "announce", "check_own", "collect_keys", "deal",
+    "Announced", "Circle", "Dealing", "Dealt", "OwnKeys", "Uncovered", "announce", "check_own", "collect_keys", "deal",
     "deal_among", "gather", "make_keys", "may_deal", "personal_key", "signed_keys",
 ]  # fmt: skip
 
@@ -64,10 +68,13 @@ _SIGNED = "dealt key"
 
 
 class DealtKey(Message):
+    admits: ClassVar[tuple[str, ...]] = ("DealtKeys",)
+    in_attempt: ClassVar[bool] = True
     public_key: bytes
 
 
 class DealtKeys(Message):
+    names_members: ClassVar[bool] = True
     names: list[str]
     public_keys: list[bytes]
 
@@ -77,6 +84,7 @@ class DealtShares(Message):
 
 
 class Survivors(Message):
+    names_members: ClassVar[bool] = True
     names: list[str]
 
 
@@ -94,7 +102,7 @@ class Dealt:
     `holders`: those of `names` that deal with it, itself too where it holds a share of its own. Its dealt pair secrets,
     its personal key, others' shares. `clients`: |A|; `dealers`: of how many it must have shares before it masks. U3
     holds `least`, and `fewest` who dealt among the same. `signed`: how what is shown is signed, if it is; `shown`: who
-    has signed U3. `revealed`: it has done its part.
+    has signed U3. `revealed`: it has done its part. `done`: the messages by which the server reports the sum.
     """
 
     stamp: tuple[int, int]
@@ -112,6 +120,7 @@ class Dealt:
     signed: Signed | None = None
     shown: Agreement | None = None
     revealed: bool = False
+    done: Kinds = ()
 
     def is_current(self, me: Client) -> bool:
         """Whether `me` is still in this attempt."""
@@ -169,9 +178,13 @@ class Dealt:
         self.answered = tuple(survivors.names)
 
     async def take_in(self, me: Client, names: Sequence[str], deadline: float) -> list[str]:
-        """Wait for the shares that `names` deal; returns whose were not received, or are invalid."""
+        """Wait for the shares that `names` deal; returns whose were not received, or are invalid.
+
+        With the sum there, nobody needs what is still missing: whoever dealt it may be gone.
+        """
         awaited = [name for name in names if name not in self.shares]
-        self.shares |= understood(me, (await me.collect(DealtShares, awaited, deadline=deadline)).answers, _usable)
+        found = await me.collect(DealtShares, awaited, deadline=deadline, until=self.done)
+        self.shares |= understood(me, found.answers, _usable)
         return [name for name in awaited if name not in self.shares]
 
     async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
@@ -337,6 +350,11 @@ def _usable(name: str, dealt: DealtShares) -> bytes:
     return dealt.shares
 
 
+def _hollow_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: int, shares: int, _: Any) -> Any:
+    return [pair.hollow(key) for key in keys], [bytes(len(secrets) * SHARE)] * shares
+
+
+@hollow(_hollow_split)
 def _agree_and_split(
     pair: KeyPair, public_keys: list[bytes], secrets: list[bytes], threshold: int, shares: int, entropy: shamir.Entropy
 ) -> tuple[list[bytes], list[bytes]]:
@@ -397,3 +415,22 @@ async def collect_keys(
 def announce(me: Server, attempt: Announced) -> None:
     """Name A, and hand the second public keys out."""
     me.broadcast(attempt.names, DealtKeys(list(attempt.names), [attempt.shown(name) for name in attempt.names]))
+
+
+@dataclass(frozen=True)
+class Dealing(Part):
+    """Dealing as a part of a sum, which has its steps. `identities`: `protocol.identity` may have keys signed."""
+
+    identities: bool = False
+    between_clients = (DealtShares,)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        p, names = len(among.names), text(among.names)
+        key = KEY_BYTES + (self.identities and is_signed(tables)) * SIGNATURE_BYTES
+        return {
+            "DealtKey": p * key,
+            "DealtKeys": p * (p * key + names),
+            "DealtShares": p * (p - 1) * 2 * SHARE,
+            "Survivors": p * names,
+            "Revealed": p * p * SHARE,
+        }

@@ -1,52 +1,70 @@
 """What a protocol says of itself: the one object that the rest of Tacit asks about it.
 
-Those that come with Tacit are declared in `protocols.xclp.declaration`, `protocols.federated.declaration` and
-`protocols.cotraining.declaration`. One of your own is an instance of a class derived from
-`protocols.one_shot.OneShot`, or from `Declaration` itself, handed to `protocols.registry.add`. Scenario files can name
-it then, and everything that Tacit does for a protocol follows from it: `tacit list`, `tacit keys` and `tacit steps`,
-the checks before a run, faults, `tacit bytes`, checkpoints and chaos.
+A declaration is a name, a summary, papers, keys, its parts (`tacit.protocols.parts`) and what is not a sum of these:
+what is asked of the whole is a fold over the parts, each one method here. Those that come with Tacit are declared in
+the `declaration` modules of their folders. One of your own is an instance of a class derived from
+`tacit.protocols.one_shot.OneShot`, or from `Declaration` itself, handed to `tacit.protocols.registry.add`. Scenario
+files can name it then, and everything that Tacit does for a protocol follows from it: `tacit list`, `tacit keys` and
+`tacit steps`, the checks before a run, faults, `tacit bytes`, checkpoints and chaos.
 
-| part | what asks it |
+| said of the whole | what asks it |
 | --- | --- |
-| `name`, `summary`, `papers`, `learned` | `tacit steps`, docs |
-| `keys`, `uses` | scenario files, `tacit keys` |
-| `steps`, `message_types`, `choices`, `value`, `steps_with`, `types_with` | faults, chaos, `tacit steps` |
+| `name`, `summary`, `papers` | `tacit steps`, docs |
+| `keys`, `parts`, `value` | scenario files, `tacit keys` |
 | `needs`, `share`, `prepared` | how points are split |
-| `check_tables`, `check_data`, `check_memory`, `cautions` | before a run |
 | `build`, `rounds`, `learns`, `trains_networks` | the run, its checkpoints |
-| `sent_bytes` | `tacit bytes` |
-| `planned`, `memory`, `loaded` | `tacit predict` |
-| `promises`, `waits`, `quick` | chaos |
-| `sums`, `attacked` | a server that lies, an attack on membership |
+| `takings` | which parts are taken among whom, for `tacit bytes` |
+| `attacked` | an attack on membership |
 
-What `tables` has is said by `protocols.observing.experiment.Tables`, and by the structs of the tables in `uses`.
+| a fold over the parts | what asks it |
+| --- | --- |
+| `learned`, `uses` | `tacit steps`, docs, scenario files |
+| `steps`, `message_types`, `choices`, `steps_with`, `types_with` | faults, chaos, `tacit steps` |
+| `check_tables`, `check_data`, `check_memory`, `cautions`, `notes` | before a run |
+| `sent_bytes` | `tacit bytes` |
+| `assumed`, `memory`, `loaded` | `tacit predict` |
+| `promises`, `waits`, `sums` | chaos |
+
+What `tables` has is said by `tacit.protocols.observing.experiment.Tables`, and by the structs of the tables in `uses`.
 """
 
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from msgspec import Struct
 
-from parties import server
-from parties.data.splits import Shard, counted
-from protocols.observing.experiment import Experiment, Setting
-from protocols.observing.parts import Parts
-from protocols.observing.signals import AttackedMessages
-from protocols.own_keys import check_keys
-from protocols.promises import Promise
-from protocols.steps import Step
-from sim.planned import Planned
-from sim.setting_error import Problem
-from sim.toml_text import toml
-from sim.wire import Message
+from tacit.parties import server
+from tacit.parties.data.splits import Shard, counted
+from tacit.protocols.observing.experiment import Experiment, Setting
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.signals import AttackedMessages
+from tacit.protocols.own_keys import check_keys
+from tacit.protocols.parts import (
+    Among,
+    Part,
+    SumBounds,
+    Taken,
+    add,
+    all_parts,
+    all_steps,
+    choices_in,
+    messages_in,
+    payloads,
+    taken,
+)
+from tacit.protocols.promises import Promise, Trial
+from tacit.protocols.steps import Step
+from tacit.sim.setting_error import Problem
+from tacit.sim.toml_text import toml
+from tacit.sim.wire import Message
 
-__all__ = ["Declaration", "Needs", "Problem", "SecureSum", "Setting", "messages_in", "taken_steps"]
+__all__ = ["Declaration", "Needs", "Problem", "Setting"]
 
 
 @dataclass(frozen=True)
@@ -64,41 +82,35 @@ class Needs:
     texts: bool = False
 
 
-@dataclass(frozen=True)
-class SecureSum:
-    """A secure sum that a protocol takes: its `kind`, the `fewest` inputs that it may open, a `threshold` of shares."""
-
-    kind: str
-    fewest: int
-    threshold: int | None = None
-
-
 class Declaration:
     """What is asked about a protocol, with defaults for one that declares nothing.
 
-    `keys`: the struct of its [protocol] table, with fields of its own; None for one without. `uses`: the keys of shared
-    tables that it uses and not every protocol does, as ``training.rounds``, or ``model.*`` for a whole table.
-    `learned`: by role, what the server and a client learn, in words. `steps`: in the order in which they are taken.
-    `message_types`: what its parties send, besides what the server sends in every protocol. `learns`: whether something
-    is trained, in rounds, so that a run can go on from a checkpoint. `rests`: whether many clients take
-    no memory at rest (`parties.registered`). `server_returns`: whether a server that was lost may come back, which
-    goes on or ends the run by what is on its disk (`protocols.returning`). `quick`: of keys, the most that they need
-    for a quick look.
+    `keys`: the struct of its [protocol] table, with fields of its own; None for one without. `parts`: what it is made
+    of, in order. `learns`: whether something is trained, in rounds, so that a run can go on from a checkpoint. `rests`:
+    whether many clients take no memory at rest (`tacit.parties.registered`). `server_returns`: whether a server that
+    was lost may come back, which goes on or ends the run by what is on its disk (`tacit.protocols.returning`). `quick`:
+    of keys, the most that they need for a quick look.
     """
 
     name: str
     summary: str
     papers: Sequence[str] = ()
     keys: type[Struct] | None = None
-    uses: Collection[str] = ()
-    learned: Mapping[str, str] = {}
-    steps: Sequence[Step] = ()
-    message_types: Sequence[type[Message]] = ()
     needs: Needs = Needs()
     learns: bool = False
     rests: bool = False
     server_returns: bool = False
     quick: Mapping[str, int] = {}
+
+    @property
+    def parts(self) -> Sequence[Taken]:
+        """What it is made of, in the order in which it is taken."""
+        return ()
+
+    @property
+    def whole(self) -> Sequence[Taken]:
+        """All that it is made of: its parts, and what is taken before and between them."""
+        return self.parts
 
     def check_declared(self) -> None:
         """Raise ValueError, in a line, for what is declared wrongly or is not there."""
@@ -124,22 +136,6 @@ class Declaration:
     def value(self, tables: Any, key: str) -> Any:
         """The value of `key` that a run takes, as ``training.update``: a protocol may not leave it to the scenario."""
         return attrgetter(key)(tables)
-
-    def choices(self, tables: Any) -> Mapping[str, str]:
-        """The values of those keys that bring in steps or messages."""
-        return {}
-
-    def steps_with(self, tables: Any) -> Sequence[Step]:
-        """The steps that are taken with these choices."""
-        return self.steps
-
-    def types_with(self, tables: Any) -> Sequence[type[Message]]:
-        """The types of messages that may be sent with these choices, besides what the server always sends."""
-        return self.message_types
-
-    def messages_with(self, tables: Any) -> tuple[str, ...]:
-        """The names of all types of messages that may be sent with these choices."""
-        return tuple(dict.fromkeys(kind.__name__ for kind in (*messages_in(server), *self.types_with(tables))))
 
     def rounds(self, tables: Any) -> int:
         """How many rounds there are."""
@@ -170,91 +166,143 @@ class Declaration:
         """The parties of a run and their observer."""
         raise NotImplementedError(f"{type(self).__name__} does not say how a run of it is built")
 
-    # Before a run
-
-    def check_tables(self, tables: Any) -> None:
-        """Raise Problem where values do not go together, before there are data."""
-
-    def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem where values do not go together, or with the points."""
-
-    def check_memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem where a run does not fit into this machine's memory; one that is predicted need not."""
-
-    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line for each choice that leaves a run without the secrecy it seems to have, or without enough time.
-
-        `shards` loads the clients' points. Raises OSError and ValueError as it does.
-        """
-        return []
-
-    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line for each thing that follows from the keys and that who runs them wants to know. `shards` as above."""
-        return []
-
-    def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:
-        """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula.
-
-        None for a type: how many of it are sent depends on which messages arrive first.
-        """
+    def takings(
+        self, tables: Any, parts: Parts, shards: Mapping[str, Shard]
+    ) -> Iterable[tuple[Sequence[Taken], Among]] | None:
+        """What is taken among whom in a run with nobody lost, for `sent_bytes`; None without a formula."""
         return None
-
-    def planned(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned] | None:
-        """What is sent, each message once however many hops it takes, and computed, with nobody lost; None: not known.
-
-        Raises Problem, also while it is listed, for a choice that is not planned.
-        """
-        return None
-
-    def memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        """Bytes that all parties together hold at most, in one process, besides the points, libraries and messages."""
-        return 0
-
-    def loaded(self, tables: Any) -> int:
-        """Bytes of the libraries that are loaded for this protocol and not for all."""
-        return 0
-
-    # Under faults and attacks
-
-    def promises(self, tables: Any) -> Mapping[str, Promise] | None:
-        """What must hold under any faults, by name, besides what holds for every protocol; None: not known."""
-        return {}
-
-    def waits(self, tables: Any) -> int:
-        """For how many deadlines a client waits in a round at most, with whatever is lost."""
-        return 4 * tables.data.clients + 4
-
-    def sums(self, tables: Any, clients: int) -> Sequence[SecureSum]:
-        """The secure sums that are taken with this number of clients."""
-        return ()
 
     def attacked(self, tables: Any) -> AttackedMessages:
         """The messages from which membership may be inferred. Raises Problem where there are none."""
         problem = f"does not go with protocol.name = {toml(self.name)}, whose clients send nothing of a model"
         raise Problem("attack.kind", f'"membership" {problem}; allowed: ""')
 
+    # What follows from the parts
 
-def messages_in(*modules: ModuleType) -> tuple[type[Message], ...]:
-    """The message types that `modules` define, in their order."""
-    return tuple(
-        item
-        for module in modules
-        for item in vars(module).values()
-        if isinstance(item, type) and issubclass(item, Message) and item.__module__ == module.__name__
-    )
+    @property
+    def uses(self) -> Collection[str]:
+        """The keys of shared tables that it uses and not every protocol does, as ``training.rounds``, or ``model.*``
+        for a whole table."""
+        return tuple(dict.fromkeys(key for part in all_parts(self.whole) for key in part.uses))
+
+    @property
+    def learned(self) -> Mapping[str, str]:
+        """By role, what the server and a client learn, in words."""
+        said = [part.learned for part in all_parts(self.whole)]
+        found = {role: "; ".join(dict.fromkeys(one[role] for one in said if role in one)) for role in _ROLES}
+        return {role: words for role, words in found.items() if words}
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The steps that may be taken, in order."""
+        return all_steps(self.whole)
+
+    @property
+    def message_types(self) -> Sequence[type[Message]]:
+        """The types that its parties may send, besides what the server sends in every protocol."""
+        return tuple(dict.fromkeys(kind for part in all_parts(self.whole) for kind in part.messages))
+
+    def _taken(self, tables: Any) -> list[Step | Part]:
+        return list(taken(self.whole, partial(self.value, tables)))
+
+    def _parts(self, tables: Any) -> list[Part]:
+        """The parts that are taken with these choices."""
+        return [part for part in self._taken(tables) if isinstance(part, Part)]
+
+    def choices(self, tables: Any) -> Mapping[str, str]:
+        """The values of those keys that bring in steps or messages."""
+        return choices_in(self.whole, partial(self.value, tables))
+
+    def steps_with(self, tables: Any) -> Sequence[Step]:
+        """The steps that are taken with these choices."""
+        found: dict[tuple[str, str], Step] = {}
+        for step in self._taken(tables):
+            if isinstance(step, Step):
+                found.setdefault((step.role, step.name), step)
+        return tuple(found.values()) or self.steps
+
+    def types_with(self, tables: Any) -> Sequence[type[Message]]:
+        """The types of messages that may be sent with these choices, besides what the server always sends."""
+        found = dict.fromkeys(kind for part in self._parts(tables) for kind in part.messages)
+        return tuple(found) or self.message_types
+
+    def messages_with(self, tables: Any) -> tuple[str, ...]:
+        """The names of all types of messages that may be sent with these choices."""
+        return tuple(dict.fromkeys(kind.__name__ for kind in (*messages_in(server), *self.types_with(tables))))
+
+    def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:
+        """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula.
+
+        None for a type: how many of it are sent depends on which messages arrive first.
+        """
+        takings = self.takings(tables, parts, shards)
+        if takings is None:
+            return None
+        total: dict[str, int | None] = {}
+        for items, among in takings:
+            add(total, payloads(items, tables, among, partial(self.value, tables)))
+        return total
+
+    def check_tables(self, tables: Any) -> None:
+        """Raise Problem where values do not go together, before there are data."""
+        for part in self._parts(tables):
+            part.check_tables(tables)
+
+    def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        """Raise Problem where values do not go together, or with the points."""
+        for part in self._parts(tables):
+            part.check_data(tables, parts, shards)
+
+    def check_memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        """Raise Problem where a run does not fit into this machine's memory; one that is predicted need not."""
+        for part in self._parts(tables):
+            part.check_memory(tables, parts, shards)
+
+    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line for each choice that leaves a run without the secrecy it seems to have, or without enough time.
+
+        `shards` loads the clients' points. Raises OSError and ValueError as it does.
+        """
+        return list(dict.fromkeys(line for part in self._parts(tables) for line in part.cautions(tables, shards)))
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line for each thing that follows from the keys and that who runs them wants to know. `shards` as above."""
+        return list(dict.fromkeys(line for part in self._parts(tables) for line in part.notes(tables, shards)))
+
+    def assumed(self, tables: Any) -> Sequence[str]:
+        """A line for each thing that depends on what values are, with what `tacit predict` takes it to be."""
+        return [line for part in self._parts(tables) for line in part.assumed(tables)]
+
+    def memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> int:
+        """Bytes that all parties together hold at most, in one process, besides the points, libraries and messages.
+
+        Parts are taken one after the other.
+        """
+        return max((part.memory(tables, parts, shards) for part in self._parts(tables)), default=0)
+
+    def loaded(self, tables: Any) -> int:
+        """Bytes of the libraries that are loaded for this protocol and not for all."""
+        return sum(part.loaded(tables) for part in self._parts(tables))
+
+    def promises(self, tables: Any) -> Mapping[str, Promise] | None:
+        """What must hold under any faults, by name, besides what holds for every protocol; None: not known."""
+        return {name: one for part in self._parts(tables) for name, one in part.promises(tables).items()}
+
+    def suffering(self, tables: Any, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
+        """Clients that a fault affects because one of them is affected, and the virtual time until which it does."""
+        return [one for part in self._parts(tables) for one in part.suffering(trial)]
+
+    def waits(self, tables: Any) -> int:
+        """For how many deadlines a client waits in a round at most, with whatever is lost."""
+        return sum(part.waits(tables) for part in self._parts(tables)) or 4 * tables.data.clients + 4
+
+    def draws_noise(self, tables: Any) -> bool:
+        """Whether a client's data pass through noise of its own that is drawn for each question."""
+        return any(part.draws_noise(tables) for part in self._parts(tables))
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        """The secure sums that are taken with this number of clients."""
+        return [one for part in self._parts(tables) for one in part.sums(tables, clients)]
 
 
-def taken_steps(steps: Iterable[Step], *choices: tuple[Mapping[str, Sequence[Step]], str]) -> tuple[Step, ...]:
-    """`steps` and those of each choice, without those that only what was not chosen takes.
-
-    A choice is the steps of each way by its name, and the name of the one chosen.
-    """
-    added = [step for ways, name in choices for step in ways[name]]
-    unused = {
-        step.name
-        for ways, name in choices
-        for taken in ways.values()
-        for step in taken
-        if step.name not in {mine.name for mine in ways[name]}
-    }
-    return tuple(step for step in (*steps, *added) if step.name not in unused)
+_ROLES = ("server", "client")

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from parties.life import Present
-from parties.server import Loss, Server
-from protocols.observing.fault_record import FaultRecord
-from protocols.observing.simulated import Strike
-from protocols.rounds import CalledClient
-from sim.faults import Fault
-from sim.world import World
+from tacit.parties.life import Present
+from tacit.parties.server import Loss, Server
+from tacit.protocols.observing.fault_record import FaultRecord
+from tacit.protocols.observing.simulated import Strike
+from tacit.protocols.rounds import CalledClient
+from tacit.sim.faults import Fault
+from tacit.sim.world import World
 
 __all__ = ["EndingsObserver", "returned"]
 

@@ -25,12 +25,12 @@ itself: t > 2 |P| / 3, so that even a server that colludes with up to |P| / 3 cl
 t signatures, and honest clients sign one an attempt: 2 t <= |P| + |P| / 3 fails).
 
 Not covered. The third is one of P, and the server says who is in P: one that leaves honest clients out may have more
-than a third of it on its side, and reads a vector (`benchmarks.attacks_identities`). Of n clients known beforehand,
-`protocol.threshold` above 2 n / 3 rules that out; in training, whose cohorts the server draws, nothing does. With
-recovery = "restart" there are no second keys, and no U3: a split P goes unseen there, and sums are over fewer clients.
-With recovery = "secagg+" the graph is the server's to draw. Clients may sign what they should not. A server may
-withhold anything: no sum then. A run id must not be used twice with the same long-term keys (it is random unless a run
-is seeded, and `tacit join` refuses one that the client's key has been used with).
+than a third of it on its side, and reads a vector (`tacit.benchmarks.attacks_identities`). Of n clients known
+beforehand, `protocol.threshold` above 2 n / 3 rules that out; in training, whose cohorts the server draws, nothing
+does. With recovery = "restart" there are no second keys, and no U3: a split P goes unseen there, and sums are over
+fewer clients. With recovery = "secagg+" the graph is the server's to draw. Clients may sign what they should not. A
+server may withhold anything: no sum then. A run id must not be used twice with the same long-term keys (it is random
+unless a run is seeded, and `tacit join` refuses one that the client's key has been used with).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,13 +38,15 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import sha512
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from parties.party import Party
-from sim.streams import Entropy
+from tacit.parties.party import Party
+from tacit.sim.hollow import hollow
+from tacit.sim.streams import Entropy
 
 __all__ = ["KEY_BYTES", "SIGNATURE_BYTES", "Claim", "Identities", "given", "identities_of", "parted", "title_of"]
 
@@ -83,9 +85,16 @@ class Identities:
                 raise ValueError(f"the private key of {name} is not that of its public one")
 
     @classmethod
-    def seeded(cls, seed: int) -> "Identities":
-        """Those of a simulation, where all clients run here, whatever their names: they follow from its `seed`."""
-        private = _Made(lambda name: Entropy.seeded(seed, "identity", name).bytes(KEY_BYTES))
+    def simulated(cls, seed: int, *, seeded: bool = True) -> "Identities":
+        """Those of a simulation, where all clients run here, whatever their names: from its `seed`, if it is `seeded`.
+
+        Otherwise the operating system's generator draws them.
+        """
+
+        def drawn(name: str) -> bytes:
+            return (Entropy.seeded(seed, "identity", name) if seeded else Entropy.system()).bytes(KEY_BYTES)
+
+        private = _Made(drawn)
         return cls(_Made(lambda name: _public(private[name])), private)
 
     def bound(self, among: bytes) -> "Identities":
@@ -134,11 +143,19 @@ given: ContextVar[Identities | None] = ContextVar("identities that were given", 
 """The identities of the parties that are built next, where they are not a simulation's: see `identity_files`."""
 
 
+def is_signed(tables: Any) -> bool:
+    """Whether a run with these tables signs what clients are shown."""
+    return getattr(tables.protocol, "identity", "") == "signed"
+
+
 def identities_of(tables: Any) -> Identities | None:
-    """The identities of a run with these tables: those `given`, or those of its seed; None where nothing is signed."""
-    if tables.protocol.identity != "signed":
+    """The identities of a run with these tables: those `given`, or drawn; None where nothing is signed.
+
+    They follow from the seed with ``entropy = "seeded"`` alone.
+    """
+    if not is_signed(tables):
         return None
-    return given.get() or Identities.seeded(tables.seed)
+    return given.get() or Identities.simulated(tables.seed, seeded=tables.entropy == "seeded")
 
 
 def parted(data: bytes) -> tuple[bytes, bytes]:
@@ -163,6 +180,7 @@ def _public(private: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
+@hollow(lambda private, text: sha512(private + text).digest())
 def _sign(private: bytes, text: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(private).sign(text)
 
@@ -172,6 +190,7 @@ def _verifier(public: bytes) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(public)
 
 
+@hollow(lambda keys, texts, signatures: [True] * len(keys))
 def _verified(keys: list[bytes], texts: list[bytes], signatures: list[bytes]) -> list[bool]:
     found = []
     for key, text, signature in zip(keys, texts, signatures, strict=True):

@@ -14,7 +14,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from protocols.identities import Identities
+from tacit.protocols.identities import Identities
 
 __all__ = ["enter_run", "load", "make", "missing"]
 
@@ -54,6 +54,8 @@ def enter_run(folder: Path, name: str, run_id: bytes) -> None:
         raise ValueError(f"{path}: {name} has been in a run of the same id with its key: the server repeats one")
     with path.open("a", encoding="ascii") as file:
         file.write(f"{run_id.hex()}\n")
+        file.flush()
+        os.fsync(file.fileno())  # before anything is signed
 
 
 def load(folder: Path, names: Iterable[str], own: Iterable[str] = ()) -> Identities:

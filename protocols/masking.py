@@ -9,11 +9,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.crypto.prg import Streams
+from tacit.protocols.crypto.prg import Streams
+from tacit.sim.hollow import array_in, filled, hollow, together
 
-__all__ = ["Block", "Ring", "SignedKey", "joined", "masks", "masks_work", "parted", "read"]
+__all__ = ["WORD_BYTES", "Block", "Ring", "SignedKey", "joined", "masks", "masks_work", "parted", "read"]
 
 Ring = NDArray[np.uint64]
+
+WORD_BYTES = 8
 
 Block = tuple[int, int]
 """A block of a sum: its number, and how many words it has."""
@@ -25,9 +28,10 @@ SignedKey = tuple[bytes, bool]
 def masks_work(keys: int, blocks: Sequence[Block]) -> dict[str, int]:
     """Operations of `masks`."""
     words = keys * sum(size for _, size in blocks)
-    return {"aes.byte": 8 * words, "ring.add": words}
+    return {"aes.byte": WORD_BYTES * words, "ring.add": words}
 
 
+@hollow(lambda keys, blocks: [filled(size, np.uint64) for _, size in blocks])
 def masks(keys: Sequence[SignedKey], blocks: Sequence[Block]) -> list[Ring]:
     """The sum of the masks of all `keys` on each of the `blocks`."""
     streams = Streams(blocks)
@@ -39,14 +43,14 @@ def masks(keys: Sequence[SignedKey], blocks: Sequence[Block]) -> list[Ring]:
 
 def joined(values: Iterable[Ring]) -> bytes:
     """Blocks of words as bytes, little-endian, one after another."""
-    return b"".join(value.astype("<u8", copy=False).tobytes() for value in values)
+    return together([value.astype("<u8", copy=False).tobytes() for value in values])
 
 
 def read(values: bytes, sizes: Sequence[int]) -> list[Ring]:
     """The blocks of `sizes` words in `values`. Raises ValueError where the length does not fit."""
-    if len(values) != 8 * sum(sizes):
-        raise ValueError(f"{sum(sizes)} words take {8 * sum(sizes)} bytes, not {len(values)}")
-    return parted(np.frombuffer(values, dtype="<u8"), sizes)
+    if len(values) != WORD_BYTES * sum(sizes):
+        raise ValueError(f"{sum(sizes)} words take {WORD_BYTES * sum(sizes)} bytes, not {len(values)}")
+    return parted(array_in(values, "<u8"), sizes)
 
 
 def parted(values: Ring, sizes: Sequence[int]) -> list[Ring]:

@@ -25,18 +25,22 @@ Security: semi-honest. Whoever colludes with the server is chosen before the gra
 a client cannot see whether at random. It sees t neighbours of U3 and itself: that `min_clients` beyond t + 1 are in a
 sum is the server's word. And neighbours cannot compare what they are shown of U3: a server which shows them different
 sets takes any one client's neighbours for lost, with 2 t <= k + 1 or so of each one's neighbours, and reads its vector
-(`benchmarks.attacks_graph`); with a complete graph it cannot (`quorum.fewest_left`).
+(`tacit.benchmarks.attacks_graph`); with a complete graph it cannot (`quorum.fewest_left`).
 """
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-from parties.client import Client
-from parties.server import Server
-from protocols import quorum, setup
-from protocols.crypto.agreement import KeyPair
-from protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
-from protocols.dealing import (
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols import quorum, setup
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
+from tacit.protocols.crypto.sizes import text
+from tacit.protocols.dealing import (
+    SHARE,
     Announced,
     Circle,
     Dealt,
@@ -48,11 +52,12 @@ from protocols.dealing import (
     deal_among,
     make_keys,
 )
-from protocols.refusal import Least, refuse
-from protocols.values import announced, values_of
-from sim.wire import Message
+from tacit.protocols.parts import Among, Part, messages_in
+from tacit.protocols.refusal import Least, refuse
+from tacit.protocols.values import announced, values_of
+from tacit.sim.wire import Message
 
-__all__ = ["SHARED", "Acquainted", "FreshKeys", "Neighbours", "announce", "deal", "gather"]
+__all__ = ["SHARED", "Acquainted", "DealingInGraph", "FreshKeys", "Neighbours", "announce", "deal", "gather"]
 
 
 SHARED = (DealtShares, Survivors, Revealed)
@@ -60,11 +65,15 @@ SHARED = (DealtShares, Survivors, Revealed)
 
 
 class FreshKeys(Message):
+    admits: ClassVar[tuple[str, ...]] = ("Neighbours",)
+    in_attempt: ClassVar[bool] = True
     channel_key: bytes
     public_key: bytes
 
 
 class Neighbours(Message):
+    names_neighbours: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
     clients: int
     names: list[str]
     incarnations: list[int]
@@ -163,3 +172,23 @@ def announce(me: Server, attempt: Acquainted) -> None:
         return
     for name in attempt.names:
         me.send(name, shown(attempt.graph.around(name)))
+
+
+@dataclass(frozen=True)
+class DealingInGraph(Part):
+    """Dealing among neighbours as a part of a sum, which has its steps. `tolerance`: by the tables of a run."""
+
+    tolerance: Callable[[Any], Tolerance] = lambda tables: Tolerance()
+    messages = (*messages_in(sys.modules[__name__]), *SHARED)
+    between_clients = (DealtShares,)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        p, names = len(among.names), text(among.names)
+        degree = degree_of(p, self.tolerance(tables))
+        return {
+            "FreshKeys": p * 2 * KEY_BYTES,
+            "Neighbours": (degree.k + 1) * (p * 2 * KEY_BYTES + names),
+            "DealtShares": p * degree.k * 2 * SHARE,
+            "Survivors": (degree.k + 1) * names,
+            "Revealed": p * degree.holders * SHARE,
+        }

@@ -1,8 +1,10 @@
-"""Protocols of one round: a base class with which one is written in a single file, also outside of this tree.
+"""Protocols of one part, or of several, one after the other: base classes with which one is written in a single file,
+also outside of this tree.
 
-A subclass says what a client and the server do once it is known who takes part, what must come out of it (the oracle)
-and how many bytes it sends. Set-up, deadlines, losses and how each party's part ends are the same for all and stand
-here.
+A part (`tacit.protocols.parts.Phase`) says what a client and the server do once it is known who takes part; what must
+come out (the oracle) is said of the whole. Set-up, deadlines, losses, how each party's part ends, and how one part
+begins after another are the same for all and stand here. A subclass of `Phases` lists `parts`; one of `OneShot` is a
+part itself.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -10,13 +12,17 @@ here.
 | round.enrol | RoundOpens | server -> each client | 0 | without `agrees`: the round begins |
 | round.enrol | TakesPart | client -> server | 0 | it takes part |
 | round.enrol | TakingPart | server -> each that is present | names | who takes part |
+| part.open | PartOpens | server -> each whose input counted before | names, 8 for each number | the next part begins |
+
+A part is a round of its own: what was sent in an earlier one is late. Its clients are those of whose inputs the server
+has what the part before found.
 """
 
 import math
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from inspect import iscoroutinefunction
 from numbers import Integral
 from types import ModuleType
@@ -25,61 +31,82 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.data.splits import Shard
-from parties.party import NoAnswer
-from parties.server import Loss, Server
-from protocols import secure_sum, setup
-from protocols.crypto import sizes
-from protocols.declaration import Declaration, SecureSum, messages_in
-from protocols.endings import EndingsObserver
-from protocols.observing.experiment import Setting, Tables
-from protocols.observing.parts import Parts
-from protocols.observing.simulated import Simulated
-from protocols.outcome import Abort, require
-from protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
-from protocols.returning import NOT_AGAIN, OnceServer
-from protocols.rounds import CalledClient
-from protocols.setup import Group
-from protocols.steps import Step
-from protocols.values import BadValues, announced, values_of
-from sim.setting_error import Problem
-from sim.units import duration
-from sim.wire import Message
-from sim.world import World
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard, counted
+from tacit.parties.party import NoAnswer
+from tacit.parties.server import Loss, Server
+from tacit.protocols import secure_sum, setup
+from tacit.protocols.crypto.sizes import text
+from tacit.protocols.declaration import Declaration
+from tacit.protocols.endings import EndingsObserver
+from tacit.protocols.observing.experiment import Setting, Tables
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.outcome import Abort, require
+from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, messages_in
+from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
+from tacit.protocols.returning import NOT_AGAIN, OnceServer
+from tacit.protocols.rounds import CalledClient
+from tacit.protocols.setup import Group
+from tacit.protocols.steps import Step
+from tacit.protocols.values import BadValues, announced, values_of
+from tacit.sim.setting_error import Problem
+from tacit.sim.units import duration
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
-__all__ = ["Found", "OneRound", "OneShot", "OneShotClient", "OneShotObserver", "OneShotServer"]
-
-ENROL = (
-    Step("client", "round.enrol", "say that it takes part"),
-    Step("server", "round.enrol", "open the round and say who takes part"),
-)
+__all__ = ["Found", "OneRound", "OneShot", "OneShotClient", "OneShotObserver", "OneShotServer", "Phases"]
 
 
 class RoundOpens(Message):
     announces: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
 
 
 class TakesPart(Message):
-    pass
+    admits: ClassVar[tuple[str, ...]] = ("TakingPart",)
 
 
 class TakingPart(Message):
     announces: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
     names: list[str]
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What the server ends with: `value`, numbers of any shape, of the inputs of the clients `over`."""
+class PartOpens(Message):
+    announces: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
+    names: list[str]
+    numbers: bytes
 
-    over: tuple[str, ...]
-    value: NDArray[np.float64]
 
-    @property
-    def counted(self) -> tuple[str, ...]:
-        """The same clients."""
-        return self.over
+class Enrolment(Part):
+    """Who takes part, without keys."""
+
+    takes = (
+        Step("client", "round.enrol", "say that it takes part"),
+        Step("server", "round.enrol", "open the round and say who takes part"),
+    )
+    messages = (RoundOpens, TakesPart, TakingPart)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        return {"TakingPart": len(among.names) * text(among.names)}
+
+    def waits(self, tables: Any) -> int:
+        return 2
+
+
+class Opening(Part):
+    """How a part begins after another, with `Among.dimension` numbers for each client."""
+
+    takes = (Step("server", "part.open", "tell the clients that are left what the next part begins with"),)
+    messages = (PartOpens,)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        return {"PartOpens": len(among.names) * (text(among.names) + 8 * among.dimension)}
+
+    def waits(self, tables: Any) -> int:
+        return 1
 
 
 _PROMISES = {
@@ -87,64 +114,198 @@ _PROMISES = {
     "ends early for a loss": Promise(ends_early_only_for_loss, True),
     "who is well counts": Promise(who_is_well_counts, True),
 }
+_SET_UP, _ENROLMENT, _OPENING = setup.SetUp(), Enrolment(), Opening()
 
 
-class OneShot(Declaration):
-    """A protocol of one round among clients and a server.
+class Phases(Declaration):
+    """A protocol of `parts` (`tacit.protocols.parts.Phase`), one after the other, each with a name of its own.
 
-    A subclass sets `name`, `summary` and `own_steps`, and defines `client`, `server`, `oracle` and, for `tacit bytes`,
-    `own_payloads`. `agrees`: clients first agree on a key for each pair (`setup`); what they send each other is sealed
-    with those. `modules`: whose message types it sends, besides those of its own file; `between_clients`: those
-    that one client sends another. `patience`: the number of deadlines for which a client waits until the round
-    begins. `tolerance`: by how much the value may differ from the oracle's, for one that is not exact. `defines`: the
-    methods that a subclass must have; one whose observer compares by itself needs no `oracle`.
+    A subclass gives `name`, `summary`, `keys` and `parts`, and defines `oracle`. `agrees`: clients first agree on a key
+    for each pair (`setup`); what they send each other is sealed with those. `patience`: the number of deadlines for
+    which a client waits until the first part begins, and then until each further one does. `tolerance`: by how much
+    values may differ from the oracle's, for one that is not exact.
 
     What its methods get as `keys` is the [protocol] table, with `deadline` and `min_clients` among its fields.
     """
 
     agrees: ClassVar[bool] = True
-    own_steps: ClassVar[tuple[Step, ...]] = ()
-    modules: ClassVar[tuple[Any, ...]] = ()
-    between_clients: ClassVar[tuple[type[Message], ...]] = ()
     patience: ClassVar[int] = 8
+    tolerance: ClassVar[float] = 0.0
+    defines: ClassVar[tuple[str, ...]] = ("oracle",)
     server_returns: bool = True
     uses: Collection[str] = ("protocol.min_clients",)
-    tolerance: ClassVar[float] = 0.0
-    defines: ClassVar[tuple[str, ...]] = ("client", "server", "oracle")
 
     @property
-    def steps(self) -> Sequence[Step]:  # type: ignore[override]
-        """Those of the set-up, and its own."""
-        return (*(setup.STEPS if self.agrees else ENROL), *self.own_steps)
+    def parts(self) -> Sequence[Phase]:
+        """The parts, in order."""
+        return ()
 
     @property
-    def relayed(self) -> frozenset[str]:
-        """The set-up's seed, and what else the clients send each other (`between_clients`)."""
-        return frozenset((*(["Seed"] if self.agrees else []), *(kind.__name__ for kind in self.between_clients)))
-
-    @property
-    def message_types(self) -> Sequence[type[Message]]:  # type: ignore[override]
-        """Those of the set-up, of its modules, and of the file that defines it."""
-        enrolling = messages_in(setup) if self.agrees else (RoundOpens, TakesPart, TakingPart)
-        own = [module for module in (sys.modules.get(type(self).__module__),) if module and module not in self.modules]
-        return (*enrolling, *messages_in(*self.modules, *own))
+    def whole(self) -> Sequence[Taken]:
+        """The set-up, the parts, and what is between them."""
+        further = [one for part in self.parts[1:] for one in (_OPENING, part)]
+        return (_SET_UP if self.agrees else _ENROLMENT, *self.parts[:1], *further)
 
     def check_declared(self) -> None:
         super().check_declared()
         kind = type(self).__name__
-        if not all(isinstance(step, Step) and step.role in ("client", "server") for step in self.own_steps):
-            raise ValueError(f"own_steps of {kind} must be steps of the roles client and server.")
-        if not all(isinstance(module, ModuleType) for module in self.modules):
-            raise ValueError(f"modules of {kind} must be modules, which define the messages that it sends.")
+        names = [part.name if isinstance(part, Phase) else None for part in self.parts]
+        if not names or None in names or len({*names}) < len(names):
+            raise ValueError(f"parts of {kind} must be parts with a program, each with a name of its own.")
         for method in self.defines:
-            if getattr(type(self), method) is getattr(OneShot, method):
+            if getattr(type(self), method) in (getattr(Phases, method, None), getattr(OneShot, method)):
                 raise ValueError(f"{kind} does not say what its {method} does: it needs a method {method}.")
-        for method in ("client", "server"):
-            if not iscoroutinefunction(getattr(type(self), method)):
-                raise ValueError(f"the {method} of {kind} must be defined by async def.")
+        for part in self.parts:
+            for method in ("client", "server"):
+                if not iscoroutinefunction(getattr(type(part), method)):
+                    raise ValueError(f"the {method} of {type(part).__name__} must be defined by async def.")
         for name, value, least in (("patience", self.patience, 1), ("tolerance", self.tolerance, 0)):
             if not isinstance(value, int | float) or not least <= value < math.inf:
                 raise ValueError(f"{name}(={value!r}) of {kind} must be a number >= {least}.")
+
+    def oracle(self, keys: Any, over: Any) -> Any:
+        """What each part must have found, by its name, computed in the clear, or of only some parts.
+
+        `over`: for each part, by its name, the shards of just those clients whose inputs count in it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say what must come out")
+
+    def check(self, keys: Any, shards: Mapping[str, Shard]) -> None:
+        """Raise Problem where `keys` do not go together, or with the clients' points."""
+
+    def build(self, setting: Setting) -> "OneRound":
+        """The server, the clients and the observer of a run."""
+        return OneRound(setting, self)
+
+    def equals_oracle(self, keys: Any, shards: Mapping[str, Shard], found: Mapping[str, Found]) -> bool:
+        """Whether what the parts `found` is the oracle's."""
+        over = {part: {name: shards[name] for name in one.over} for part, one in found.items()}
+        wanted = self.oracle(keys, over)
+        if not isinstance(wanted, Mapping) or not {*wanted} <= {*found}:
+            raise TypeError(f"{type(self).__name__}.oracle must return values by the names of parts: {[*found]}.")
+        return all(self._is_close(found[part], value) for part, value in wanted.items())
+
+    def _is_close(self, found: Found, wanted: Any) -> bool:
+        value, expected = found.value, _numbers(wanted, f"what {type(self).__name__}.oracle returns")
+        return value.shape == expected.shape and bool((abs(value - expected) <= self.tolerance).all())
+
+    def check_data(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        """Raise Problem for too few clients, and what `check` raises, at a key of [protocol] unless it says more."""
+        keys = tables.protocol
+        if len(shards) < keys.min_clients:
+            problem = f"{len(shards)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
+            raise Problem("data.clients", problem)
+        try:
+            self.check(keys, shards)
+        except Problem as error:
+            raise Problem(error.key if "." in error.key else f"protocol.{error.key}", error.problem) from None
+        super().check_data(tables, parts, shards)
+
+    def takings(
+        self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]
+    ) -> Iterable[tuple[Sequence[Taken], Among]] | None:
+        among = Among(*counted(shards))
+        found: list[tuple[Sequence[Taken], Among]] = [(self.whole[:1], among)]
+        for number, part in enumerate(self.parts):
+            if number:
+                found.append(((_OPENING,), replace(among, dimension=part.opens_with)))
+            found.append(((part,), replace(among, dimension=part.dimension(tables.protocol))))
+        return found
+
+    def sent_bytes(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:
+        """Bytes of payload on every hop. Raises Problem where a formula fails or names what is no message."""
+        where = f"the payloads of {self.name}"
+        try:
+            found = super().sent_bytes(tables, parts, shards)
+        except Problem:
+            raise
+        except Exception as error:
+            raise Problem("protocol.name", f"{where}: {type(error).__name__}: {error}") from error
+        if found is None:
+            return None
+        sent = self.messages_with(tables)
+        if strange := [kind for kind in found if kind not in sent]:
+            problem = f"{where}: {', '.join(map(str, strange))} is no message that it sends; allowed: {', '.join(sent)}"
+            raise Problem("protocol.name", problem)
+        return found
+
+    def waits(self, tables: Tables) -> int:
+        """For how many deadlines a client waits at most, with whatever is lost."""
+        return self.patience * len(self.parts) + super().waits(tables)
+
+    def promises(self, tables: Tables) -> Mapping[str, Promise] | None:
+        """What must hold under any faults besides what holds for every protocol."""
+        return {**_PROMISES, **(super().promises(tables) or {})}
+
+
+class _Sole(Phase):
+    """The one part of a `protocol`, which has the methods itself."""
+
+    messages = ()
+
+    def __init__(self, protocol: "OneShot") -> None:
+        self.protocol, self.name = protocol, protocol.name
+
+    @property
+    def takes(self) -> Sequence[Taken]:
+        return self.protocol.own_steps
+
+    async def client(self, me: Client, keys: Any, group: Group, public: NDArray[np.float64]) -> None:
+        await self.protocol.client(me, keys, group)
+
+    async def server(self, me: Server, keys: Any, group: Group, found: Mapping[str, Found]) -> Found:
+        return await self.protocol.server(me, keys, group)
+
+    def waits(self, tables: Any) -> int:
+        return 4 * int(tables.data.clients)
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        """The sum of `tacit.protocols.secure_sum` if that is among the modules, of at least `protocol.min_clients`
+        inputs."""
+        of_one = SumBounds("secure_sum", max(2, tables.protocol.min_clients))
+        return [of_one] if secure_sum in self.protocol.modules else []
+
+
+class OneShot(Phases):
+    """A protocol of one part.
+
+    A subclass gives `name`, `summary`, `keys` and `own_steps`, and defines `client`, `server`, `oracle` and, for `tacit
+    bytes`, `own_payloads`. `modules`: whose message types it sends, besides those of its own file; `between_clients`:
+    those that one client sends another. `defines`: the methods that a subclass must have; one whose observer compares
+    by itself needs no `oracle`. All else is as in `Phases`.
+    """
+
+    own_steps: ClassVar[tuple[Taken, ...]] = ()
+    modules: ClassVar[tuple[Any, ...]] = ()
+    between_clients: ClassVar[tuple[type[Message], ...]] = ()
+    defines: ClassVar[tuple[str, ...]] = ("client", "server", "oracle")
+
+    @property
+    def parts(self) -> Sequence[Phase]:
+        """The protocol itself."""
+        return (_Sole(self),)
+
+    @property
+    def message_types(self) -> Sequence[type[Message]]:
+        """Those of the set-up, of its modules, and of the file that defines it."""
+        own = [module for module in (sys.modules.get(type(self).__module__),) if module and module not in self.modules]
+        return tuple(dict.fromkeys((*super().message_types, *messages_in(*self.modules, *own))))
+
+    def types_with(self, tables: Any) -> Sequence[type[Message]]:
+        """All of them."""
+        return self.message_types
+
+    def check_declared(self) -> None:
+        kind = type(self).__name__
+        roles = [one.role for one in self.own_steps if isinstance(one, Step)]
+        if not {*roles} <= {"client", "server"} or not all(isinstance(one, Step | Part) for one in self.own_steps):
+            raise ValueError(f"own_steps of {kind} must be steps of the roles client and server.")
+        if not all(isinstance(module, ModuleType) for module in self.modules):
+            raise ValueError(f"modules of {kind} must be modules, which define the messages that it sends.")
+        super().check_declared()
+        for method in ("client", "server"):
+            if not iscoroutinefunction(getattr(type(self), method)):
+                raise ValueError(f"the {method} of {kind} must be defined by async def.")
 
     async def client(self, me: Client, keys: Any, group: Group) -> None:
         """A client's part, once it knows the `group`; with `agrees` it holds its pairs' secrets in it.
@@ -157,76 +318,34 @@ class OneShot(Declaration):
         """The server's part. Raises Abort where there is no result."""
         raise NotImplementedError(f"{type(self).__name__} does not say what the server does")
 
-    def oracle(self, keys: Any, shards: Mapping[str, Shard]) -> NDArray[np.float64]:
+    def oracle(self, keys: Any, shards: Mapping[str, Shard]) -> Any:
         """What the server must end with if the inputs of just the clients of `shards` count, computed in the clear."""
         raise NotImplementedError(f"{type(self).__name__} does not say what must come out")
-
-    def check(self, keys: Any, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem where `keys` do not go together, or with the clients' points."""
 
     def own_payloads(self, keys: Any, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         """Bytes of payload by message type after the set-up, with nobody lost, each message once."""
         return None
 
-    def build(self, setting: Setting) -> "OneRound":
-        """The server, the clients and the observer of a run."""
-        return OneRound(setting, self)
+    def equals_oracle(self, keys: Any, shards: Mapping[str, Shard], found: Mapping[str, Found]) -> bool:
+        (one,) = found.values()
+        return self._is_close(one, self.oracle(keys, {name: shards[name] for name in one.over}))
 
-    def payloads(self, keys: Any, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
-        """Bytes of payload by message type in the whole run, the set-up's among them."""
-        own, names = self.own_payloads(keys, shards), tuple(shards)
+    def takings(
+        self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]
+    ) -> Iterable[tuple[Sequence[Taken], Among]] | None:
+        own, among = self.own_payloads(tables.protocol, shards), Among(*counted(shards))
         if own is None:
             return None
-        before = sizes.setup(names) if self.agrees else {"TakingPart": len(names) * sum(len(name) for name in names)}
-        return {**before, **own}
-
-    def check_data(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem for too few clients, and what `check` raises, at a key of [protocol] unless it says more."""
-        keys = tables.protocol
-        if len(shards) < keys.min_clients:
-            problem = f"{len(shards)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
-            raise Problem("data.clients", problem)
-        try:
-            self.check(keys, shards)
-        except Problem as error:
-            raise Problem(error.key if "." in error.key else f"protocol.{error.key}", error.problem) from None
-
-    def sent_bytes(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
-        """What `payloads` says, on every hop. Raises Problem where it fails or names what is no message."""
-        where = f"the payloads of {self.name}"
-        try:
-            once = self.payloads(tables.protocol, shards)
-        except Exception as error:
-            raise Problem("protocol.name", f"{where}: {type(error).__name__}: {error}") from error
-        if once is None:
-            return None
-        if wrong := {kind: size for kind, size in once.items() if not isinstance(size, Integral) or size < 0}:
-            raise Problem("protocol.name", f"{where}: {wrong} are no numbers of bytes; allowed: whole ones, 0 or more")
-        sent = self.messages_with(tables)
-        if strange := [kind for kind in once if kind not in sent]:
-            problem = f"{where}: {', '.join(map(str, strange))} is no message that it sends; allowed: {', '.join(sent)}"
+        if wrong := {kind: size for kind, size in own.items() if not isinstance(size, Integral) or size < 0}:
+            problem = f"the payloads of {self.name}: {wrong} are no numbers of bytes; allowed: whole ones, 0 or more"
             raise Problem("protocol.name", problem)
-        twice = self.relayed if tables.network.topology == "star" else frozenset()
-        return {kind: size * (2 if kind in twice else 1) for kind, size in once.items()}
-
-    def waits(self, tables: Tables) -> int:
-        """For how many deadlines a client waits at most, with whatever is lost."""
-        return self.patience + super().waits(tables)
-
-    def sums(self, tables: Tables, clients: int) -> Sequence[SecureSum]:
-        """The sum of `protocols.secure_sum` if that is among `modules`, of at least `protocol.min_clients` inputs."""
-        fewest = max(2, tables.protocol.min_clients)
-        return [SecureSum("secure_sum", fewest)] if secure_sum in self.modules else []
-
-    def promises(self, tables: Tables) -> Mapping[str, Promise]:
-        """What must hold under any faults besides what holds for every protocol."""
-        return _PROMISES
+        return [(self.whole[:1], among), ((Stated(own, self.between_clients),), among)]
 
 
 class OneShotClient(CalledClient):
     """A client of a `protocol` with its `keys`."""
 
-    def __init__(self, world: World, name: str, shard: Shard, protocol: OneShot, keys: Any, **access: Any) -> None:
+    def __init__(self, world: World, name: str, shard: Shard, protocol: Phases, keys: Any, **access: Any) -> None:
         super().__init__(world, name, shard, protocol.patience * duration(keys.deadline), **access)
         self.protocol, self.keys = protocol, keys
         self.call = setup.RoundStart if protocol.agrees else RoundOpens
@@ -242,21 +361,42 @@ class OneShotClient(CalledClient):
                 with values_of(self, self.server, "TakingPart"):
                     names = announced(self, said.names, dict.fromkeys(said.names))
                 group = Group(names, {}, {})
-        await self.protocol.client(self, self.keys, group)
+        for number, part in enumerate(self.protocol.parts):
+            public = np.zeros(0)
+            if number:
+                opens = await self.recv(PartOpens, self.server, self.protocol.patience * deadline)
+                with values_of(self, self.server, "PartOpens"):
+                    group = replace(group, names=announced(self, opens.names, group.names))
+                    public = _numbers_in(opens.numbers, part)
+            await part.client(self, self.keys, group, public)
+
+
+def _numbers_in(values: bytes, part: Phase) -> NDArray[np.float64]:
+    if len(values) != 8 * part.opens_with:
+        raise ValueError(f"{part.opens_with} numbers for the part {part.name} were due, not {len(values)} bytes")
+    if not np.isfinite(found := np.frombuffer(values, "<f8")).all():
+        raise ValueError(f"numbers for the part {part.name} that are infinite or not a number")
+    return found
 
 
 class OneShotServer(OnceServer):
-    """The server of a `protocol`. `found`: what it ended with; None, and `aborted` says why, if with nothing.
+    """The server of a `protocol`. `found`: what each part ended with, by its name; `aborted` says why, if not all have.
 
-    The former is reported, too.
+    What each ended with is reported, too.
     """
 
-    found: Found | None = None
     aborted = ""
 
-    def __init__(self, world: World, clients: Sequence[str], protocol: OneShot, keys: Any, **access: Any) -> None:
+    def __init__(self, world: World, clients: Sequence[str], protocol: Phases, keys: Any, **access: Any) -> None:
         super().__init__(world, clients, **access)
         self.protocol, self.keys = protocol, keys
+        self.found: dict[str, Found] = {}
+        self._out: set[str] = set()
+
+    def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
+        parties = tuple(parties)
+        self._out.update(parties)
+        super().dismiss(parties, reason, aborted=aborted)
 
     async def main(self) -> None:
         if self.ends_run():
@@ -264,15 +404,32 @@ class OneShotServer(OnceServer):
             return
         try:
             group = await (self._agree() if self.protocol.agrees else self._enrol())
-            self.found = self._understood(await self.protocol.server(self, self.keys, group), group)
-            self.report(self.found)
+            for part in self.protocol.parts:
+                if self.found:
+                    group = self._opened(part, group)
+                found = self._understood(part, await part.server(self, self.keys, group, self.found), group)
+                self.found = {**self.found, part.name: found}
+                self.report(found)
         except (Abort, NoAnswer, BadValues) as problem:
             self.aborted = str(problem)
             self.dismiss(self.clients, self.aborted, aborted=True)
 
-    def _understood(self, found: Any, group: Group) -> Found:
-        """What the protocol's server has `found`. Raises TypeError and ValueError naming what it must be."""
-        kind = f"{type(self.protocol).__name__}.server"
+    def _opened(self, part: Phase, group: Group) -> Group:
+        """Open `part`, among those of the `group` whose inputs counted in the one before."""
+        names = tuple(name for name in group.names if name in [*self.found.values()][-1].over)
+        opening = np.asarray(part.opening(self.keys, self.found), "<f8").ravel()
+        if len(opening) != part.opens_with:
+            problem = f"gives {len(opening)} numbers, not {part.opens_with}, as opens_with says."
+            raise ValueError(f"{type(part).__name__}.opening {problem}")
+        with self.step("part.open"):
+            self.dismiss((name for name in group.names if name not in {*names} | self._out), _WITHOUT)
+            self.advance(self.round + 1, 0)
+            self.broadcast(names, PartOpens(list(names), opening.tobytes()))
+        return replace(group, names=names)
+
+    def _understood(self, part: Phase, found: Any, group: Group) -> Found:
+        """What the server of `part` has `found`. Raises TypeError and ValueError naming what it must be."""
+        kind = f"{type(part.protocol if isinstance(part, _Sole) else part).__name__}.server"
         if not isinstance(found, Found):
             raise TypeError(f"{kind} must return Found(over, value), not {type(found).__name__}.")
         over = tuple(found.over) if isinstance(found.over, Collection) else (found.over,)
@@ -299,6 +456,9 @@ class OneShotServer(OnceServer):
         return Group(names, {}, {})
 
 
+_WITHOUT = "the next part goes on without you: your input did not count in the one before"
+
+
 def _numbers(value: Any, what: str) -> NDArray[np.float64]:
     """The array of numbers that `value` is. Raises TypeError naming `what` is not."""
     with suppress(TypeError, ValueError):  # the latter of lists of different lengths, too
@@ -312,7 +472,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
     """Compares what the server ended with with the protocol's oracle, over the clients whose inputs count."""
 
     def __init__(
-        self, setting: Setting, protocol: OneShot, server: OneShotServer, clients: Sequence[OneShotClient]
+        self, setting: Setting, protocol: Phases, server: OneShotServer, clients: Sequence[OneShotClient]
     ) -> None:
         super().__init__(setting.world, clients, setting.faults)
         self._keys, self._protocol, self._server = setting.keys, protocol, server
@@ -323,7 +483,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
         server = self._server
         endings = self.endings()
         outcome, reason = self._outcome()
-        output = None if server.found is None else np.asarray(server.found.value, np.float64).ravel().tolist()
+        output = [number for found in server.found.values() for number in np.ravel(found.value).tolist()] or None
         return Simulated(
             outcome=outcome,
             reason=reason,
@@ -338,7 +498,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
 
     def _outcome(self) -> tuple[str, str]:
         server = self._server
-        if server.found is not None:
+        if len(server.found) == len(self._protocol.parts):
             return "completed", ""
         if not any(client.alive for client in self._named.values()):
             return "failed", "every client was lost"
@@ -352,11 +512,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
     def equals_oracle(self) -> bool | None:
         """Whether what was found is the oracle's; None if nothing was."""
         found = self._server.found
-        if found is None:
-            return None
-        wanted = self._protocol.oracle(self._keys, {name: self._shards[name] for name in found.over})
-        value, expected = found.value, _numbers(wanted, f"what {type(self._protocol).__name__}.oracle returns")
-        return value.shape == expected.shape and bool((abs(value - expected) <= self._protocol.tolerance).all())
+        return self._protocol.equals_oracle(self._keys, self._shards, found) if found else None
 
 
 class OneRound:
@@ -367,7 +523,7 @@ class OneRound:
     server_type: ClassVar[type[OneShotServer]] = OneShotServer
     observer_type: ClassVar[type[OneShotObserver]] = OneShotObserver
 
-    def __init__(self, setting: Setting, protocol: OneShot) -> None:
+    def __init__(self, setting: Setting, protocol: Phases) -> None:
         world, keys = setting.world, setting.keys
         self.clients = setting.clients(self.client_type, protocol, keys)
         self.server = self.server_type(world, tuple(setting.shards), protocol, keys, **setting.access("server"))

@@ -5,13 +5,13 @@ It announces U3, with `identities` forwards who has signed it (`consistency`), a
 
 from contextlib import suppress
 
-from parties.server import Server
-from protocols import consistency, uncovering
-from protocols.crypto import share_errors
-from protocols.dealing import SHARE, Revealed, Survivors
-from protocols.outcome import Abort
-from protocols.uncovering import Announced, Uncovered, signed_keys
-from protocols.values import BadValues, values_of
+from tacit.parties.server import Server
+from tacit.protocols import consistency, uncovering
+from tacit.protocols.crypto import share_errors
+from tacit.protocols.dealing import SHARE, Revealed, Survivors
+from tacit.protocols.outcome import Abort
+from tacit.protocols.uncovering import Announced, Uncovered, signed_keys
+from tacit.protocols.values import BadValues, values_of
 
 __all__ = ["uncover"]
 

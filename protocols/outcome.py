@@ -1,10 +1,14 @@
 """How a party's part in a protocol ends without a result."""
 
-__all__ = ["Abort", "Overtaken", "require"]
+__all__ = ["Abort", "Overtaken", "Withdrawn", "require"]
 
 
 class Abort(Exception):
     """The server ends the round for all: too few parties are left. The text says how many and what was needed."""
+
+
+class Withdrawn(Exception):
+    """A client ends its part of the round, for what it has cannot be used. The text says why; the others go on."""
 
 
 class Overtaken(Exception):

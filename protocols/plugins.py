@@ -14,25 +14,25 @@ line that adds it. Plugins import these functions from `tacit`.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from parties.data.dataset import Dataset
-from parties.data.sets import DATASETS, READERS
-from parties.datasets.catalogue import About
-from parties.learning import learners, spec
-from parties.learning.additions import Active, Addition, Batch, Run
-from parties.learning.learner import Learner
-from parties.learning.learners import LEARNERS
-from parties.learning.spec import MODELS, ModelSpec
-from protocols.federated.algorithms import UPDATES, Update
-from protocols.federated.method import Averaged, Companion
-from protocols.federated.server_update import ServerUpdate
-from protocols.steps import Step
-from protocols.xclp.hamming import SecureHamming
-from protocols.xclp.rowsums import STEPS, SecureRowSums
-from protocols.xclp.variants import ROW_SUMS, VARIANTS, HammingOptions, RowSums, Variant
-from sim.wire import Message
+from tacit.parties.data.dataset import Dataset
+from tacit.parties.data.sets import DATASETS, READERS
+from tacit.parties.datasets.catalogue import About
+from tacit.parties.learning import learners, spec
+from tacit.parties.learning.additions import Active, Addition, Batch, Run
+from tacit.parties.learning.learner import Learner
+from tacit.parties.learning.learners import LEARNERS
+from tacit.parties.learning.spec import MODELS, ModelSpec
+from tacit.protocols.federated.algorithms import UPDATES, Update
+from tacit.protocols.federated.method import Averaged, Companion
+from tacit.protocols.federated.server_update import ServerUpdate
+from tacit.protocols.steps import Step
+from tacit.protocols.xclp.hamming import SecureHamming
+from tacit.protocols.xclp.rowsums import STEPS, SecureRowSums
+from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS, Beside, HammingOptions, RowSums, Variant
+from tacit.sim.wire import Message
 
 if TYPE_CHECKING:
-    from parties.learning.backend import nn
+    from tacit.parties.learning.backend import nn
 
 __all__ = [
     "Active",
@@ -152,13 +152,13 @@ def add_row_sums(
 ) -> None:
     """Add a strategy of SecureRowSums for `protocol.recovery`: `make` builds it of `protocol.threshold`.
 
-    `steps` are all that it takes, `messages` its own types besides those of `protocols.xclp.rowsums`, and `payloads`
-    the bytes of these, from the clients' names. Raises TypeError and ValueError.
+    `steps` are all that it takes, `messages` its own types besides those of `tacit.protocols.xclp.rowsums`, and
+    `payloads` the bytes of these, from the clients' names. Raises TypeError and ValueError.
     """
     _check("make", make, callable(make), "a function of the threshold")
     _check("steps", steps, all(isinstance(step, Step) for step in steps), "Steps")
     _check_text(description)
-    ROW_SUMS.add(name, RowSums(description, make, tuple(steps), _message_types(messages), payloads))
+    ROW_SUMS.add(name, RowSums(description, make, tuple(steps), name, Beside(_message_types(messages), payloads)))
 
 
 def _check(name: str, value: object, holds: bool, wanted: str) -> None:

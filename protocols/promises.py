@@ -1,4 +1,4 @@
-"""Promises: what must hold in a run under any faults. `scenarios.chaos` makes the faults and checks.
+"""Promises: what must hold in a run under any faults. `tacit.scenarios.chaos` makes the faults and checks.
 
 A promise looks at announcements, events and results from outside, and shares no code with what it checks.
 """
@@ -8,16 +8,18 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from protocols.observing.simulated import Simulated
-from sim.trace import Event
+from tacit.protocols.observing.simulated import Simulated
+from tacit.sim.trace import Event
 
 __all__ = [
     "Affected",
     "Promise",
     "Trial",
     "announced",
+    "cut_short",
     "ends_early_only_for_loss",
     "equals_oracle",
+    "falls",
     "who_is_well_counts",
 ]
 
@@ -25,13 +27,15 @@ R = TypeVar("R")
 
 
 class Trial(Protocol):
-    """A run that has ended, one way or another: `simulated` are its results. `scenarios.chaos.trial` says more."""
+    """A run that has ended, one way or another: `simulated` are its results. `tacit.scenarios.chaos.trial` says
+    more."""
 
     scenario: Any
     simulation: Any
     events: list[Event]
     announcements: list[Any]
     masking: list[Any]
+    blocks: dict[bytes, tuple[str, str, str]]
     updates: list[Any]
     models: list[bytes]
     records: list[Any]
@@ -72,6 +76,25 @@ def announced(trial: Trial) -> dict[tuple[str, int, int, int], list[Any]]:
     for one in trial.announcements:
         groups.setdefault((one.type, one.round, one.attempt, group_of.get(one.receiver, 0)), []).append(one)
     return groups
+
+
+def falls(trial: Trial) -> list[int]:
+    """The places in the events at which the server crashed or left; it may be back later."""
+    return [
+        place
+        for place, event in enumerate(trial.events)
+        if (event.kind, event.party) == ("fault", "server") and event.note.split(maxsplit=1)[0] in ("crash", "leave")
+    ]
+
+
+def cut_short(trial: Trial) -> list[Any]:
+    """The announcements amid which the server fell: not all whom they name may have been sent them."""
+    found = []
+    for place in falls(trial):
+        before = [one for one in trial.announcements if one.place <= place]
+        if before and trial.events[before[-1].place].time == trial.events[place].time:
+            found.append(before[-1])
+    return found
 
 
 def equals_oracle(trial: Trial, affected: Affected) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """The protocols that a scenario can name: those that come with Tacit, and those that plugins add."""
 
-from protocols.cells import declaration as cells
-from protocols.cotraining import declaration as cotraining
-from protocols.declaration import Declaration
-from protocols.federated import declaration as federated
-from protocols.federated import fedbuff_declaration as fedbuff
-from protocols.flower import declaration as flower
-from protocols.xclp import declaration as xclp
-from sim.registry import Registry
+from tacit.protocols.cells import declaration as cells
+from tacit.protocols.cotraining import declaration as cotraining
+from tacit.protocols.declaration import Declaration
+from tacit.protocols.federated import declaration as federated
+from tacit.protocols.federated import fedbuff_declaration as fedbuff
+from tacit.protocols.flower import declaration as flower
+from tacit.protocols.xclp import declaration as xclp
+from tacit.sim.registry import Registry
 
 __all__ = ["PROTOCOLS", "add", "using"]
 

@@ -9,8 +9,8 @@ dismissed, and need not wait for their deadlines.
 from collections.abc import Iterable
 from typing import Any
 
-from parties.server import Server
-from sim.wire import Message
+from tacit.parties.server import Server
+from tacit.sim.wire import Message
 
 __all__ = ["NOT_AGAIN", "SERVER_LOST", "OnceServer", "copied"]
 

@@ -13,32 +13,40 @@ an Abort ends is lost, and the next begins. Federated training (`federated`) and
 such rounds.
 
 A server that comes back goes on from its disk, with what the rounds have left that it has ended. The round that it was
-in is lost, as by an Abort, and is not opened again; privacy charges it as any other. If it had a secure sum, the run
-ends with it: the next round would begin from the same model or consensus, clients that learn without chance would give
-the same again, and the difference of two sums over other clients is what one of them gave.
+in is lost, as by an Abort, and is not opened again; privacy charges it as any other.
+
+A run ends with a lost round in which a client may have sent masked values, or in which the server was lost while there
+was a secure sum. An answer that is only late lets the server open that round's sum after all. The next round would
+begin with the same model or consensus, clients that learn without chance would give the same values again, and the
+difference of two sums over other clients is what one of them gave. Clients see to it, too, also after a crash: they
+refuse a call with the model of any earlier round for which they have sent masked values, and one with the consensus of
+such a round whose sum was not reported as done.
 """
 
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from parties.client import Client, DismissedError
-from parties.data.splits import Shard
-from parties.life import Observed
-from parties.party import NoAnswer
-from parties.registered import Resting
-from parties.server import Server
-from protocols.outcome import Abort, Overtaken
-from protocols.refusal import refuse
-from protocols.returning import NOT_AGAIN, SERVER_LOST, copied
-from protocols.steps import Step
-from protocols.values import BadValues
-from sim.wire import Message
-from sim.world import World
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.life import Observed
+from tacit.parties.party import NoAnswer
+from tacit.parties.registered import Resting
+from tacit.parties.server import Server
+from tacit.protocols.outcome import Abort, Overtaken, Withdrawn
+from tacit.protocols.parts import Part
+from tacit.protocols.refusal import MASKED, latest, refuse
+from tacit.protocols.returning import NOT_AGAIN, SERVER_LOST, copied
+from tacit.protocols.steps import Step
+from tacit.protocols.values import BadValues
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
 __all__ = [
     "ENROLL",
+    "ENROLMENT",
     "NEVER_DRAWN",
+    "SAME_AGAIN",
     "CalledClient",
     "Enroll",
     "Enrolled",
@@ -58,6 +66,9 @@ ENROLL = (
 """The steps before the first round."""
 
 
+SAME_AGAIN = "clients had sent masked values, and the next round would begin with the same model or consensus"
+"""Why a run ends with a round that is lost."""
+
 _ENDED, _OPENED, _OVER = "ended rounds", "opened round", "over"  # on the server's disk
 
 
@@ -69,6 +80,18 @@ class Enrolled(Message):
     lasting: ClassVar[bool] = True
     points: int
     labeled: int
+
+
+class Enrolment(Part):
+    """Enrolment as a part of a protocol of rounds."""
+
+    takes = ENROLL
+
+    def waits(self, tables: Any) -> int:
+        return 2
+
+
+ENROLMENT = Enrolment()
 
 
 class Settings(Protocol):
@@ -151,6 +174,8 @@ class CalledClient(Client):
                 elif self.round > self.last_round:  # what is promised of all rounds counts those that were agreed on
                     refuse(self, f"take part in round {self.round}: {self.last_round} were agreed on")
                 elif over < (self.round, self.attempt) and not self.is_called_on((self.call,), (self.server,)):
+                    if not self.is_allowed(call):
+                        continue
                     await self.take_part(call)
                     self.ending = "completed" if self.done else self.between
             except DismissedError as dismissed:
@@ -160,6 +185,8 @@ class CalledClient(Client):
             except Overtaken:
                 # At its resting place its part is done: it only waited for the server to say that the round is over.
                 self.ending = "completed" if self.place else self.late
+            except Withdrawn as why:
+                self.ending = f"withdrew from the round: {why}"
             except NoAnswer as problem:
                 self.ending = f"no answer from the server: {problem}"
             except BadValues as problem:
@@ -186,6 +213,10 @@ class CalledClient(Client):
     async def go_on_at(self, place: str) -> bool:
         """Finish a round from a `place` inside it; returns whether there was any."""
         return False
+
+    def is_allowed(self, call: Any) -> bool:
+        """Whether it may give what the round that `call` opens asks for; if not, the trace has the reason."""
+        return True
 
     async def take_part(self, call: Any) -> None:
         """Take part in the round that `call` opens."""
@@ -265,7 +296,7 @@ class RoundsServer(Server, Generic[S, R]):
                 self.broadcast(self.clients, Enroll())
                 await self._enroll(self.settings.deadline)
         self.disk[_ENDED] = self.kept()
-        while self.ended < self.last_round:
+        while self.ended < self.last_round and not self.aborted:
             self._end(await self._round(self.ended + 1))
 
     def _end(self, record: R) -> None:
@@ -320,7 +351,7 @@ class RoundsServer(Server, Generic[S, R]):
 
     async def _round(self, number: int) -> R:
         began = self.world.loop.time()
-        with self.step("train.open"):
+        with self.step("train.open", begins=number):
             self.advance(number, 1)
             self.out.clear()
             self.disk[_OPENED] = number, began, self.clients  # before anybody can know of it
@@ -331,8 +362,13 @@ class RoundsServer(Server, Generic[S, R]):
         try:
             record = await self.run_round(number, began, members)
         except Abort as abort:
-            self.dismiss(members, f"the round is lost: {abort}")
             record = self.record_type(number, began, members, str(abort))
+            if number < self.last_round and latest(self, MASKED)[0] == number:
+                self.disk[_OVER] = True
+                self.aborted = f"round {number} is lost: {abort}; {SAME_AGAIN}"
+                self.dismiss(self.clients, self.aborted, aborted=True)
+                return record
+            self.dismiss(members, f"the round is lost: {abort}")
         await self._enroll(0.0 if members else self.settings.deadline)  # else all rounds would be over in no time
         return record
 

@@ -7,20 +7,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.data.sets import Dataset
-from parties.server import Loss
-from protocols.endings import EndingsObserver
-from protocols.observing.parts import Parts
-from protocols.observing.scores import counting
-from protocols.observing.simulated import SHOWN, ResultFields, Round, Simulated, more_than
-from protocols.privacy.released import Releasing, nothing_released
-from protocols.privacy.spent import Spending, Spent
-from protocols.returning import SERVER_LOST
-from protocols.rounds import Record, RoundsClient, RoundsServer
-from sim.faults import Fault
-from sim.trace import Event
-from sim.world import World
+from tacit.parties.client import Client
+from tacit.parties.data.sets import Dataset
+from tacit.parties.server import Loss
+from tacit.protocols.endings import EndingsObserver
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.scores import counting
+from tacit.protocols.observing.simulated import SHOWN, ResultFields, Round, Simulated, more_than
+from tacit.protocols.privacy.released import Releasing, nothing_released
+from tacit.protocols.privacy.spent import Spending, Spent
+from tacit.protocols.returning import SERVER_LOST
+from tacit.protocols.rounds import Record, RoundsClient, RoundsServer
+from tacit.sim.faults import Fault
+from tacit.sim.trace import Event
+from tacit.sim.world import World
 
 __all__ = ["HeldRound", "Points", "RoundsObserver", "known_points", "testing_points"]
 

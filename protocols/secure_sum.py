@@ -50,26 +50,30 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.server import Server
-from protocols import consistency, dealing, neighbours, opening, quorum
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.fixed_point import decode, encode
-from protocols.crypto.regular_graph import Tolerance
-from protocols.identities import Identities
-from protocols.masking import Block, Ring, joined, masks, masks_work, read
-from protocols.outcome import Abort, require
-from protocols.refusal import Least, enter, latest, refuse
-from protocols.steps import Step
-from protocols.values import BadValues, understood, values_of
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard
+from tacit.parties.server import Server
+from tacit.protocols import consistency, dealing, neighbours, opening, quorum, setup
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.fixed_point import decode, encode
+from tacit.protocols.crypto.regular_graph import Tolerance
+from tacit.protocols.identities import Identities
+from tacit.protocols.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
+from tacit.protocols.outcome import Abort, Withdrawn, require
+from tacit.protocols.parts import Among, Found, Part, Phase, SumBounds, Taken
+from tacit.protocols.refusal import MASKED, Least, enter, latest, refuse, sum_done, sum_masked
+from tacit.protocols.steps import Step
+from tacit.protocols.values import BadValues, understood, values_of
+from tacit.sim.hollow import filled
+from tacit.sim.units import duration
+from tacit.sim.wire import Message
 
-__all__ = ["STEPS", "Settings", "Total", "client", "server"]
+__all__ = ["STEPS", "SUM", "SecureSum", "Settings", "SumOfVectors", "Total", "client", "server"]
 
-STEPS = (
+_DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS = (
     Step("client", "sum.deal", "deal a second key and a seed in shares, and take in the others'; once each attempt"),
     Step("client", "sum.mask", "mask its vector and send it chunk by chunk; again when another is lost amid it"),
-    Step("client", "sum.agree", "sign who takes part and who is left; only with identity = signed"),
+    Step("client", "sum.agree", "sign who takes part and who is left"),
     Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
     Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),
 )
@@ -93,6 +97,8 @@ class ChunkWanted(Message):
 
 
 class MaskedChunk(Message):
+    admits: ClassVar[tuple[str, ...]] = (dealing.Survivors.__name__,)
+    in_attempt: ClassVar[bool] = True
     number: int
     values: bytes
 
@@ -101,7 +107,9 @@ class SumDone(Message):
     pass
 
 
-_ANSWERS = (SumStart, ChunkWanted, dealing.Survivors, consistency.Agreement, SumDone)
+_ANSWERS = (SumDone, SumStart, ChunkWanted, dealing.Survivors, consistency.Agreement)
+"""In the order in which they are taken where several are there: a sum ends before the next one begins."""
+
 BEFORE_END = ("SumStart", "ChunkWanted", "Survivors", "Agreement")
 
 
@@ -155,22 +163,27 @@ class Total:
         return decode(self.ring, self.fraction_bits)
 
 
-async def client(me: Client, vector: NDArray[Any], secrets: Mapping[str, SharedSecret], settings: Settings) -> None:
+async def client(
+    me: Client, vector: NDArray[Any], secrets: Mapping[str, SharedSecret], settings: Settings, number: int = 0
+) -> None:
     """Contribute `vector` (dimension,), of numbers, or of words of Z_{2^64} (uint64), which are summed as they are.
 
-    `secrets`: of the set-up, whose channels seal the shares.
+    `secrets`: of the set-up, whose channels seal the shares. `number`: the only round in whose sum the vector may be;
+    0: that of the first sum that the server begins.
 
-    Raises ValueError for a number that is too large to be summed (see `fixed_point.encode`), before it is sent.
+    Raises Withdrawn where a number of `vector` is too large to be summed, infinite or NaN (see `fixed_point.encode`),
+    before anything of the vector is sent: the sum goes without it.
     """
     if vector.shape != (settings.dimension,):
         raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
-    number, dealt = 0, None
+    dealt = None
     while True:
         if dealt is not None and dealt.revealed:
             me.rest_at(END)
         answer = await me.recv(_ANSWERS, me.server, 2 * settings.deadline)
         me.rest_at("")
         if isinstance(answer, SumDone):
+            sum_done(me)
             return
         if isinstance(answer, SumStart):
             number = number or me.round
@@ -178,6 +191,7 @@ async def client(me: Client, vector: NDArray[Any], secrets: Mapping[str, SharedS
                 with me.step("sum.deal"):
                     dealt = await _deal(me, secrets, settings)
                     if dealt is not None:
+                        dealt.done = (SumDone,)
                         missing = await dealt.take_in(me, dealt.holders, settings.deadline / 2)
                         me.send(me.server, SharesMissing(missing))
                         if len(dealt.shares) < dealt.dealers:
@@ -186,7 +200,9 @@ async def client(me: Client, vector: NDArray[Any], secrets: Mapping[str, SharedS
         elif dealt is None or not dealt.is_current(me):
             continue  # what follows a SumStart that was refused
         elif isinstance(answer, ChunkWanted):
-            enter(me, "sum.mask")
+            _check(me, vector, dealt, settings)
+            if enter(me, "sum.mask"):
+                sum_masked(me)
             with me.step("sum.mask"):
                 await _send_chunks(me, vector, dealt, answer.number, settings)
         elif isinstance(answer, dealing.Survivors | consistency.Agreement):
@@ -207,7 +223,8 @@ async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Setti
 async def client_at_end(me: Client, settings: Settings) -> None:
     """The rest of `client` from `END` on, when the server has the sum."""
     me.rest_at(END)
-    await me.recv(_ANSWERS, me.server, 2 * settings.deadline)
+    if isinstance(await me.recv(_ANSWERS, me.server, 2 * settings.deadline), SumDone):
+        sum_done(me)
     me.rest_at("")
 
 
@@ -221,6 +238,18 @@ def _may_begin(me: Client, number: int) -> bool:
     else:
         return True
     return False
+
+
+def _check(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, settings: Settings) -> None:
+    """Raise Withdrawn where a number of `vector` cannot be summed; the trace says so, without the number."""
+    if vector.dtype == np.uint64:
+        return
+    peak = np.array([np.abs(vector).max(initial=0.0)], np.float64)
+    try:
+        encode(peak, settings.fraction_bits, dealt.clients)
+    except ValueError as error:
+        refuse(me, f"take part in the sum: {error}")
+        raise Withdrawn(str(error)) from None
 
 
 async def _send_chunks(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, number: int, settings: Settings) -> None:
@@ -267,6 +296,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             candidates = await _with_shares(me, attempt, settings)
             if candidates == attempt.names:
                 break
+        enter(me, MASKED)
         survivors, ring = await _gather_chunks(me, attempt.names, settings)
         found = await opening.uncover(me, attempt, survivors, PURPOSE, settings.deadline)
         if not found.signed:
@@ -278,7 +308,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             left = await me.together(*[
                 me.compute(masks_work(len(keys), [block]), masks, keys, [block]) for keys in found.signed.values()
             ])  # fmt: skip
-            for (mask,) in left:
+            for (mask,) in left if part.flags.writeable else ():
                 part -= mask
         me.broadcast(survivors, SumDone())
     return Total(survivors, ring, settings.fraction_bits)
@@ -334,7 +364,8 @@ async def _with_shares(me: Server, attempt: dealing.Announced, settings: Setting
 
 async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings) -> tuple[tuple[str, ...], Ring]:
     """U3 and the sum of its masked vectors."""
-    ring, blocks, number = np.zeros(settings.dimension, np.uint64), settings.blocks, 0
+    ring = np.zeros(settings.dimension, np.uint64) if me.world.hollow is None else filled(settings.dimension, np.uint64)
+    blocks, number = settings.blocks, 0
     while number < len(blocks):
         me.broadcast(names, ChunkWanted(number))
         sent: dict[str, Ring] = {}
@@ -354,10 +385,73 @@ async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings)
         names = tuple(name for name in names if name in sent)
         require(len(names), "clients", settings.min_clients)
         if missing and number > 0:  # what the lost sent before is in the sum
-            ring[:], number = 0, 0
+            number = 0
+            if ring.flags.writeable:
+                ring[:] = 0
             continue
         part = ring[settings.part(number)]
-        for values in sent.values():
+        for values in sent.values() if part.flags.writeable else ():  # not where it is hollow
             part += values
         number += 1
     return names, ring
+
+
+@dataclass(frozen=True)
+class SumOfVectors(Part):
+    """A secure sum as a part of a protocol; its vectors have as many numbers as `Among.dimension` says.
+
+    `identities`: whether `protocol.identity` may have what is shown signed. `in_graph`: how keys and seeds are dealt
+    among neighbours, if they are.
+    """
+
+    identities: bool = False
+    in_graph: Part | None = None
+
+    @property
+    def takes(self) -> Sequence[Taken]:
+        signing = (consistency.if_signed(_AGREE),) if self.identities else ()
+        return (_DEAL, self.in_graph or dealing.Dealing(self.identities), _MASK, *signing, _REVEAL, _COLLECT)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        return {"MaskedChunk": len(among.names) * WORD_BYTES * among.dimension}
+
+    def waits(self, tables: Any) -> int:
+        return int(tables.data.clients) + 4
+
+
+SUM = SumOfVectors()
+"""A secure sum without signatures, all with all."""
+
+
+class SecureSum(Phase):
+    """A secure sum as a part of a protocol of one's own: of each client's `vector`, of which the server makes `result`.
+
+    `fraction_bits`: to how many bits after the point numbers are summed.
+    """
+
+    takes = (SUM,)
+    messages = ()
+    fraction_bits = 32
+
+    def vector(self, keys: Any, shard: Shard, public: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The numbers that a client with this `shard` contributes, `dimension` of them."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a client contributes")
+
+    def result(self, keys: Any, total: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the server makes of the sum of all vectors."""
+        return total
+
+    def _settings(self, keys: Any) -> Settings:
+        least, deadline = max(2, keys.min_clients), duration(keys.deadline)
+        return Settings(self.dimension(keys), None, self.fraction_bits, least, deadline)
+
+    async def client(self, me: Client, keys: Any, group: setup.Group, public: NDArray[np.float64]) -> None:
+        vector = np.asarray(self.vector(keys, me.shard, public), np.float64)
+        await client(me, vector, group.secrets, self._settings(keys), me.round)
+
+    async def server(self, me: Server, keys: Any, group: setup.Group, found: Mapping[str, Found]) -> Found:
+        total = await server(me, group.names, self._settings(keys))
+        return Found(total.contributors, np.asarray(self.result(keys, total.values), np.float64))
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        return [SumBounds("secure_sum", max(2, tables.protocol.min_clients))]

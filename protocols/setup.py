@@ -24,21 +24,23 @@ Revealed: to the server, public keys, the numbers of points and a hash of the se
 many points. The seed is known to clients alone: a client that colludes with the server gives it away.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
-from parties.client import Client
-from parties.party import Party
-from parties.server import Server
-from protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
-from protocols.crypto.sealing import PairChannel
-from protocols.identities import Claim, Identities, parted
-from protocols.outcome import require
-from protocols.steps import Step
-from protocols.values import BadValues, announced, understood, values_of, with_usable_keys
-from sim.streams import derive
-from sim.wire import Message, encode_body
+from tacit.parties.client import Client
+from tacit.parties.party import Party
+from tacit.parties.server import Server
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, agreed, derive_key
+from tacit.protocols.crypto.sealing import PairChannel
+from tacit.protocols.crypto.sizes import text
+from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
+from tacit.protocols.outcome import require
+from tacit.protocols.parts import Among, Part
+from tacit.protocols.steps import Step
+from tacit.protocols.values import BadValues, announced, understood, values_of, with_usable_keys
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message, encode_body
 
 __all__ = [
     "STEPS",
@@ -47,6 +49,7 @@ __all__ = [
     "Keys",
     "NoContribution",
     "RoundStart",
+    "SetUp",
     "agree",
     "check_incarnation",
     "client",
@@ -69,9 +72,11 @@ MOST_POINTS = 1 << 20  # of a client: what others reserve for its points follows
 
 class RoundStart(Message):
     announces: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
 
 
 class Join(Message):
+    admits: ClassVar[tuple[str, ...]] = ("Roster",)
     public_key: bytes
     contribution: bytes
     points: int
@@ -79,6 +84,7 @@ class Join(Message):
 
 class Roster(Message):
     announces: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
     names: list[str]
     incarnations: list[int]
     points: list[int]
@@ -92,17 +98,20 @@ class Seed(Message):
 
 
 class SeedCheck(Message):
+    admits: ClassVar[tuple[str, ...]] = ("SeedAgreed",)
     check: bytes
 
 
 class NewLeader(Message):
     announces: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
     names: list[str]
     leader: str
 
 
 class SeedAgreed(Message):
     announces: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
     names: list[str]
 
 
@@ -242,7 +251,7 @@ async def client(
         begun = me.attempt
         pair = await me.compute({"x25519.keygen": 1}, KeyPair.generate, me.entropy("x25519"))
         keys = await contribution.generate_keys(me)
-        sent = Join(pair.public, keys.public, len(me.shard.features))
+        sent = Join(pair.public, keys.public, len(me.shard.rows))
         if identities is not None:
             signature = await identities.sign(me, _SIGNED, begun, *_signed_parts(sent, keys.public))
             sent = Join(pair.public, keys.public + signature, sent.points)
@@ -383,7 +392,7 @@ async def agree(
     titles = [f"{name}#{life}" for name, life in zip(names, incarnations, strict=True)]
     mine = names.index(me.name)
     others = [i for i in range(len(titles)) if i != mine]
-    raw = await me.compute({"x25519.agree": len(others)}, _raw_secrets, pair, [public_keys[i] for i in others])
+    raw = await me.compute({"x25519.agree": len(others)}, agreed, pair, [public_keys[i] for i in others])
     secrets: dict[str, SharedSecret] = {}
     me.channels = {}
     for i, secret in zip(others, raw, strict=True):
@@ -395,3 +404,31 @@ async def agree(
 
 def _raw_secrets(pair: KeyPair, public_keys: list[bytes]) -> list[bytes]:
     return [pair.agree(key) for key in public_keys]
+
+
+@dataclass(frozen=True)
+class SetUp(Part):
+    """The set-up as a part of a protocol. `contribution`: the bytes that each client publishes besides its key.
+
+    `identities`: whether `protocol.identity` may have what is published signed.
+    """
+
+    contribution: Callable[[Any], int] = lambda tables: 0
+    identities: bool = False
+    takes = STEPS
+    between_clients = (Seed,)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        signed = self.identities and is_signed(tables)
+        p, names = len(among.names), text(among.names)
+        published = KEY_BYTES + self.contribution(tables) + signed * SIGNATURE_BYTES
+        return {
+            "Join": p * published,
+            "Roster": p * (p * published + names + text(among.names[:1])),
+            "Seed": (p - 1) * SEED_BYTES,
+            "SeedCheck": p * CHECK_BYTES,
+            "SeedAgreed": p * names,
+        }
+
+    def waits(self, tables: Any) -> int:
+        return int(tables.data.clients) + 2

@@ -6,11 +6,12 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from protocols.crypto import shamir, share_errors
-from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, derive_key
-from protocols.crypto.regular_graph import Graph
-from protocols.identities import Identities
-from protocols.masking import SignedKey
+from tacit.protocols.crypto import shamir, share_errors
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, derive_key
+from tacit.protocols.crypto.regular_graph import Graph
+from tacit.protocols.identities import Identities
+from tacit.protocols.masking import SignedKey
+from tacit.sim.hollow import hollow
 
 __all__ = [
     "Announced", "Corrected", "Held", "Secrets", "Uncovered", "agreements", "combine", "combine_work", "correct",
@@ -129,6 +130,14 @@ def _by_places(held: Held, threshold: int) -> dict[tuple[int, ...], list[str]]:
     return found
 
 
+def _hollow_secrets(attempt: Announced, survivors: Collection[str], held: Held) -> Secrets:
+    left, nothing = frozenset(survivors), bytes(KEY_BYTES)
+    found = {(name, name): nothing for name in attempt.names if name in left}
+    gone = (name for name in attempt.names if name not in left)
+    return found | {(name, other): nothing for name in gone for other in attempt.holders(name) if other in left}
+
+
+@hollow(_hollow_secrets)
 def combine(attempt: Announced, survivors: Collection[str], held: Held) -> Secrets | None:
     """Combine the first shares of `held`; None if they do not fit together.
 

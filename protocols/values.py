@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from parties.party import Party
-from protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.parties.party import Party
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.sim.hollow import hollow
 
 __all__ = ["BadValues", "announced", "understood", "values_of", "with_usable_keys"]
 
@@ -34,7 +35,8 @@ class values_of:  # reads as a function, and is entered for every message
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         if isinstance(error, ValueError):
             problem = BadValues(f"{self._what} from {self._sender}: {error}")
-            self._me.world.note("drop", self._me.name, step=self._me.step_name, note=str(problem))
+            me, origin = self._me, ("", self._me.round, self._me.attempt)
+            me.world.note("drop", me.name, step=me.step_name, note=str(problem), sender=self._sender, origin=origin)
             raise problem from None
 
 
@@ -73,6 +75,7 @@ async def with_usable_keys(
     return understood(me, answers, usable)
 
 
+@hollow(lambda keys: [""] * len(keys))
 def _problems(keys: list[bytes]) -> list[str]:
     """The problem of each key, "" if there is none."""
     probe, found = KeyPair(bytes(KEY_BYTES)), []

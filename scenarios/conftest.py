@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.files.reading import load, read
-from scenarios.running.runner import carry_out
-from scenarios.schema.scenario import Expect, ScenarioError
+from tacit.scenarios.files.reading import load, read
+from tacit.scenarios.running.runner import carry_out
+from tacit.scenarios.schema.scenario import Expect, ScenarioError
 
 
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> "ScenarioFile | None":

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from sim.handling import Handling
-from sim.latency import Latency
-from sim.machine import Host
+from tacit.sim.handling import Handling
+from tacit.sim.latency import Latency
+from tacit.sim.machine import Host
 
 __all__ = ["Access", "Pairs"]
 

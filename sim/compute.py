@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from sim.cores import uses_all_cores
-from sim.loop import SimLoop
-from sim.machine import Machine
-from sim.taps import Taps
-from sim.trace import Event, Trace
+from tacit.sim.cores import uses_all_cores
+from tacit.sim.loop import SimLoop
+from tacit.sim.machine import Machine
+from tacit.sim.taps import Taps
+from tacit.sim.trace import Event, Trace
 
 __all__ = [
     "ONE_THREAD",
@@ -43,6 +43,7 @@ __all__ = [
     "StandIns",
     "Work",
     "interrupts_held_back",
+    "processor_of",
     "total_work",
 ]
 
@@ -74,10 +75,19 @@ class CostTable:
     digest: str
 
     @classmethod
-    def load(cls, path: Path | None = None) -> "CostTable":
-        """The table in the TOML file `path`, by default the one that comes with Tacit. Raises ValueError."""
-        data = (resources.files("sim") / "costs.toml").read_bytes() if path is None else path.read_bytes()
-        return _table_in(data, str(path or "sim/costs.toml"))
+    def load(cls, path: Path | None = None, processor: str = "") -> "CostTable":
+        """The table in the TOML file `path`, by default the one that comes with Tacit.
+
+        `processor`: one of `processors`, whose own figures replace the general ones. Raises ValueError for a file that
+        is no cost table, and for a processor that it does not have.
+        """
+        data = _shipped() if path is None else path.read_bytes()
+        return _table_in(data, str(path or "sim/costs.toml"), processor)
+
+    @staticmethod
+    def processors() -> tuple[str, ...]:
+        """The processors with figures of their own in the table that comes with Tacit."""
+        return tuple(tomllib.loads(_shipped().decode()).get("processors", {}))
 
     def duration(self, work: Work) -> float:
         """Seconds that `work` takes. Raises KeyError for an operation that the table lacks."""
@@ -87,12 +97,24 @@ class CostTable:
             raise KeyError(f"the cost table has no operation {error.args[0]!r}") from None
 
 
+def processor_of(cost: str) -> str:
+    """The processor that a scenario's key `cost` names after ``modelled:``; "" if none."""
+    kind, _, processor = cost.partition(":")
+    return processor if kind == "modelled" else ""
+
+
+def _shipped() -> bytes:
+    return (resources.files("tacit.sim") / "costs.toml").read_bytes()
+
+
 @lru_cache(4)
-def _table_in(data: bytes, where: str) -> CostTable:
+def _table_in(data: bytes, where: str, processor: str) -> CostTable:
     """The table in the content of a file: to read one takes a good part of a short run."""
     try:
         table = tomllib.loads(data.decode())
-        seconds = {SECOND: 1.0, **{name: float(value) for name, value in table["seconds"].items()}}
+        own = table["processors"][processor] if processor else {}
+        every = {**table["seconds"], **own}
+        seconds = {SECOND: 1.0, **{name: float(value) for name, value in every.items()}}
         machine = str(table["machine"]["text"])
     except (ArithmeticError, RecursionError, KeyError, TypeError, ValueError, AttributeError) as error:
         problem = " ".join(str(error).split())
@@ -232,8 +254,8 @@ def interrupts_held_back() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-StandIns = Mapping[Callable[..., Any], Callable[..., Any]]
-"""What is run in place of a function that parties hand in as a job; a function that is not listed runs itself."""
+StandIns = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Returns what is run in place of a function that parties hand in as a job; the function itself if nothing is."""
 
 
 class Computing:
@@ -253,7 +275,7 @@ class Computing:
         taps: Taps | None = None,
     ) -> None:
         self._loop, self._trace, self._cost = loop, trace, cost
-        self._stand_ins: StandIns = stand_ins or {}
+        self._stand_in: StandIns = stand_ins or _itself
         self._taps = taps or Taps()
         self._table, self.engine, self._inline = table, engine, Inline()
         self._ahead: dict[str, _Ahead] = {}
@@ -362,14 +384,9 @@ class Computing:
             computed(party, step, arguments, result)
         return result
 
-    def _stand_in(self, function: Callable[..., R]) -> Callable[..., R]:
-        """The stand-in for `function`, or `function` if there is none."""
-        if not self._stand_ins:
-            return function
-        if isinstance(function, partial):
-            inner = self._stand_in(function.func)
-            return function if inner is function.func else partial(inner, *function.args, **function.keywords)
-        return self._stand_ins.get(function, function)
+
+def _itself(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
 
 
 class _Ahead(NamedTuple):

@@ -6,20 +6,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from sim import plugged
-from sim.compute import interrupts_held_back
-from sim.ray_cluster import (
+from tacit.sim import plugged
+from tacit.sim.compute import interrupts_held_back
+from tacit.sim.ray_cluster import (
     ONE_CPU,
     RETRIES,
+    SILENCE,
     Cluster,
     ClusterError,
     carried_out,
     installed,
     line_of,
     outcome_of,
+    own_node,
     unfit,
 )
 
@@ -34,8 +37,9 @@ _PATIENCE = 60.0
 class Ray:
     """Runs jobs in the workers of a Ray cluster, as many as it has CPUs; `address` is as of `Cluster`.
 
-    A worker that is lost is restarted, by Ray, and its job is done by another; a job that loses its worker again and
-    again, or a cluster without a worker for a minute, is a ClusterError. Raises ClusterError.
+    A worker that is lost is restarted, by Ray, and its job is done by another; so is the job of a worker whose node is
+    frozen. A job that loses its worker again and again, or a cluster without a worker for a minute, is a ClusterError.
+    Raises ClusterError.
     """
 
     concurrent = True
@@ -47,7 +51,8 @@ class Ray:
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._waiting: deque[_Job[Any]] = deque()
         self._idle: deque[Any] = deque()
-        self._up: set[Any] = set()
+        self._up: dict[Any, str] = {}  # the node of each
+        self._running: dict[Any, _Job[Any]] = {}
         self._none_since = time.monotonic()
         self._problem: ClusterError | None = None
         self._thread = threading.Thread(target=self._serve, name="jobs on Ray", daemon=True)
@@ -78,16 +83,25 @@ class Ray:
             if self._thread.is_alive():
                 self._events.put(None)
                 self._thread.join()
-                for actor in self._actors:
-                    self._cluster.ray.kill(actor)
+                with suppress(ClusterError):
+                    self._cluster.answered(self._kill)
                 self._cluster.close()
 
+    def _kill(self) -> None:
+        for actor in self._actors:
+            self._cluster.ray.kill(actor)
+
     def check(self) -> None:
-        """Raise ClusterError if no worker has been there for too long."""
-        if not self._up and time.monotonic() - self._none_since > _PATIENCE:
+        """Raise ClusterError if no worker has been there for too long, or the head is frozen."""
+        self._cluster.check()
+        self._events.put(self._leave_frozen)
+        frozen = self._cluster.silent.issuperset(list(self._up.values()))
+        if frozen and time.monotonic() - self._none_since > _PATIENCE:
             count = len(self._actors)
             problem = f"{self._cluster.name} has had no worker for {_PATIENCE:g} s"
-            raise ClusterError(f"{problem}: others hold the {count} CPUs that it had, or their nodes are gone")
+            raise ClusterError(
+                f"{problem}: others hold the {count} CPUs that it had, or their nodes are gone or frozen"
+            )
 
     # In the thread, one event after the other
 
@@ -106,10 +120,14 @@ class Ray:
             job = self._waiting.popleft()
             if not job.done.done():
                 job.done.set_exception(self._problem)
-        while self._waiting and self._idle:
+        silent = self._cluster.silent
+        idle = [actor for actor in self._idle if self._up[actor] not in silent]
+        while self._waiting and idle:
             job = self._waiting.popleft()
             if job.begins():
-                actor = self._idle.popleft()
+                actor = idle.pop(0)
+                self._idle.remove(actor)
+                self._running[actor] = job
                 self._watch(actor.run.remote(job.data, *job.long), partial(self._ended, actor, job))
 
     def _watch(self, reference: Any, event: Callable[["Future[Any]"], None]) -> None:
@@ -122,30 +140,44 @@ class Ray:
 
     def _begun(self, actor: Any, future: "Future[Any]") -> None:
         error = future.exception()
-        problem = future.result() if error is None else line_of(error)
+        problem, node = future.result() if error is None else (line_of(error), "")
         if problem:
             self._problem = ClusterError(f"{self._cluster.name} cannot be used: {problem}")
         else:
-            self._up.add(actor)
+            self._up[actor] = node
             self._idle.append(actor)
         self._assign()
 
     def _ended(self, actor: Any, job: "_Job[Any]", future: "Future[Any]") -> None:
+        if self._running.get(actor) is not job:  # its node was frozen, and another has the job
+            return
         error = future.exception()
         if error is None:
+            del self._running[actor]
             job.done.set_result(future.result())
             self._idle.append(actor)
         else:
-            self._up.discard(actor)
-            self._none_since = time.monotonic()
-            self._begin(actor)
-            job.lost += 1
-            if job.lost > RETRIES:
-                problem = f"the workers of a job were lost {job.lost} times, the last so: {line_of(error)}"
-                job.done.set_exception(ClusterError(f"{self._cluster.name}: {problem}"))
-            else:
-                self._waiting.appendleft(job)
+            self._lose(actor, line_of(error))
         self._assign()
+
+    def _leave_frozen(self) -> None:
+        """Let others do the jobs of workers on frozen nodes, which get no more until they answer again."""
+        for actor in list(self._running):
+            if (node := self._up[actor]) in self._cluster.silent:
+                self._lose(actor, f"the node {self._cluster.title(node)} has not answered for {SILENCE:g} s")
+        self._assign()
+
+    def _lose(self, actor: Any, how: str) -> None:
+        del self._up[actor]
+        self._none_since = time.monotonic()
+        self._begin(actor)
+        job = self._running.pop(actor)
+        job.lost += 1
+        if job.lost > RETRIES:
+            problem = f"the workers of a job were lost {job.lost} times, the last so: {how}"
+            job.done.set_exception(ClusterError(f"{self._cluster.name}: {problem}"))
+        else:
+            self._waiting.appendleft(job)
 
 
 class _Job(Generic[R]):
@@ -179,9 +211,9 @@ class _Job(Generic[R]):
 class _Worker:
     """An actor, a process of its own on some node."""
 
-    def begin(self, wanted: dict[str, str], modules: plugged.Shipped) -> str:
-        """What `unfit` says."""
-        return unfit(wanted, modules)
+    def begin(self, wanted: dict[str, str], modules: plugged.Shipped) -> tuple[str, str]:
+        """What `unfit` says, and the id of the worker's node."""
+        return unfit(wanted, modules), own_node()
 
     def run(self, data: bytes, *long: Any) -> bytes:
         """What `carried_out` returns."""

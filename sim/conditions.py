@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass, field
 
-from sim.access import Pairs
-from sim.latency import Latency, parse_latency
+from tacit.sim.access import Pairs
+from tacit.sim.latency import Latency, parse_latency
 
 __all__ = ["Conditions", "Statistics"]
 
@@ -13,8 +13,9 @@ __all__ = ["Conditions", "Statistics"]
 class Conditions:
     """What all links have in common: topology ("mesh" or "star"), latency, jitter in seconds, loss in [0, 1).
 
-    `transport` is "reliable" or "datagram" (see `sim.transport`) or "tcp" (see `sim.tcp`), `retransmission_timeout` the
-    reliable one's first, in seconds. `pairs` says what each link is like, where they are not all alike.
+    `transport` is "reliable" or "datagram" (see `tacit.sim.transport`) or "tcp" (see `tacit.sim.tcp`),
+    `retransmission_timeout` the reliable one's first, in seconds. `pairs` says what each link is like, where they are
+    not all alike.
     """
 
     topology: str = "star"

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from sim.clock import Environment
-from sim.handling import Handler, Handling
-from sim.link import Pipe
-from sim.machine import Host
-from sim.wire import Packet
+from tacit.sim.clock import Environment
+from tacit.sim.handling import Handler, Handling
+from tacit.sim.link import Pipe
+from tacit.sim.machine import Host
+from tacit.sim.wire import Packet
 
 __all__ = ["Endpoint"]
 

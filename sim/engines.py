@@ -1,9 +1,9 @@
 """The engine that runs jobs, by its name."""
 
-from sim.compute import Engine, Inline
-from sim.compute_ray import Ray
-from sim.cores import cores
-from sim.pool import Pool
+from tacit.sim.compute import Engine, Inline
+from tacit.sim.compute_ray import Ray
+from tacit.sim.cores import cores
+from tacit.sim.pool import Pool
 
 __all__ = ["make_engine"]
 

@@ -1,8 +1,8 @@
 """The faults that a scenario may name: what happens to whom, and what triggers it.
 
 Names are those of turmoil and Jepsen. `party` and `peer` are names or patterns as of the shell's file names:
-``client/3``, ``client/*``, ``*``. When they are applied: `sim.triggers`. What carries them out: `sim.network` and
-`sim.transport` for links and messages, `parties.life` for parties.
+``client/3``, ``client/*``, ``*``. When they are applied: `tacit.sim.triggers`. What carries them out:
+`tacit.sim.network` and `tacit.sim.transport` for links and messages, `tacit.parties.life` for parties.
 """
 
 import csv
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from sim.units import duration
+from tacit.sim.units import duration
 
 __all__ = [
     "Corrupt",
@@ -69,7 +69,9 @@ class Fault:
                 fits = math.isfinite(value) and (value > 0 if above else value >= 0)
                 self._check(fits, f"{name}(={value}) must be {'>' if above else '>='} 0 seconds, and finite.")
 
-    def _check_frequency(self, occurrence: int | None, probability: float | None) -> None:
+    def _check_frequency(self, occurrence: int | None, probability: float | None, round_number: int | None) -> None:
+        if round_number is not None:
+            self._check(round_number >= 1, f"round(={round_number}) must be >= 1.")
         if occurrence is not None:
             self._check(occurrence >= 1, f"occurrence(={occurrence}) must be >= 1.")
         if probability is not None:
@@ -84,7 +86,8 @@ class PartyFault(Fault):
 
     Exactly one trigger: `at` or `before` a named step (the same), `after` one, the virtual `time` in seconds, or a
     `message` type that the party is about to send. A step or message triggers it the `occurrence`-th time, by default
-    the first, or each time with a `probability` in (0, 1].
+    the first, or each time with a `probability` in (0, 1]; with a `round` only in that round of the party, in which
+    occurrences are counted from 1.
     """
 
     at: str = field(default="", kw_only=True)
@@ -94,6 +97,7 @@ class PartyFault(Fault):
     message: str = field(default="", kw_only=True)
     occurrence: int | None = field(default=None, kw_only=True)
     probability: float | None = field(default=None, kw_only=True)
+    round: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,10 +108,10 @@ class PartyFault(Fault):
         found = ", ".join(f"{name}(={value})" for name, value in given.items()) or "none"
         self._check(len(given) == 1, f"exactly one of at, before, after, time and message is needed, not {found}.")
         self._check_seconds(False, time=self.time)
-        self._check_frequency(self.occurrence, self.probability)
+        self._check_frequency(self.occurrence, self.probability, self.round)
         if self.time is not None:
-            timed = self.occurrence is None and self.probability is None
-            self._check(timed, f"occurrence and probability do not go with time(={self.time}).")
+            timed = self.occurrence is None and self.probability is None and self.round is None
+            self._check(timed, f"occurrence, probability and round do not go with time(={self.time}).")
         if self.at:  # one name for one thing from here on
             object.__setattr__(self, "before", self.at)
             object.__setattr__(self, "at", "")
@@ -118,7 +122,8 @@ class PartyFault(Fault):
         if self.time is not None:
             return f"at {self.time:g} s"
         side, what = ("before", self.before) if self.before else ("after", self.after)
-        return f"at {self.message}" if self.message else f"{side} {what}"
+        trigger = f"at {self.message}" if self.message else f"{side} {what}"
+        return trigger if self.round is None else f"{trigger} of round {self.round}"
 
 
 @dataclass(frozen=True)
@@ -218,7 +223,7 @@ class MessageFault(Fault):
 
     Applies to the `occurrence`-th of all that match, or each with a `probability` in (0, 1]. With neither: the first,
     or every one if a `time` is given. With a `time`, only what is sent from then on matches, and with `lasts` only for
-    that many seconds.
+    that many seconds; with a `round`, only what its sender sends in that round.
     """
 
     party: str = "*"
@@ -226,23 +231,25 @@ class MessageFault(Fault):
     message: str = field(default="", kw_only=True)
     occurrence: int | None = field(default=None, kw_only=True)
     probability: float | None = field(default=None, kw_only=True)
+    round: int | None = field(default=None, kw_only=True)
     time: float | None = field(default=None, kw_only=True)
     lasts: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check(bool(self.peer), "peer(='') must be a name or a pattern such as client/*.")
-        self._check_frequency(self.occurrence, self.probability)
+        self._check_frequency(self.occurrence, self.probability, self.round)
         self._check_seconds(False, time=self.time)
         self._check_seconds(True, lasts=self.lasts)
         self._check(self.lasts is None or self.time is not None, f"lasts(={self.lasts}) needs the time it begins at.")
 
-    def matches(self, sender: str, receiver: str, message: str, now: float) -> bool:
-        """Whether the fault applies to a message of that type, sent now."""
+    def matches(self, sender: str, receiver: str, message: str, now: float, round_number: int) -> bool:
+        """Whether the fault applies to a message of that type, sent now in the sender's round."""
         begin = 0.0 if self.time is None else self.time
         return (
             begin <= now < (math.inf if self.lasts is None else begin + self.lasts)
             and self.message in ("", message)
+            and self.round in (None, max(1, round_number))
             and fnmatch.fnmatchcase(sender, self.party)
             and fnmatch.fnmatchcase(receiver, self.peer)
         )

@@ -2,7 +2,8 @@
 
 A party's program handles one message at a time, what it sends and what it receives, in the order in which they are
 handed in. That takes none of the cores that its jobs wait for, as it goes on beside them, but it takes turns with all
-jobs on the same `sim.machine.Host`. A message leaves, and is delivered, once it is handled; a relay handles it twice.
+jobs on the same `tacit.sim.machine.Host`. A message leaves, and is delivered, once it is handled; a relay handles it
+twice.
 """
 
 import math
@@ -11,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sim.clock import Environment
-from sim.machine import Host
-from sim.pace import Span
+from tacit.sim.clock import Environment
+from tacit.sim.machine import Host
+from tacit.sim.pace import Span
 
 __all__ = ["Handler", "Handling"]
 

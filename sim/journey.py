@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from sim.endpoint import Endpoint
-from sim.faults import Corrupt, Delay, Duplicate, Lose, MessageFault
-from sim.triggers import Faults
-from sim.wire import Packet, flip_bit
+from tacit.sim.endpoint import Endpoint
+from tacit.sim.faults import Corrupt, Delay, Duplicate, Lose, MessageFault
+from tacit.sim.triggers import Faults
+from tacit.sim.wire import Packet, flip_bit
 
 __all__ = ["EFFECTS", "Journey", "is_refused"]
 
@@ -14,7 +14,7 @@ class Journey:
     """One copy of a packet on its way: which incarnations it is from and for, and on which hop it is.
 
     `flipped` is what travels in place of the packet's own bytes where bits were flipped. `delay` and `doomed`: see
-    `sim.transport.Copy`. `message` and `number` are those of `sim.trace.Event`, message and copy.
+    `tacit.sim.transport.Copy`. `message` and `number` are those of `tacit.sim.trace.Event`, message and copy.
     """
 
     near: Endpoint
@@ -49,6 +49,11 @@ class Journey:
     def size(self) -> int:
         """Bytes that travel."""
         return self.packet.size
+
+    @property
+    def each(self) -> int:
+        """The bytes of one of the messages that the packet stands for."""
+        return self.packet.size // self.packet.times
 
     @property
     def is_relayed(self) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.units import duration
+from tacit.sim.units import duration
 
 __all__ = ["Latency", "added", "parse_latency", "uniforms"]
 

@@ -3,7 +3,7 @@
 A packet first holds the sender's uplink for size / rate, then travels for the latency plus the jitter, then holds the
 receiver's downlink for size / rate (store and forward). Up- and downlinks carry one packet at a time, are shared by
 all of a party's links and serve in order of arrival. What a link loses, and what a transport does about it:
-`sim.transport`.
+`tacit.sim.transport`.
 """
 
 from collections import deque
@@ -12,10 +12,10 @@ from functools import partial
 from itertools import islice, repeat
 from typing import Any
 
-from sim.clock import Environment, Line
-from sim.latency import Latency, uniforms
-from sim.pace import Span
-from sim.streams import child
+from tacit.sim.clock import Environment, Line
+from tacit.sim.latency import Latency, uniforms
+from tacit.sim.pace import Span
+from tacit.sim.streams import child
 
 __all__ = ["SENDER_GONE", "Link", "Pipe"]
 

@@ -10,16 +10,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
-from sim.clock import Environment, Timer
+from tacit.sim.clock import Environment, Timer
 
-__all__ = ["REFUSED", "Deadlock", "Livelock", "SimLoop", "settle", "timer_of"]
+__all__ = ["REFUSED", "Deadlock", "Livelock", "SimLoop", "own_party", "own_step", "settle", "timer_of"]
 
 T = TypeVar("T")
 
 _MOST_TURNS = 1_000_000  # turns of the loop at one moment, after which it is taken to last for ever
+_MOST_STEPS = 10_000_000  # of SimPy at one moment, likewise: a crowd on links without latency takes a few a message
 _UNWINDING = 1000  # turns of the loop that tasks have for ending once they are cancelled
 
 
@@ -33,13 +35,21 @@ class Deadlock(RuntimeError):
         super().__init__(f"deadlock at {time:.6f} s: {lines or 'nobody says what is awaited'}")
 
 
-class Livelock(RuntimeError):
-    """Something goes on at one moment without an end. `places` are the files and lines at which it does."""
+own_party: ContextVar[str] = ContextVar("party of the running task", default="")
+own_step: ContextVar[str] = ContextVar("step of the running task", default="")
 
-    def __init__(self, time: float, places: list[str]) -> None:
-        self.time, self.places = time, places
+
+class Livelock(RuntimeError):
+    """Something goes on at one moment without an end.
+
+    `parties` says who works, and in which step; `places` are the files and lines at which they do.
+    """
+
+    def __init__(self, time: float, count: int, parties: list[str], places: list[str]) -> None:
+        self.time, self.parties, self.places = time, parties, places
         where = ", ".join(places) or "nobody knows where"
-        super().__init__(f"{_MOST_TURNS:,} turns at {time:.6f} s, and nothing that takes time: {where}")
+        who = f"{', '.join(parties)}: " if parties else ""
+        super().__init__(f"{who}{count:,} turns at {time:.6f} s, and nothing that takes time: {where}")
 
 
 class _Task(asyncio.Task[Any]):
@@ -82,7 +92,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.env = Environment()
         self.waits: dict[str, Callable[[], str]] = {}
         self.task_count = 0
-        self._turns = 0  # at this moment
+        self._turns = self._steps = 0  # at this moment
         self.set_task_factory(self._create)
 
     def _create(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> _Task:
@@ -178,11 +188,13 @@ class SimLoop(asyncio.BaseEventLoop):
         if ready:
             self._turns += 1
             if self._turns == _MOST_TURNS:
-                self._turns = 0
-                raise Livelock(self.time(), list(dict.fromkeys(map(_place, ready))))
+                self._give_up(_MOST_TURNS)
         elif not self._stopping:
-            self._turns = 0
+            before, self._turns = self.env.now, 0
             self._step_until_due()
+            self._steps = self._steps + 1 if self.env.now == before else 0
+            if self._steps == _MOST_STEPS:
+                self._give_up(_MOST_STEPS)
         for _ in range(len(ready)):  # what these make due has the next turn
             handle = ready.popleft()
             if not handle._cancelled:
@@ -196,6 +208,13 @@ class SimLoop(asyncio.BaseEventLoop):
                 waits = {who: what for who, tell in self.waits.items() if (what := tell())}
                 raise Deadlock(self.time(), waits)
             step()
+
+    def _give_up(self, count: int) -> NoReturn:
+        """Raise Livelock by what is due after `count` turns at this moment."""
+        self._turns = self._steps = 0
+        parties = dict.fromkeys(handle._context.run(_worker) for handle in self._ready)  # type: ignore[attr-defined]
+        places = dict.fromkeys(map(_place, self._ready))
+        raise Livelock(self.time(), count, [who for who in parties if who], list(places))
 
     def _write_to_self(self) -> None:
         pass
@@ -211,6 +230,12 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> NoReturn:  # type: ignore[override]
         _refuse("work in a thread ends at a real time; use a party's compute()")
+
+
+def _worker() -> str:
+    """The party of the running task, and its step; "" of none."""
+    step = f" in {own_step.get()}" if own_step.get() else ""
+    return own_party.get() and own_party.get() + step
 
 
 def _place(handle: asyncio.Handle) -> str:

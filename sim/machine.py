@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from sim.clock import Environment
-from sim.loop import settle
-from sim.pace import Span
+from tacit.sim.clock import Environment
+from tacit.sim.loop import settle
+from tacit.sim.pace import Span
 
 __all__ = ["Cores", "Host", "Jobs", "Machine"]
 

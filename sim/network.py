@@ -14,22 +14,22 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from sim.barriers import Barrier
-from sim.conditions import Conditions, Statistics
-from sim.endpoint import Endpoint
-from sim.faults import Duplicate, Fired, MessageFault
-from sim.handling import Handling
-from sim.journey import EFFECTS, Journey, is_refused
-from sim.link import SENDER_GONE, Link
-from sim.loop import SimLoop
-from sim.machine import Host
-from sim.taps import Taps
-from sim.tcp import TcpStream
-from sim.tcp_losses import connected
-from sim.trace import Event, Trace
-from sim.transport import CUT, Transport
-from sim.triggers import Faults
-from sim.wire import Ledger, Packet, altered
+from tacit.sim.barriers import Barrier
+from tacit.sim.conditions import Conditions, Statistics
+from tacit.sim.endpoint import Endpoint
+from tacit.sim.faults import Duplicate, Fired, MessageFault
+from tacit.sim.handling import Handling
+from tacit.sim.journey import EFFECTS, Journey, is_refused
+from tacit.sim.link import SENDER_GONE, Link
+from tacit.sim.loop import SimLoop
+from tacit.sim.machine import Host
+from tacit.sim.taps import Taps
+from tacit.sim.tcp import TcpStream
+from tacit.sim.tcp_losses import connected
+from tacit.sim.trace import Event, Trace
+from tacit.sim.transport import CUT, Transport
+from tacit.sim.triggers import Faults
+from tacit.sim.wire import Ledger, Packet, altered
 
 _SWEEP = 64  # the most parties whose links are let go when one more rests
 
@@ -39,7 +39,8 @@ __all__ = ["Endpoint", "LinkNetwork"]
 class LinkNetwork:
     """Carries packets between endpoints; `hub` is the relay of a star.
 
-    Only a network whose links lose, or have faults, takes the trouble of `sim.transport`; one over TCP uses `sim.tcp`.
+    Only a network whose links lose, or have faults, takes the trouble of `tacit.sim.transport`; one over TCP uses
+    `tacit.sim.tcp`.
     """
 
     def __init__(
@@ -118,6 +119,11 @@ class LinkNetwork:
             source.sends.append(partial(self._begin, packet, source, target))
         else:
             self._begin(packet, source, target)
+
+    @property
+    def is_perfect(self) -> bool:
+        """Whether nothing is lost, cut or held on its way."""
+        return self._is_perfect
 
     def block(self, barrier: Barrier) -> None:
         """Put `barrier` up; only in a network that was made with faults of links."""
@@ -213,6 +219,10 @@ class LinkNetwork:
                 EFFECTS[type(fault)](copy, fault, self._faults)
         return copy
 
+    def resend(self, journey: Journey, why: str) -> None:
+        """Show that a connection sends a part of a copy again, which it counts no bytes for."""
+        self._trace.tell(self._event("resend", journey, journey.near.name, journey.far.name, why))
+
     def is_gone(self, journey: Journey) -> bool:
         """Whether the receiver at the end of the hop is no longer the incarnation that it was sent to."""
         return not journey.far.alive or journey.far.incarnation != journey.far_incarnation
@@ -224,7 +234,7 @@ class LinkNetwork:
             self._take(journey)
         else:
             take = partial(self._take, journey)
-            handler.take(journey.size, take, take)
+            handler.take(journey.each, take, take, journey.packet.times)
 
     def _take(self, journey: Journey) -> None:
         far, is_there = journey.far, journey.far is journey.target
@@ -270,7 +280,9 @@ class LinkNetwork:
         elif (handler := near.handler) is None:
             self._depart(*copies)
         else:
-            handler.take(journey.size, partial(self._depart, *copies), partial(self._stay, *copies))
+            handler.take(
+                journey.each, partial(self._depart, *copies), partial(self._stay, *copies), journey.packet.times
+            )
 
     def _depart(self, *copies: Journey) -> None:
         """Let the copies of a packet go on their hop."""
@@ -299,7 +311,7 @@ class LinkNetwork:
     def _due(self, journey: Journey, *, again: bool) -> list[MessageFault]:
         """The faults that apply to a packet as its sender sends it, entered and traced."""
         packet, now = journey.packet, self._loop.time()
-        due = self._faults.of_message(packet.sender, packet.receiver, packet.type, now, again=again)
+        due = self._faults.of_message(packet.sender, packet.receiver, packet.type, now, packet.round, again=again)
         for fault in due:
             self._faults.fired.append(Fired(fault, now, packet.sender, packet.receiver, packet.step, packet.type))
             self._note("fault", journey, packet.sender, packet.receiver, f"{fault.kind} {packet.type}")
@@ -386,10 +398,13 @@ class LinkNetwork:
         return transport
 
     def _note(self, kind: str, journey: Journey, sender: str, receiver: str, why: str = "") -> None:
+        self._trace.add(self._event(kind, journey, sender, receiver, why))
+
+    def _event(self, kind: str, journey: Journey, sender: str, receiver: str, why: str) -> Event:
         packet = journey.packet
-        event = Event(
+        alike = float(packet.times) if packet.times > 1 else 0.0
+        return Event(
             self._loop.env.now, kind, sender, receiver, packet.protocol, packet.step, packet.type,
-            packet.round, packet.attempt, packet.payload, packet.sealing, packet.envelope, why, 0.0, packet.digest,
+            packet.round, packet.attempt, packet.payload, packet.sealing, packet.envelope, why, alike, packet.digest,
             journey.message, journey.number, 2 if journey.is_relayed else 1, packet.sender, packet.receiver,
         )  # fmt: skip
-        self._trace.add(event)

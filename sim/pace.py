@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from sim.clock import Environment, Timer
+from tacit.sim.clock import Environment, Timer
 
 __all__ = ["Span"]
 

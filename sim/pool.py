@@ -1,8 +1,8 @@
-"""The engine ``pool:N``: jobs run in N processes on this machine (`sim.pool_worker`), forked by a server.
+"""The engine ``pool:N``: jobs run in N processes on this machine (`tacit.sim.pool_worker`), forked by a server.
 
-What is large in a job's arguments and result goes by shared memory (`sim.pool_memory`), the rest over a connection to
-the worker. A worker has two jobs at a time, one that waits while the other runs, or as many short ones as take
-`_AHEAD` seconds, which travel together. All is done by the thread that submits jobs and asks for results.
+What is large in a job's arguments and result goes by shared memory (`tacit.sim.pool_memory`), the rest over a
+connection to the worker. A worker has two jobs at a time, one that waits while the other runs, or as many short ones as
+take `_AHEAD` seconds, which travel together. All is done by the thread that submits jobs and asks for results.
 """
 
 import math
@@ -17,9 +17,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
-from sim.pool_memory import Packed, Place, SharedMemory, Shelf, pack, unpack
-from sim.pool_server import server
-from sim.pool_worker import Done
+from tacit.sim.pool_memory import Packed, Place, SharedMemory, Shelf, pack, unpack
+from tacit.sim.pool_server import server
+from tacit.sim.pool_worker import Done
 
 __all__ = ["Pool", "WorkerLost"]
 

@@ -1,4 +1,4 @@
-"""This process's server of workers (`sim.pool_worker`): started by the first pool, kept for the next ones.
+"""This process's server of workers (`tacit.sim.pool_worker`): started by the first pool, kept for the next ones.
 
 To import a library like torch takes as long as many jobs. The server imports it once for all workers, while this
 process does the same, and again only when it has not been needed for a while.
@@ -16,8 +16,8 @@ from multiprocessing import resource_tracker as standard_tracker
 from loky.backend import resource_tracker
 from loky.backend.process import LokyProcess
 
-from sim.compute import ONE_THREAD, interrupts_held_back
-from sim.pool_worker import Order, serve
+from tacit.sim.compute import ONE_THREAD, interrupts_held_back
+from tacit.sim.pool_worker import Order, serve
 
 __all__ = ["Server", "preload", "server"]
 

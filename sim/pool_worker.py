@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sim.pool_memory import Packed, Place, SharedMemory, pack, unpack
-from sim.worker import begin_worker
+from tacit.sim.pool_memory import Packed, Place, SharedMemory, pack, unpack
+from tacit.sim.worker import begin_worker
 
 __all__ = ["IDLE", "Done", "Order", "serve"]
 

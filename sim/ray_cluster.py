@@ -5,6 +5,7 @@ of it. A part of the arguments that is long, an array or bytes, is put into Ray'
 Ray itself would store it at every call. Results are copies that belong to the caller, as those of a pool are.
 """
 
+import atexit
 import functools
 import hashlib
 import importlib.util
@@ -15,29 +16,35 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeVar
 
-from sim import own_code, plugged
-from sim.compute import ONE_THREAD, interrupts_held_back
+from tacit.sim import own_code, plugged
+from tacit.sim.compute import ONE_THREAD, interrupts_held_back
 
 __all__ = [
     "LARGE",
     "ONE_CPU",
     "ON_RAY",
     "RETRIES",
+    "SILENCE",
     "Cluster",
     "ClusterError",
     "carried_out",
     "installed",
     "line_of",
     "outcome_of",
+    "own_node",
     "unfit",
 ]
+
+R = TypeVar("R")
 
 ON_RAY = r"ray(:auto|:([\w.-]+|\[[0-9a-fA-F:.]+\]):[1-9][0-9]{0,4})?"
 """A regular expression of what says that something is to be done on Ray.
@@ -52,6 +59,16 @@ LARGE = 100_000
 _NO_ANSWER = 5.0
 """Seconds that a head has for accepting a connection."""
 
+SILENCE = 60.0
+"""Seconds that a node, or the head, has for answering a question before it counts as frozen.
+
+A busy node starts a process for its first answer, which may take it ten seconds. Ray by itself counts a frozen node as
+dead after 75 s, but the calls that it has begun do not end by that; nor does it notice a frozen head for minutes.
+"""
+
+_ASKING = 15.0
+"""Seconds between two questions: what ends sooner is not asked about."""
+
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "simpy", "gmpy2", "msgspec", "cryptography", "pycryptodome", "torch")
 """Packages whose versions may change what is computed."""
 
@@ -63,13 +80,15 @@ class ClusterError(OSError):
 class Cluster:
     """A connection to the cluster at `address`, HOST:PORT or ``auto``; if it is empty, to a new one on this machine.
 
-    A connection that this process has already is used, and left as it is; other ones end with `close`. Raises
+    A connection that this process has already is used, and left as it is; other ones end with `close`. `nodes` are
+    those that are there now, as ``ray.nodes()`` has them. `silent` has the ids of nodes, of these and of earlier ones,
+    that have not answered for `SILENCE` seconds; calls that a frozen node has begun Ray may never end. Raises
     ClusterError.
     """
 
     def __init__(self, address: str) -> None:
         if importlib.util.find_spec("ray") is None:
-            raise ClusterError('Ray is not installed: pip install "tacit[ray]"')
+            raise ClusterError('Ray is not installed: pip install "tacit-fl[ray]"')
         with interrupts_held_back():  # importing its library, and starting processes, which inherit it
             import ray
 
@@ -81,6 +100,12 @@ class Cluster:
         try:
             self._put: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
             self._taken = 0
+            self.nodes = self._alive()
+            self.silent: frozenset[str] = frozenset()
+            self._heard = time.monotonic()
+            self._over = threading.Event()
+            self._questions: dict[Callable[..., Any], Any] = {}
+            threading.Thread(target=self._listen, name="asking the nodes of Ray", daemon=True).start()
             self._room = int(ray.cluster_resources().get("object_store_memory", 0)) // (4 * max(1, len(self.nodes)))
             if not self.cpus:
                 what = f"none of its {len(self.nodes)} nodes gives a CPU; allowed: ray start without --num-cpus=0"
@@ -91,13 +116,69 @@ class Cluster:
 
     @property
     def cpus(self) -> int:
-        """How many CPUs the nodes have that are there now."""
-        return int(self.ray.cluster_resources().get("CPU", 0))
+        """How many CPUs the nodes have that are there now and answer."""
+        return sum(int(node["Resources"].get("CPU", 0)) for node in self.nodes if node["NodeID"] not in self.silent)
+
+    def check(self) -> None:
+        """Raise ClusterError if the head is frozen."""
+        if self.is_frozen:
+            raise ClusterError(f"{self.name} is frozen: its head has not answered for {SILENCE:g} s")
+
+    def answered(self, function: Callable[..., R], *arguments: Any) -> R:
+        """What ``function(*arguments)`` returns, which asks the head. Raises ClusterError as soon as that is frozen."""
+        found: Future[R] = Future()
+
+        def ask() -> None:
+            try:
+                found.set_result(function(*arguments))
+            except BaseException as error:
+                found.set_exception(error)
+
+        threading.Thread(target=ask, name="asking the head of Ray", daemon=True).start()
+        while True:
+            wait([found], timeout=1.0)
+            if found.done():
+                return found.result()
+            self.check()
+
+    def ask(self, node: str, function: Callable[..., R], *arguments: Any) -> Any:
+        """A reference to what ``function(*arguments)`` returns on the node with that id, where it takes no CPU."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        if function not in self._questions:
+            self._questions[function] = self.ray.remote(num_cpus=0, max_retries=0)(function)
+        there = NodeAffinitySchedulingStrategy(node, soft=False)
+        return self._questions[function].options(scheduling_strategy=there).remote(*arguments)
+
+    def title(self, node: str) -> str:
+        """The name and the address of the node with that id, for people."""
+        found = [one for one in self.nodes if one["NodeID"] == node]
+        return f"{found[0]['NodeManagerHostname']} ({found[0]['NodeManagerAddress']})" if found else node
 
     @property
-    def nodes(self) -> list[dict[str, Any]]:
-        """The nodes that are there now, as ``ray.nodes()`` has them."""
+    def is_frozen(self) -> bool:
+        """Whether the head is."""
+        return time.monotonic() - self._heard > SILENCE + _ASKING
+
+    def _alive(self) -> list[dict[str, Any]]:
         return [node for node in self.ray.nodes() if node["Alive"]]
+
+    def _listen(self) -> None:
+        """Ask each node and the head, again and again. In a thread: a frozen head does not let go of who asks it."""
+        asked: dict[str, Any] = {}
+        heard = {node["NodeID"]: self._heard for node in self.nodes}
+        while not self._over.wait(_ASKING):
+            try:
+                self.nodes = self._alive()
+                self._heard = now = time.monotonic()
+                there = [node["NodeID"] for node in self.nodes if node["Resources"].get("CPU")]
+                ended = self.ray.wait(list(asked.values()), num_returns=len(asked), timeout=0)[0] if asked else []
+                asked = {node: reference for node, reference in asked.items() if reference not in ended}
+                heard |= {node: now for node in there if node not in asked}
+                self.silent = frozenset(node for node, since in heard.items() if now - since > SILENCE)
+                asked |= {node: self.ask(node, own_node) for node in there if node not in asked}
+            except Exception:  # of many kinds: the connection ends, or the head restarts; then it is not heard
+                continue
 
     def packed(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bytes, list[Any]]:
         """The call ``function(*arguments)`` for `carried_out`: its bytes, and references to the long parts."""
@@ -131,12 +212,14 @@ class Cluster:
 
     def close(self) -> None:
         """End the connection, and Ray if it was started here."""
+        self._over.set()
         self._put = OrderedDict()
         if self._own:
             from ray._private import worker
 
-            with interrupts_held_back():
-                self.ray.shutdown()
+            with interrupts_held_back(), suppress(ClusterError):
+                self.answered(self.ray.shutdown)
+            atexit.unregister(self.ray.shutdown)  # of a frozen head it would not end
             worker.print_to_stdstream = self._printing
 
     def _connect(self, address: str) -> None:
@@ -235,6 +318,13 @@ def _marked(value: Any, deep: bool = True) -> Any:
 
 
 # --- in the worker
+
+
+def own_node() -> str:
+    """The id of the node that this process is on."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
 
 
 def carried_out(data: bytes, long: Sequence[Any]) -> bytes:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sim import plugged
-from sim.setting_error import Problem
-from sim.toml_text import toml
+from tacit.sim import plugged
+from tacit.sim.setting_error import Problem
+from tacit.sim.toml_text import toml
 
 __all__ = [
     "Added", "Registry", "UnknownNameError", "added_by_plugins", "check_name", "conflict", "similar", "undone_on_error",
@@ -71,7 +71,7 @@ class Registry(Mapping[str, T]):
             entries.setdefault(self.what, {})[name] = (thing, added)
             return thing
         self._own[name] = thing
-        if module.partition(".")[0] not in _TACIT:
+        if module.partition(".")[0] != "tacit":
             self._added[name] = added
         return thing
 
@@ -164,10 +164,7 @@ def undone_on_error() -> Iterator[None]:
         raise
 
 
-_TACIT = ("sim", "parties", "protocols", "scenarios", "benchmarks")
-"""The packages whose additions come with Tacit."""
-
-_THROUGH = (__name__, "sim.wire", "protocols.plugins", "protocols.registry", "tacit")
+_THROUGH = (__name__, "tacit.sim.wire", "tacit.protocols.plugins", "tacit.protocols.registry", "tacit")
 """Modules that add what another one asks them to."""
 
 

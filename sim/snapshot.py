@@ -2,22 +2,22 @@
 
 It contains the clock, both hashes, the ledger, the faults done and to come, every packet in flight and the state of
 each random stream. It does not contain programs: each party that is up must be at a place where its program can be
-restarted (`parties.party`), and no job may be running.
+restarted (`tacit.parties.party`), and no job may be running.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from sim.barriers import Barrier
-from sim.clock import Timer
-from sim.faults import Fired
-from sim.journey import Journey
-from sim.plain import NotPlain, Reader, Writer
-from sim.tcp_flow import Flow, Sending
-from sim.tcp_window import Window
-from sim.transport import _Connection, _Item
-from sim.wire import Frame, LedgerRow, Packet
-from sim.world import World
+from tacit.sim.barriers import Barrier
+from tacit.sim.clock import Timer
+from tacit.sim.faults import Fired
+from tacit.sim.journey import Journey
+from tacit.sim.plain import NotPlain, Reader, Writer
+from tacit.sim.tcp_flow import Flow, Sending
+from tacit.sim.tcp_window import Window
+from tacit.sim.transport import _Connection, _Item
+from tacit.sim.wire import Frame, LedgerRow, Packet
+from tacit.sim.world import World
 
 __all__ = ["NotPlain", "Snapshot"]
 

@@ -1,13 +1,13 @@
 """Taps: what a world shows, beside its events, to those who look at a run and change nothing in it.
 
-Events go to the sinks of the trace (`sim.trace`); contents of messages and of jobs are in no event.
+Events go to the sinks of the trace (`tacit.sim.trace`); contents of messages and of jobs are in no event.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.wire import Packet
+from tacit.sim.wire import Packet
 
 __all__ = ["Taps", "Wait"]
 

@@ -1,11 +1,11 @@
 """A hop over TCP: a stream each way between two parties, whose window the network's acknowledgements open.
 
 The first message between two parties opens a connection: a round trip for SYN, another for TLS 1.3, both of whose ends
-show certificates (`sim.tcp_window.FLIGHTS`). Messages go one after the other, in chunks of at most half the window; a
-chunk goes through the sender's uplink and the receiver's downlink, which all connections of a party share, chunk by
-chunk in order of arrival: so they get equal shares. The first of a chunk is at the receiver before the last has left.
-As its acknowledgement returns, the window grows (slow start, then CUBIC), and shrinks again while nothing is sent
-(RFC 2861, as in Linux). A message is there once all before it are.
+show certificates (`tacit.sim.tcp_window.FLIGHTS`). Messages go one after the other, in chunks of at most half the
+window; a chunk goes through the sender's uplink and the receiver's downlink, which all connections of a party share,
+chunk by chunk in order of arrival: so they get equal shares. The first of a chunk is at the receiver before the last
+has left. As its acknowledgement returns, the window grows (slow start, then CUBIC), and shrinks again while nothing is
+sent (RFC 2861, as in Linux). A message is there once all before it are.
 
 A segment that the link loses is sent again: after a round trip where three follow it, after two as a tail loss probe
 (RFC 8985), or after the timeout where it is alone on its way; acknowledgements take no part of a link, and one that is
@@ -20,11 +20,11 @@ import math
 from functools import partial
 from typing import Generic, TypeVar
 
-from sim.clock import Environment
-from sim.link import SENDER_GONE, Link
-from sim.tcp_flow import HELD, Flow, Sending
-from sim.tcp_window import FIRST, FLIGHTS, HEADERS, LATE, SEGMENT, TRAIN
-from sim.transport import BEHIND, Carrier, Copy
+from tacit.sim.clock import Environment
+from tacit.sim.link import SENDER_GONE, Link
+from tacit.sim.tcp_flow import HELD, Flow, Sending
+from tacit.sim.tcp_window import FIRST, FLIGHTS, HEADERS, LATE, SEGMENT, TRAIN
+from tacit.sim.transport import BEHIND, Carrier, Copy
 
 __all__ = ["TcpStream"]
 

@@ -3,9 +3,9 @@
 from collections import deque
 from typing import Generic, TypeVar
 
-from sim.clock import Timer
-from sim.tcp_window import SHORTEST, Window
-from sim.transport import Copy
+from tacit.sim.clock import Timer
+from tacit.sim.tcp_window import SHORTEST, Window
+from tacit.sim.transport import Copy
 
 __all__ = ["HELD", "Flow", "Sending"]
 

@@ -1,18 +1,20 @@
-"""A TCP stream over links that lose, or are cut; what it does about it is in `sim.tcp`."""
+"""A TCP stream over links that lose, or are cut; what it does about it is in `tacit.sim.tcp`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from sim.clock import Environment
-from sim.endpoint import Endpoint
-from sim.link import SENDER_GONE, Link
-from sim.tcp import TcpStream
-from sim.tcp_flow import Flow, Sending
-from sim.tcp_window import LONGEST, SEGMENT
-from sim.transport import BEHIND, CUT, LIMIT, Carrier, Copy
+from tacit.sim.clock import Environment
+from tacit.sim.endpoint import Endpoint
+from tacit.sim.link import SENDER_GONE, Link
+from tacit.sim.tcp import TcpStream
+from tacit.sim.tcp_flow import Flow, Sending
+from tacit.sim.tcp_window import LONGEST, SEGMENT
+from tacit.sim.transport import BEHIND, CUT, LIMIT, Carrier, Copy
 
 __all__ = ["LossyTcpStream", "connected", "streams"]
+
+SET_UP_LOST = "a part of the connection's set-up lost on the link"
 
 _ENOUGH = 3
 """Segments that must follow a lost one for it to be sent again at once."""
@@ -55,9 +57,12 @@ class LossyTcpStream(TcpStream[C]):
         barrier = self._carrier.barrier(way._source, way._target)
         if barrier is not None and barrier.holds:
             barrier.kept.append(partial(self._left, flow, other, number, tries))
-        elif barrier is None and not way._link.loses():
+            return True
+        if barrier is None and not way._link.loses():
             return False
-        elif tries == LIMIT:
+        if barrier is None and flow.items:  # the message that opens the connection waits for it
+            self._carrier.resend(flow.items[0].copy, SET_UP_LOST)
+        if tries == LIMIT:
             self._break(flow)
         elif not flow.closed:
             wait = min(2.0**tries, LONGEST)
@@ -97,6 +102,7 @@ class LossyTcpStream(TcpStream[C]):
         collapses = followers < _ENOUGH and not probed
         wait = flow.timeout if collapses else 2 * round_trip if probed else round_trip
         item.missing += gone
+        self._carrier.resend(item.copy, f"{len(lost)} segment{'s' * (len(lost) > 1)} lost on the link")
         self._later(wait, flow, item, gone, len(lost), collapses)
         return size - gone, count - len(lost)
 

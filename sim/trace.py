@@ -10,17 +10,21 @@ from hashlib import sha256
 
 import msgspec
 
-__all__ = ["Event", "Sink", "Trace"]
+__all__ = ["SLEEPS", "Event", "Sink", "Trace"]
+
+
+SLEEPS = "sleeps"
+"""The metric by which a party records for how many virtual seconds its program sleeps."""
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True):
     """One thing that happened.
 
     `time` is in virtual seconds. `kind` is one of send, relay, deliver, lose, drop (messages); enter, leave (steps);
-    compute; fault; metric; outcome. `party` is who it happened to, and for messages the sender of the hop, with `peer`
-    its receiver; a send or relay with a `note` is one more copy of a message. `payload`, `sealing` and `envelope` are
-    bytes on the wire; `digest` is that of a message's bytes. `note` says the rest in words; `value` is a number
-    (a metric, the seconds of a job that begins).
+    compute; fault; metric; outcome; and, in neither hash, resend: a part of a message that TCP sends again. `party` is
+    who it happened to, and for messages the sender of the hop, with `peer` its receiver; a send or relay with a `note`
+    is one more copy of a message. `payload`, `sealing` and `envelope` are bytes on the wire; `digest` is that of a
+    message's bytes. `note` says the rest in words; `value` is a number (a metric, the seconds of a job that begins).
 
     What follows is for those who look at a run, and in neither hash. `message` numbers a message, `copy` one copy of
     it; both count from 1 in the order of sending, and a message has the number of its first copy. `hop` is 1, or 2 from
@@ -55,13 +59,14 @@ Sink = Callable[[Event], None]
 
 
 class Trace:
-    """Chains events and hands each to the `sinks` (a recorder, a progress display)."""
+    """Chains events, if they are `hashed`, and hands each to the `sinks` (a recorder, a progress display)."""
 
-    def __init__(self, sinks: Iterable[Sink] = ()) -> None:
+    def __init__(self, sinks: Iterable[Sink] = (), *, hashed: bool = True) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
         self._trace = sha256(b"tacit/trace/v1").digest()
         self._shape = sha256(b"tacit/shape/v1").digest()
         self._sinks = tuple(sinks)
+        self._hashed = hashed
         self.count = 0
 
     @property
@@ -90,6 +95,12 @@ class Trace:
     def add(self, event: Event) -> None:
         """Chain `event` and pass it on."""
         self.count += 1
+        if self._hashed:
+            self._chain(event)
+        for sink in self._sinks:
+            sink(event)
+
+    def _chain(self, event: Event) -> None:
         shape = self._encode(
             (event.time, event.kind, event.party, event.peer, event.protocol, event.step, event.type,
              event.round, event.attempt, event.payload, event.sealing, event.envelope)
@@ -97,5 +108,3 @@ class Trace:
         self._shape = sha256(self._shape + shape).digest()
         rest = self._encode((event.note, event.value, event.digest))
         self._trace = sha256(self._trace + shape + rest).digest()
-        for sink in self._sinks:
-            sink(event)

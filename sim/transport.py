@@ -13,9 +13,9 @@ A network without losses and faults of links needs none of it: what is sent arri
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from sim.barriers import Barrier
-from sim.clock import Environment, Timer
-from sim.link import SENDER_GONE, Link
+from tacit.sim.barriers import Barrier
+from tacit.sim.clock import Environment, Timer
+from tacit.sim.link import SENDER_GONE, Link
 
 __all__ = ["BEHIND", "CUT", "LIMIT", "Carrier", "Copy", "Transport"]
 
@@ -53,6 +53,9 @@ class Carrier(Protocol[C]):
 
     def again(self, copy: C, note: str) -> C:
         """One more copy on the same hop, counted and traced as sent."""
+
+    def resend(self, copy: C, why: str) -> None:
+        """Show that a part of a copy was lost, and that its connection sends that part again."""
 
     def is_gone(self, copy: C) -> bool:
         """Whether the receiver at the end of the hop is no longer the incarnation that it was sent to."""

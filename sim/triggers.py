@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.faults import Fault, Fired, Hold, Lose, MessageFault, Partition, PartyFault
-from sim.streams import generator
+from tacit.sim.faults import Fault, Fired, Hold, Lose, MessageFault, Partition, PartyFault
+from tacit.sim.streams import generator
 
 __all__ = ["Faults"]
 
@@ -35,6 +35,8 @@ class Faults:
         self._patterns = re.compile("|".join(patterns)) if patterns else None
         self._reached: Counter[tuple[str, str]] = Counter()
         self._sent: Counter[tuple[str, str]] = Counter()
+        self._earlier: dict[tuple[str, str, str], tuple[int, int]] = {}  # the round that counts, the count before it
+        self._by_round = any(fault.round is not None for _, fault in self._of_parties)
         self._matched: Counter[int] = Counter()
         self._streams: dict[tuple[int, str, str], np.random.Generator] = {}
         self.fired: list[Fired] = []
@@ -60,9 +62,12 @@ class Faults:
         """How often `party` has reached the `step` so far, as far as it matters to a fault."""
         return self._reached[party, step]
 
-    def at_step(self, party: str, step: str, when: str, number: int | None = None) -> list[PartyFault]:
+    def at_step(
+        self, party: str, step: str, when: str, round_number: int, number: int | None = None
+    ) -> list[PartyFault]:
         """The faults that are due now that `party` is `when` ("before" or "after") the `step`.
 
+        `round_number` is the round in which it takes the step; a step belongs to the round in which it was begun.
         `number`: which time of its taking the step it is after, where it takes the step several times at once; without
         it the last.
         """
@@ -70,22 +75,26 @@ class Faults:
             return []
         if when == "before":
             self._reached[party, step] += 1
+            self._enter(("step", party, step), round_number, self._reached[party, step])
         due = [item for item in self._steps if getattr(item[1], when) == step and item[1].applies_to(party)]
-        return self._due(due, party, number or self._reached[party, step])
+        return self._due(due, ("step", party, step), number or self._reached[party, step])
 
-    def at_send(self, party: str, message: str) -> list[PartyFault]:
-        """The faults that are due now that `party` is about to send a message of the type `message`."""
+    def at_send(self, party: str, message: str, round_number: int) -> list[PartyFault]:
+        """The faults that are due now that `party` is about to send a message of the type `message` in a round."""
         if not self._sends:
             return []
         self._sent[party, message] += 1
+        self._enter(("send", party, message), round_number, self._sent[party, message])
         due = [item for item in self._sends if item[1].message == message and item[1].applies_to(party)]
-        return self._due(due, party, self._sent[party, message])
+        return self._due(due, ("send", party, message), self._sent[party, message])
 
-    def of_message(self, sender: str, receiver: str, message: str, now: float, *, again: bool) -> list[MessageFault]:
+    def of_message(
+        self, sender: str, receiver: str, message: str, now: float, round_number: int, *, again: bool
+    ) -> list[MessageFault]:
         """The faults that apply to a message as it is sent; `again`: one more copy of it, because one was lost."""
         applied = []
         for number, fault in self._of_messages:
-            if not fault.matches(sender, receiver, message, now):
+            if not fault.matches(sender, receiver, message, now, round_number):
                 continue
             certain = fault.occurrence or (1 if fault.probability is None and fault.time is None else 0)
             if again and (certain or not isinstance(fault, Lose)):
@@ -110,6 +119,7 @@ class Faults:
             "reached": list(self._reached.items()),
             "sent": list(self._sent.items()),
             "matched": list(self._matched.items()),
+            "earlier": list(self._earlier.items()),
             "streams": [(key, _position(stream)) for key, stream in self._streams.items()],
             "fired": self.fired,
         }
@@ -119,6 +129,7 @@ class Faults:
         self._reached.update(dict(state["reached"]))
         self._sent.update(dict(state["sent"]))
         self._matched.update(dict(state["matched"]))
+        self._earlier.update(dict(state["earlier"]))
         self.fired[:] = state["fired"]
         for key, position in state["streams"]:
             self._stream(*key).bit_generator.state = _from_position(position)
@@ -128,16 +139,25 @@ class Faults:
         """Every fault under a name of its own."""
         return {f"fault {number}": fault for number, fault in (*self._of_parties, *self._of_messages)}
 
-    def _due(self, faults: list[tuple[int, PartyFault]], party: str, count: int) -> list[PartyFault]:
-        return [
-            fault
-            for number, fault in faults
-            if (
-                count == (fault.occurrence or 1)
-                if fault.probability is None
-                else self._chance(number, party, fault.probability)
-            )
-        ]
+    def _enter(self, place: tuple[str, str, str], round_number: int, count: int) -> None:
+        """Note that the `count`-th time of a step or message at `place` is the first in a round, if it is."""
+        current = max(1, round_number)  # enrolment, before the first round, belongs to it
+        if self._by_round and self._earlier.get(place, (0, 0))[0] != current:
+            self._earlier[place] = current, count - 1
+
+    def _due(self, faults: list[tuple[int, PartyFault]], place: tuple[str, str, str], count: int) -> list[PartyFault]:
+        current, earlier = self._earlier.get(place, (0, 0))
+        due = []
+        for number, fault in faults:
+            if fault.round not in (None, current):
+                continue
+            if fault.probability is not None:
+                applies = self._chance(number, place[1], fault.probability)
+            else:
+                applies = count - (earlier if fault.round else 0) == (fault.occurrence or 1)
+            if applies:
+                due.append(fault)
+        return due
 
     def _chance(self, number: int, party: str, probability: float) -> bool:
         return self._stream(number, party, "chance").random() < probability

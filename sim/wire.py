@@ -17,8 +17,9 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import msgspec
 
-from sim import plugged
-from sim.registry import Registry
+from tacit.sim import plugged
+from tacit.sim.hollow import Body
+from tacit.sim.registry import Registry
 
 __all__ = [
     "Frame",
@@ -35,7 +36,6 @@ __all__ = [
     "digest_of_body",
     "encode_body",
     "flip_bit",
-    "frame_size",
     "is_lasting",
     "pack_frame",
     "packet_of",
@@ -57,12 +57,20 @@ class WireError(ValueError):
 class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """Base of all messages. A subclass's fields are its wire format; its byte strings and its text are its payload.
 
-    `announces`: the message opens a new (round, attempt), which its receiver enters on taking it. `lasting`: what it
-    says is valid in every later round and attempt, too, so it is never late. `explains`: its text is for people, and it
-    has no payload.
+    `announces`: the message opens a new (round, attempt), which its receiver enters on taking it. `names_members`: it
+    says who is in, by naming them or by being sent to them; `names_neighbours`: it names to each receiver the
+    neighbours that it has in an attempt. `admits`: the types of messages that say who is in, in which nobody is who has
+    not sent this one, or another that admits there; `in_attempt`: in the very attempt. `part_of_pair`: it has a part of
+    what the pair of its sender and its `peer` computes. `lasting`: what it says is valid in every later round and
+    attempt, too, so it is never late. `explains`: its text is for people, and it has no payload.
     """
 
     announces: ClassVar[bool] = False
+    names_members: ClassVar[bool] = False
+    names_neighbours: ClassVar[bool] = False
+    admits: ClassVar[tuple[str, ...]] = ()
+    in_attempt: ClassVar[bool] = False
+    part_of_pair: ClassVar[bool] = False
     lasting: ClassVar[bool] = False
     explains: ClassVar[bool] = False
     protocol: ClassVar[str] = ""
@@ -111,7 +119,8 @@ class Packet(msgspec.Struct, frozen=True):
     """An encoded frame in flight, with the sizes of its parts in bytes.
 
     Its fields about the frame are what its connection vouches for; `head` and then `body` are the bytes that arrive,
-    `intact` unless a fault altered them. `digest` is the SHA-256 of the head and of the body's own SHA-256, which a
+    `intact` unless a fault altered them. `times`: how many alike, sent one after another, a packet of a hollow run
+    stands for. `digest` is the SHA-256 of the head and of the body's own SHA-256, which a
     message to many has in common, as it has the body.
     """
 
@@ -131,6 +140,7 @@ class Packet(msgspec.Struct, frozen=True):
     sealing: int
     envelope: int
     intact: bool = True
+    times: int = 1
 
     @property
     def data(self) -> bytes:
@@ -140,7 +150,7 @@ class Packet(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """Bytes that travel."""
-        return self.payload + self.sealing + self.envelope
+        return self.times * (self.payload + self.sealing + self.envelope)
 
 
 _HOLLOW = frozenset((int, float, bool, type(None)))
@@ -187,7 +197,13 @@ def digest_of_body(body: bytes) -> bytes:
 
 
 def pack_frame(
-    frame: Frame, message: Message, step: str, sealing: int = 0, body_digest: bytes = b"", payload: int = -1
+    frame: Frame,
+    message: Message,
+    step: str,
+    sealing: int = 0,
+    body_digest: bytes = b"",
+    payload: int = -1,
+    times: int = 1,
 ) -> Packet:
     """The packet of `frame`, whose body is `message` encoded and `sealing` bytes of seal.
 
@@ -202,7 +218,7 @@ def pack_frame(
         head=head, body=frame.body, digest=digest, sender=frame.sender, receiver=frame.receiver,
         incarnation=frame.incarnation, protocol=message.protocol, step=step, type=frame.type, round=frame.round,
         attempt=frame.attempt, sealed=frame.sealed, payload=payload, sealing=sealing,
-        envelope=size - payload - sealing,
+        envelope=size - payload - sealing, times=times,
     )  # fmt: skip
 
 
@@ -226,11 +242,6 @@ def packet_of(data: bytes, step: str, payload: int, sealing: int) -> Packet:
         round=frame.round, attempt=frame.attempt, sealed=frame.sealed, payload=payload, sealing=sealing,
         envelope=_in_records(len(data)) - payload - sealing,
     )  # fmt: skip
-
-
-def frame_size(frame: Frame, length: int) -> int:
-    """The bytes that travel for `frame` with a body of `length` bytes in place of its own."""
-    return _in_records(len(_head(frame, length)) + length)
 
 
 def _in_records(length: int) -> int:
@@ -280,7 +291,7 @@ def altered(packet: Packet, data: bytes) -> Packet:
 
 def flip_bit(data: bytes, position: int) -> bytes:
     """`data` with the bit at `position` changed, counted from the first byte's lowest."""
-    flipped = bytearray(data)
+    flipped = bytearray(bytes(data))  # a hollow one as zeros
     flipped[position // 8] ^= 1 << position % 8
     return bytes(flipped)
 
@@ -297,6 +308,11 @@ def is_lasting(frame: Frame) -> bool:
 
 def decode_body(frame: Frame, body: bytes, kind: type[M]) -> M:
     """The message of type `kind` in `body`, the opened body of `frame`. Raises WireError."""
+    if isinstance(body, Body):
+        opened = body.opened()
+        if not isinstance(opened, kind):
+            raise WireError(f"{frame.type} from {frame.sender} is no {kind.__name__}")
+        return opened
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind).decode
@@ -335,18 +351,19 @@ class Ledger:
         self.messages = 0
         self.bytes = 0
 
-    def count(self, packet: Packet, sender: str, receiver: str, relayed: bool, times: int = 1) -> None:
-        """Enter one hop of `packet`, or of that number of packets like it."""
+    def count(self, packet: Packet, sender: str, receiver: str, relayed: bool) -> None:
+        """Enter one hop of `packet`."""
         key = (packet.protocol, packet.step, packet.type, sender, receiver, relayed)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = LedgerRow(*key)
+        times = packet.times
         row.messages += times
         row.payload += times * packet.payload
         row.sealing += times * packet.sealing
         row.envelope += times * packet.envelope
         self.messages += times
-        self.bytes += times * packet.size
+        self.bytes += packet.size
 
     def restore(self, rows: Iterable[LedgerRow]) -> None:
         """Go on from `rows`, in their order."""

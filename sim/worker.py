@@ -3,7 +3,7 @@
 import os
 import threading
 
-from sim import plugged
+from tacit.sim import plugged
 
 __all__ = ["begin_worker", "end_with"]
 

@@ -3,16 +3,17 @@
 import os
 from collections.abc import Iterable
 
-from sim.compute import Computing, Cost, CostTable, Engine, Inline, Modelled, StandIns
-from sim.conditions import Conditions
-from sim.faults import Fault
-from sim.loop import SimLoop
-from sim.network import LinkNetwork
-from sim.streams import Entropy, derive
-from sim.taps import Taps
-from sim.trace import Event, Sink, Trace
-from sim.triggers import Faults
-from sim.wire import Ledger
+from tacit.sim.compute import Computing, Cost, CostTable, Engine, Inline, Modelled, StandIns
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Fault
+from tacit.sim.hollow import Meter
+from tacit.sim.loop import SimLoop
+from tacit.sim.network import LinkNetwork
+from tacit.sim.streams import Entropy, derive
+from tacit.sim.taps import Taps
+from tacit.sim.trace import Event, Sink, Trace
+from tacit.sim.triggers import Faults
+from tacit.sim.wire import Ledger
 
 __all__ = ["World", "lasting_secret"]
 
@@ -25,7 +26,9 @@ def lasting_secret(seed: int, seeded: bool, given: bytes = b"") -> bytes:
 class World:
     """Everything that parties share. `run_id` (16 bytes) is known to all of them and binds their keys to this run.
 
-    `lasting`, 32 bytes, is what secrets are made of that must outlive the process; drawn if it is empty.
+    `lasting`, 32 bytes, is what secrets are made of that must outlive the process; drawn if it is empty. `hollow`: what
+    counts the bytes of a run on hollow values (`tacit.sim.hollow`), None for a real one. Without `hashed` no hash of
+    the trace is made.
     """
 
     def __init__(
@@ -42,13 +45,16 @@ class World:
         seeded: bool = True,
         stand_ins: StandIns | None = None,
         lasting: bytes = b"",
+        hollow: Meter | None = None,
+        hashed: bool = True,
     ) -> None:
         self.seed = seed
+        self.hollow = hollow
         self.seeded = seeded
         self._lasting = lasting_secret(seed, seeded, lasting)
         self.run_id = derive(seed, "run")[:16] if seeded else os.urandom(16)
         self.loop = SimLoop()
-        self.trace = Trace(sinks)
+        self.trace = Trace(sinks, hashed=hashed)
         self.taps = taps or Taps()
         self.ledger = Ledger()
         self.faults = Faults(faults, seed)
@@ -87,6 +93,6 @@ class World:
         sender: str = "",
         origin: tuple[str, int, int] = ("", 0, 0),
     ) -> None:
-        """Trace something that is not a message. `sender` and `origin` are in no hash (`sim.trace.Event`)."""
+        """Trace something that is not a message. `sender` and `origin` are in no hash (`tacit.sim.trace.Event`)."""
         event = Event(self.loop.time(), kind, party, step=step, note=note, value=value, sender=sender, origin=origin)
         self.trace.add(event)

@@ -131,9 +131,11 @@ class Browser:
         """Write what the window shows, as PNG."""
         self.driver.save_screenshot(str(path))
 
-    def printed(self) -> bytes:
-        """The page as it is printed, as PDF."""
-        return base64.b64decode(self.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+    def printed(self, *, backgrounds: bool = True) -> bytes:
+        """The page as it is printed, as PDF; a browser prints no `backgrounds` unless they are asked for."""
+        return base64.b64decode(
+            self.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": backgrounds})["data"]
+        )
 
 
 @contextmanager

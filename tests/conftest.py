@@ -1,6 +1,7 @@
 """What all tests need."""
 
 import gc
+import os
 import signal
 import time
 import warnings
@@ -9,13 +10,15 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from scenarios.running.process import spare_for_good
+from tacit.scenarios.running.process import spare_for_good
 from tests.browser import Browser, needed
 
 gc.disable()  # until the tests begin: what is imported and collected stays
 
 settings.register_profile("tests", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("tests")
+
+os.environ.pop("COLUMNS", None)  # that of the window in which the workers were started
 
 # A shell starts what runs in its background with Ctrl-C ignored, and so would be the tests of Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from scenarios.command.main import app
+from tacit.scenarios.command.main import app
 
 
 class Page(HTMLParser):

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from protocols.registry import PROTOCOLS
-from scenarios.files.reading import load
-from sim import wire
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.reading import load
+from tacit.sim import wire
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -61,7 +61,9 @@ def test_what_the_picture_names_is_there_and_on_the_page(name: str) -> None:
     assert name in SPANS
 
 
-@pytest.mark.parametrize("name", ["sim.loop.NoLoop", "sim/nothing.py", "parties/none/", "nothing.at.all", "NoMessage"])
+@pytest.mark.parametrize(
+    "name", ["tacit.sim.loop.NoLoop", "sim/nothing.py", "parties/none/", "nothing.at.all", "NoMessage"]
+)
 def test_what_is_not_there_is_seen(name: str) -> None:
     assert not is_there(name)
 

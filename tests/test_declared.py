@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from protocols.declaration import Declaration
-from protocols.registry import PROTOCOLS
+from tacit.protocols.declaration import Declaration
+from tacit.protocols.registry import PROTOCOLS
+from tacit.sim.wire import Message
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("sim", "parties", "protocols", "scenarios")
@@ -16,7 +17,9 @@ FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room
 BY_NAME = {
     "scenarios/chaos/configurations.py",  # the list of what broad chaos runs
     "scenarios/command/bytes.py",  # "fedavg" is a field of result.json there, and below
-    "scenarios/command/flower.py",  # the command of this name, and below
+    "scenarios/command/entry.py",  # the command of this name, and below
+    "scenarios/command/flower.py",
+    "scenarios/command/listing.py",  # names of scenarios, one of which is that of its protocol
     "scenarios/command/main.py",
     "scenarios/reporting/printed.py",
     "scenarios/reporting/run_page.py",
@@ -45,12 +48,12 @@ def names_in(source: str) -> set[str]:
     return {text for text in texts if isinstance(text, str)} & set(PROTOCOLS)
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_nobody_asks_for_the_name_or_the_parts_of_a_protocol(path: Path) -> None:
-    source = (ROOT / path).read_text(encoding="utf-8")
-    assert list(asked_by_name(source)) == []
-    if path.parts[0] in ("sim", "parties", "scenarios") and path.as_posix() not in BY_NAME:
-        assert names_in(source) == set()
+def test_nobody_asks_for_the_name_or_the_parts_of_a_protocol() -> None:
+    for path in FILES:
+        source = (ROOT / path).read_text(encoding="utf-8")
+        assert list(asked_by_name(source)) == [], path
+        if path.parts[0] in ("sim", "parties", "scenarios") and path.as_posix() not in BY_NAME:
+            assert names_in(source) == set(), path
 
 
 @pytest.mark.parametrize(
@@ -76,3 +79,47 @@ def test_every_protocol_declares_what_is_asked(name: str) -> None:
     protocol.check_declared()
     assert protocol.summary and protocol.papers and set(protocol.learned) == {"server", "client"}
     assert protocol.steps and {step.role for step in protocol.steps} == {"client", "server"}
+
+
+def message_names() -> dict[str, str]:
+    """The folder of each type of message that comes with Tacit, by its name."""
+    found, left = {}, [Message]
+    while left:
+        left += (kinds := left.pop().__subclasses__())
+        found |= {kind.__name__: kind.__module__ for kind in kinds if kind.__module__.startswith("tacit.protocols.")}
+    return found
+
+
+FORGES = {"scenarios/chaos/server_world.py", "scenarios/chaos/server_view.py"}
+"""A server that lies, which sends and reads messages as their owners do."""
+
+ANOTHER = {"Columns", "Corrections", "Enrolled", "Present", "Rows", "Seed"}
+"""Types whose names are those of other things, too."""
+
+
+def spelled(source: str, module: str, names: dict[str, str]) -> set[str]:
+    """Types of messages that `source` has as a text and does not define, or imports by their names into scenarios."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and names.get(str(node.value), module) != module:
+            same = names[str(node.value)].rpartition(".")[0] == module.rpartition(".")[0]
+            found |= set() if same and module.startswith("tacit.protocols.") else {str(node.value)}
+        if module.startswith("tacit.scenarios.") and isinstance(node, ast.Attribute | ast.Name):
+            found |= {node.attr if isinstance(node, ast.Attribute) else node.id} & set(names)
+    return found - ANOTHER
+
+
+def test_no_type_of_message_is_spelled_outside_of_its_folder() -> None:
+    names = message_names()
+    assert {"MaskedChunk", "TrainingRound", "EncryptedBits", "PartOpens"} <= set(names)
+    for path in FILES:
+        if path.parts[0] in ("protocols", "scenarios") and path.as_posix() not in FORGES:
+            module = "tacit." + ".".join(path.with_suffix("").parts)
+            assert spelled((ROOT / path).read_text(encoding="utf-8"), module, names) == set(), path
+
+
+def test_spelling_is_seen() -> None:
+    names = {"MaskedChunk": "tacit.protocols.secure_sum"}
+    assert spelled("kinds = ('MaskedChunk',)", "tacit.protocols.federated.round", names) == {"MaskedChunk"}
+    assert spelled("secure_sum.MaskedChunk", "tacit.scenarios.chaos.trial", names) == {"MaskedChunk"}
+    assert not spelled("secure_sum.MaskedChunk", "tacit.protocols.federated.round", names)

@@ -8,14 +8,14 @@ import sys
 import msgspec
 import pytest
 
-from scenarios.running.simulation import Simulation
-from scenarios.schema.scenario import Scenario
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.scenario import Scenario
 
 PROGRAM = """
 import json, sys
 import msgspec
-from scenarios.schema.scenario import Scenario
-from scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.scenarios.running.simulation import Simulation
 
 if __name__ == "__main__":
     scenario = msgspec.convert(json.loads(sys.argv[1]), Scenario)

@@ -1,5 +1,6 @@
 """What the site makes from the code, and that the pages of it are run: by its build, or by the long tests."""
 
+import importlib
 import json
 import os
 import re
@@ -10,10 +11,15 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 
-from benchmarks.attacks import ATTACKS
-from protocols.registry import PROTOCOLS
-from scenarios.schema.keys import keys
+import tacit
+from tacit.benchmarks.attacks import ATTACKS
+from tacit.parties import server
+from tacit.protocols.declaration import messages_in
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.running.folder import byte_rows
+from tacit.scenarios.schema.keys import keys
 from tests.test_readme import blocks
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -104,6 +110,36 @@ def test_every_page_with_commands_is_run() -> None:
 def test_every_protocol_has_its_mathematics() -> None:
     named = runpy.run_path(str(DOCS / "protocol_pages.py"))["named"]
     assert {path.stem for path in (DOCS / "mathematics").glob("*.md")} == {named(name) for name in PROTOCOLS}
+
+
+def test_the_page_of_every_protocol_lists_what_a_run_of_it_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    made = importlib.import_module("protocol_pages")
+    for name in PROTOCOLS:
+        listed = {line.split("|")[2].strip(" `") for line in made.messages(name).splitlines() if line.startswith("| ")}
+        assert len(listed) > 3 and listed.issuperset(made.types(name)), name
+    for name in ("xclp", "fedavg"):
+        sent = {row.type for row in byte_rows(tacit.run(made.small(name), out=tmp_path / name).folder)}
+        listed = made.messages(name)
+        of_every_protocol = {kind.__name__ for kind in messages_in(server)}
+        assert all(f"`{kind}`" in listed for kind in sent - of_every_protocol), name
+
+
+def test_the_picture_of_the_report_says_of_which_run_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make docs` renews it where the main job has another trace."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    made, site = importlib.import_module("report_picture"), importlib.import_module("build_site")
+    assert re.fullmatch("[0-9a-f]{64}", made.trace_of(DOCS / "report.png"))
+    kept, other = tmp_path / "kept.png", tmp_path / "other.png"
+    for path, trace, colour in ((kept, "aa", "red"), (other, "bb", "blue")):
+        Image.new("RGB", (2, 2), colour).save(path, pnginfo=made.noted(trace))
+    before = kept.read_bytes()
+    site.renew(kept, kept)
+    assert kept.read_bytes() == before
+    site.renew(kept, other)
+    assert kept.read_bytes() == other.read_bytes()
 
 
 def test_a_block_that_fails_ends_the_build(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """The public interface: its names, what it takes, and what else on Python's path does to it."""
 
 import ast
-import configparser
 import doctest
+import inspect
 import os
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,8 @@ from pathlib import Path
 import pytest
 
 import tacit
-import tacit_start
-from sim.trace import Event
 from tacit import Data, Fault, Findings, ProtocolKeys, Result, Scenario, ScenarioError, Watch, chaos, load, run, sweep
+from tacit.sim.trace import Event
 
 ROOT = Path(__file__).parents[1]
 QUICK = ["data.limit=120", "protocol.hamming=plaintext", "protocol.bits=32", "protocol.k=3"]
@@ -27,8 +27,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def python(code: str, cwd: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Python in `cwd`, where its path begins; then comes the tree, as behind the entry of an editable install."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    """Python in `cwd`, where its path begins."""
+    environment = {**os.environ, **variables}
     return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True)
 
 
@@ -44,13 +44,61 @@ def test_every_name_is_there_and_documented() -> None:
     assert tacit.__all__ == sorted(tacit.__all__)
     for name in tacit.__all__:
         assert getattr(tacit, name).__doc__, name
-    assert set(tacit.__all__) <= set(dir(tacit))
+    assert dir(tacit) == tacit.__all__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = tacit.nothing  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="did you mean sweep"):
+        _ = tacit.sweeep  # type: ignore[attr-defined]
+
+
+def test_help_of_a_table_begins_with_what_it_is_and_its_parameters_are_known() -> None:
+    for name in ("Training", "ProtocolKeys", "Scenario", "Client", "Fault"):
+        table = getattr(tacit, name)
+        first, second, *_ = pydoc.plain(pydoc.render_doc(table)).splitlines()[2:]
+        assert first.startswith(f"class {table.__name__}(") and second == f" |  {inspect.getdoc(table).splitlines()[0]}"
+    assert inspect.signature(tacit.Training).parameters["rounds"].default == 20
+
+
+def test_a_run_is_foreseen_counted_compared_and_reported(elsewhere: Path) -> None:
+    foreseen = tacit.predict("xclp-digits", [*QUICK, "fault=[]"], seeds=2)
+    results = [run(load("xclp-digits", [*QUICK, "fault=[]", f"seed={seed}"]), out=f"run-{seed}") for seed in (1, 2)]
+    sent = tacit.bytes(results[0])
+    assert sent.sums()["total"] == foreseen.sums()["total"] == results[0].bytes_total
+    assert sent.formula and sent.sums()["formula"] == results[0].bytes_payload
+    assert list(foreseen.seconds) == [1, 2] and foreseen.memory > 0
+    assert sent.frame()["total"].sum() == foreseen.frame()["total"].sum() == results[0].bytes_total
+    found = tacit.compare(results[0], "run-2")
+    assert found.keys["seed"] == (1, 2) and found.first_difference is not None
+    page = tacit.report(results[0])
+    assert page == Path("run-1") / "report.html" and "<html" in page.read_text()
+    assert tacit.report(results, out="both.html") == Path("both.html")
+    for wrong in (tacit.bytes, tacit.report):
+        with pytest.raises(TypeError, match="run is 3"):
+            wrong(3)
+    with pytest.raises(ValueError, match=r"nowhere: no"):
+        tacit.bytes("nowhere")
+
+
+def test_keys_and_steps_are_listed() -> None:
+    assert {key.name for key in tacit.keys("network.lat")} == {"network.latency"}
+    with pytest.raises(ScenarioError, match="did you mean"):
+        tacit.keys("netwrok")
+    names = [step.name for step in tacit.steps("fedavg")]
+    assert "train.update" in names
+    assert tacit.steps("fedavg") == tacit.steps(load("fedavg-xclp-digits", ["protocol.name=fedavg"]))
+    with pytest.raises(ScenarioError, match="neither a protocol"):
+        tacit.steps("fedavgg")
+
+
+def test_a_sweep_is_a_table(elsewhere: Path) -> None:
+    swept = sweep("xclp-digits", {"protocol.k": [3, 5]}, changes=QUICK, seeds=2, out="swept")
+    table = swept.frame()
+    assert list(table["protocol.k"]) == [3, 3, 5, 5] and list(table["seed"]) == [1, 2, 1, 2]
+    assert list(table["trace_hash"]) == [result.trace_hash for _, result in swept]
 
 
 def test_type_checkers_see_the_names_where_they_are_imported_from() -> None:
-    tree = ast.parse((ROOT / "tacit.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "tacit" / "__init__.py").read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     seen = {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
@@ -58,7 +106,7 @@ def test_type_checkers_see_the_names_where_they_are_imported_from() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen == {name: tacit._PLACES.get(name, f"scenarios.schema.scenario.{name}") for name in tacit.__all__}
+    assert seen == {name: tacit._PLACES.get(name, f"tacit.scenarios.schema.scenario.{name}") for name in tacit.__all__}
 
 
 def test_every_table_of_a_scenario_has_its_struct() -> None:
@@ -68,15 +116,8 @@ def test_every_table_of_a_scenario_has_its_struct() -> None:
 
 
 def test_importing_it_imports_nothing_of_tacit_yet(tmp_path: Path) -> None:
-    rooms = tacit_start.PACKAGES
-    code = f"import sys, tacit; print([name for name in sys.modules if name.partition('.')[0] in {(*rooms, 'numpy')}])"
+    code = "import sys, tacit; print([name for name in sys.modules if name.startswith(('tacit.', 'numpy'))])"
     assert python(code, tmp_path).stdout == "[]\n"
-
-
-def test_the_packages_that_may_not_be_hidden_are_those_that_are_installed() -> None:
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    assert {name.partition(".")[0] for name in config["options"]["packages"].split()} == set(tacit_start.PACKAGES)
 
 
 def test_the_package_of_scenarios_has_no_names_of_its_own() -> None:
@@ -131,7 +172,7 @@ def test_a_value_of_another_type_is_an_error_in_one_line(elsewhere: Path, call, 
 
 
 def test_what_cannot_run_is_said_before_a_folder_is_made(elsewhere: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"neither a file nor a scenario.*did you mean xclp-digits"):
+    with pytest.raises(ScenarioError, match=r"no such scenario; did you mean xclp-digits"):
         run("xclp-digit")
     with pytest.raises(ScenarioError, match=r"^scenario: protocol.k: "):
         run(Scenario(data=Data(limit=120), protocol=ProtocolKeys(k=500)))
@@ -188,8 +229,8 @@ def test_the_command_goes_on_with_a_sweep_that_was_interrupted(elsewhere: Path) 
     with pytest.raises(KeyboardInterrupt):
         sweep(small(), {"protocol.k": [2, 4]}, out="swept", watch=press)
     assert len(Path("swept/sweep.csv").read_text().splitlines()) == 2
-    command = "import sys; from tacit_start import main; sys.argv[1:] = ['sweep', '--resume', 'swept']; main()"
-    done = python(command, elsewhere)
+    command = [sys.executable, "-m", "tacit", "sweep", "--resume", "swept"]
+    done = subprocess.run(command, cwd=elsewhere, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "1 of 2 runs have ended before" in done.stderr
     assert len(Path("swept/sweep.csv").read_text().splitlines()) == 3
@@ -226,35 +267,62 @@ print(result.outcome)
 """
 
 
-@pytest.mark.parametrize("name", tacit_start.PACKAGES)
-def test_a_folder_of_the_users_own_without_an_init_is_in_nobodys_way(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "mine.toml").touch()
-    done = python(RUN if name == "scenarios" else "import tacit; print('completed')", tmp_path)
+def test_a_project_may_have_packages_of_any_name(tmp_path: Path) -> None:
+    for name in ("sim", "parties", "protocols", "scenarios", "benchmarks", "tests"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('the project was imported')\n")
+    done = python(RUN, tmp_path)
     assert (done.returncode, done.stdout) == (0, "completed\n"), done.stderr
 
 
-SHADOWS = [("sim.py", "sim"), ("parties.py", "parties"), ("protocols/__init__.py", "protocols")]
-SHADOWS += [("scenarios/__init__.py", "scenarios"), ("benchmarks.py", "benchmarks")]
+def test_another_projects_package_of_this_name_is_named_in_one_line(tmp_path: Path) -> None:
+    about = tmp_path / "tacit-0.3.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tacit\nVersion: 0.3.0\n")
+    (about / "RECORD").write_text("tacit/__init__.py,,\n")
+    command = [sys.executable, "-m", "tacit", "list"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: tacit 0.3.0, another project's package, is installed over this one (tacit-fl): pip")
 
 
-@pytest.mark.parametrize(("file", "package"), SHADOWS)
-def test_a_file_in_place_of_a_package_is_named_in_one_line(tmp_path: Path, file: str, package: str) -> None:
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).write_text("print('mine')\n")
-    line = (
-        f"{tmp_path / file} hides Tacit's own package {package} ({ROOT / package}): "
-        "rename it, or start Python from a folder without it"
-    )
-    imported = python("import tacit", tmp_path)
-    assert (imported.returncode, imported.stdout) == (1, "")
-    assert imported.stderr.splitlines()[-1] == f"ImportError: {line}"
-    command = python("import sys; from tacit_start import main; sys.argv[1:] = ['list']; main()", tmp_path)
-    assert (command.returncode, command.stdout, command.stderr) == (2, "", f"error: {line}\n")
+def test_a_cell_of_a_notebook_is_run_twice(elsewhere: Path) -> None:
+    scenario = load("xclp-digits", QUICK)
+    first = run(scenario, out="x")
+    (first.folder / "report.html").write_text("of the first run")
+    with pytest.raises(FileExistsError):
+        run(scenario, out="x")
+    second = run(scenario, out="x", overwrite=True)
+    assert (second.folder, second.trace_hash) == (first.folder, first.trace_hash)
+    assert not (second.folder / "report.html").exists()
+    assert run(scenario, out="y", overwrite=True).folder == Path("y")  # where there is nothing
 
 
-def test_a_module_that_was_imported_before_is_named_too(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "sim.py").touch()
-    done = python("import sys; sys.path.insert(0, 'mine'); import sim; del sys.path[0]; import tacit", tmp_path)
-    assert done.stderr.splitlines()[-1].startswith(f"ImportError: {tmp_path / 'mine' / 'sim.py'} hides Tacit's")
+def test_overwrite_removes_nothing_but_the_folder_of_a_run(elsewhere: Path) -> None:
+    scenario = load("xclp-digits", QUICK)
+    (elsewhere / "thesis").mkdir()
+    (elsewhere / "file").write_text("mine")
+    run(scenario, out="x")
+    (elsewhere / "link").symlink_to("x")
+    (elsewhere / "x" / "notes.txt").write_text("mine")
+    before = sorted(elsewhere.rglob("*"))
+    for name, problem in (
+        ("thesis", "it has no scenario.toml"),
+        ("file", "it is no folder"),
+        ("link", "it is no folder"),
+        ("x", "notes.txt is no file of a run"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name}: {problem}.*overwrite replaces only"):
+            run(scenario, out=name, overwrite=True)
+    with pytest.raises(ScenarioError):
+        run("xclp-digits", out="x", overwrite=True, engine="none")
+    assert sorted(elsewhere.rglob("*")) == before
+
+
+def test_a_misspelt_key_of_a_table_is_an_error_that_names_the_table_and_the_key() -> None:
+    with pytest.raises(TypeError, match=r"^ProtocolKeys has no key 'hammin'; did you mean hamming[?]$"):
+        ProtocolKeys(hammin="plaintext")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^Fault has no key 'prty'; did you mean party[?]$"):
+        Fault(prty="client/1")  # type: ignore[call-arg]

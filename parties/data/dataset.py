@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.datasets.content import Points
-from parties.datasets.error import DataError, DataSettingError
+from tacit.parties.datasets.content import Points
+from tacit.parties.datasets.error import DataError, DataSettingError
 
 __all__ = ["Dataset", "as_features"]
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.datasets import store
-from parties.datasets.content import Points, Report, quiet
-from parties.datasets.error import DataSettingError
-from parties.learning import pretrained, sentences
-from parties.learning.extras import require
+from tacit.parties.datasets import store
+from tacit.parties.datasets.content import Points, Report, quiet
+from tacit.parties.datasets.error import DataSettingError
+from tacit.parties.learning import pretrained, sentences
+from tacit.parties.learning.extras import require
 
 __all__ = ["FEATURES", "FeatureKind", "features_of"]
 

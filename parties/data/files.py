@@ -3,8 +3,8 @@
 - ``.csv``: UTF-8, commas, one header line. One column holds the label, one may hold the client a row
   belongs to, every other column is a feature and holds finite numbers. An empty label cell means that the
   label is unknown. Any text is a class name, so ``-1`` is a class here.
-- ``.npz``: arrays ``features`` (n, d) of numbers, ``labels`` (n,) of integers with -1 for an unknown label,
-  and, if there are natural clients, ``clients`` (n,) of integers or text.
+- ``.npz``: arrays ``features`` (n, d) of numbers, or uint8 (n, height, width, 1 or 3) of images, ``labels`` (n,) of
+  integers with -1 for an unknown label, and, if there are natural clients, ``clients`` (n,) of integers or text.
 
 Classes are the distinct labels of the whole file, in the order of their numbers when all are whole numbers
 and else in alphabetical order; a `limit` therefore never renumbers them.
@@ -22,8 +22,9 @@ import numpy as np
 from numpy.lib import format
 from numpy.typing import NDArray
 
-from parties.data.dataset import Dataset
-from parties.datasets.error import DataError
+from tacit.parties.data.dataset import Dataset
+from tacit.parties.datasets.content import Points
+from tacit.parties.datasets.error import DataError
 
 if TYPE_CHECKING:
     import _csv
@@ -68,9 +69,7 @@ def _numbered(values: Iterable[str]) -> dict[str, int]:
     return {value: index for index, value in enumerate(ordered)}
 
 
-def _assemble(
-    path: Path, features: NDArray[np.float64], labels: list[str | None], clients: list[str] | None
-) -> Dataset:
+def _assemble(path: Path, features: Points, labels: list[str | None], clients: list[str] | None) -> Dataset:
     """The Dataset of labels (None: unknown) and clients given as texts."""
     classes = _numbered(label for label in labels if label is not None)
     if not classes:
@@ -193,12 +192,15 @@ def _array(archive: ZipFile, member: str, most: int) -> NDArray[np.generic]:
     return found
 
 
-def _npz_features(path: Path, features: NDArray[np.generic]) -> NDArray[np.float64]:
+def _npz_features(path: Path, features: NDArray[np.generic]) -> Points:
+    if features.ndim == 4:
+        return _images(path, features)
     if features.dtype.kind not in "biuf":
         raise DataError(f"{path}: array 'features' has type {features.dtype}; it must hold real numbers")
     if features.ndim != 2 or 0 in features.shape:
         raise DataError(
-            f"{path}: array 'features' has shape {features.shape}; it must be (rows, columns), none of them 0"
+            f"{path}: array 'features' has shape {features.shape}; it must be (rows, columns), "
+            "or (rows, height, width, channels) of images, none of them 0"
         )
     values = features.astype(np.float64)
     for bad, problem in (
@@ -210,6 +212,15 @@ def _npz_features(path: Path, features: NDArray[np.generic]) -> NDArray[np.float
             place = f"array 'features', row {row}, column {column}"
             raise DataError(f"{path}: {place}: {values[row, column]} {problem}")
     return values
+
+
+def _images(path: Path, features: NDArray[np.generic]) -> NDArray[np.uint8]:
+    if features.dtype == np.uint8 and features.shape[3] in (1, 3) and 0 not in features.shape:
+        return features.view(np.uint8)
+    wanted = "uint8 (rows, height, width, channels) with 1 or 3 channels"
+    turned = "; numpy.moveaxis(features, 1, 3) puts the channels last" if features.shape[1] in (1, 3) else ""
+    shape = f"{features.dtype} and the shape {features.shape}"
+    raise DataError(f"{path}: array 'features' has type {shape}; images must be {wanted}{turned}")
 
 
 def _npz_labels(path: Path, labels: NDArray[np.generic], rows: int) -> list[str | None]:

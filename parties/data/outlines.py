@@ -1,7 +1,7 @@
 """Outlines of data files: what others must know of a client's points, and nothing else of them.
 
-An outline is a .csv file as `parties.data.files` reads it, with the columns ``client``, ``label``, ``x0``, ``x1`` and
-so on. It has a row for each of a client's, all numbers zero. It shows how many rows and columns there are, how many
+An outline is a .csv file as `tacit.parties.data.files` reads it, with the columns ``client``, ``label``, ``x0``, ``x1``
+and so on. It has a row for each of a client's, all numbers zero. It shows how many rows and columns there are, how many
 have a label, and the names of the classes; as labels they take turns, so that it does not show how many rows each has.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from parties.data.dataset import Dataset
-from parties.datasets.error import DataError
+from tacit.parties.data.dataset import Dataset
+from tacit.parties.datasets.error import DataError
 
 __all__ = ["write_outline"]
 

@@ -23,9 +23,9 @@ from heapq import heapify, heappush, heapreplace
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.data.dataset import Dataset
-from parties.datasets.error import DataError, DataSettingError
-from sim.streams import generator
+from tacit.parties.data.dataset import Dataset
+from tacit.parties.datasets.error import DataError, DataSettingError
+from tacit.sim.streams import generator
 
 __all__ = ["Rows", "classes_with_labels", "parse_partition", "partition"]
 

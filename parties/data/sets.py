@@ -1,6 +1,6 @@
-"""Data sets: those that are bundled, those that are fetched once (`parties.datasets`), and files of the user's.
+"""Data sets: those that are bundled, those that are fetched once (`tacit.parties.datasets`), and files of the user's.
 
-A data set is one table; `parties.data.splits` divides its rows among the clients.
+A data set is one table; `tacit.parties.data.splits` divides its rows among the clients.
 """
 
 import functools
@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.data.dataset import Dataset
-from parties.data.files import load_file
-from parties.datasets import store
-from parties.datasets.catalogue import BUNDLED, CATALOGUE, About
-from parties.datasets.content import Content, Part
-from parties.datasets.error import DataError, DataSettingError, MissingDataError
-from sim.compute import interrupts_held_back
-from sim.registry import Registry, similar
-from sim.streams import generator
+from tacit.parties.data.dataset import Dataset
+from tacit.parties.data.files import load_file
+from tacit.parties.datasets import store
+from tacit.parties.datasets.catalogue import BUNDLED, CATALOGUE, About
+from tacit.parties.datasets.content import Content, Part
+from tacit.parties.datasets.error import DataError, DataSettingError, MissingDataError
+from tacit.sim.compute import interrupts_held_back
+from tacit.sim.registry import Registry, similar
+from tacit.sim.streams import generator
 
 __all__ = [
     "DATASETS",

@@ -1,4 +1,5 @@
-"""What each client holds of a data set, and which labels it may use; which rows it gets says `parties.data.partitions`.
+"""What each client holds of a data set, and which labels it may use; which rows it gets says
+`tacit.parties.data.partitions`.
 
 A client's share is rows of the data set and a stream of random numbers, until somebody asks for it.
 """
@@ -14,11 +15,11 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.data.dataset import Dataset, as_features
-from parties.data.partitions import Rows, classes_with_labels, parse_partition, partition
-from parties.datasets.content import Points
-from parties.datasets.error import DataSettingError
-from sim.streams import generator
+from tacit.parties.data.dataset import Dataset, as_features
+from tacit.parties.data.partitions import Rows, classes_with_labels, parse_partition, partition
+from tacit.parties.datasets.content import Points
+from tacit.parties.datasets.error import DataSettingError
+from tacit.sim.streams import generator
 
 __all__ = ["NamedShards", "Shard", "Shards", "counted", "named", "parse_partition", "partition", "shards", "spread"]
 
@@ -29,9 +30,9 @@ A = TypeVar("A")
 class Shard:
     """One client's rows.
 
-    `points` are its images, numbers or texts, as in `parties.data.dataset.Dataset`. `labels` is int64 (n_j,) and holds
-    every label the data set knows, -1 for the others; only those where `labeled`, bool (n_j,), is true may be used
-    by the client, the rest serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' indices in the
+    `points` are its images, numbers or texts, as in `tacit.parties.data.dataset.Dataset`. `labels` is int64 (n_j,) and
+    holds every label the data set knows, -1 for the others; only those where `labeled`, bool (n_j,), is true may be
+    used by the client, the rest serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' indices in the
     data set. `new`, bool (n_j,), by default false everywhere, marks points to be predicted that are no training data.
 
     All arrays are read-only: oracles and baselines get the same ones.
@@ -51,7 +52,7 @@ class Shard:
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
-        """The points as float64 (n_j, d), made by `parties.data.dataset.as_features` at the first use."""
+        """The points as float64 (n_j, d), made by `tacit.parties.data.dataset.as_features` at the first use."""
         return _read_only(as_features(self.points))
 
 
@@ -90,13 +91,12 @@ def shards(
     given, it may use that number instead, spread over its classes: with ``iid`` as evenly as possible, else in
     proportion to its points of each class (Scott et al., FedProp, section 4: m clients, m_L with labels, n_L / m_L
     labels each). They are drawn from the stream (seed, "labeled", j). If `labels_of_classes` is given, they are drawn
-    from the points of that number of classes, which `parties.data.partitions.classes_with_labels` deals to each client
-    (the released split of CIFAR-10, non-iid: a client holds images of all ten classes, and its labels cover five);
-    `labeled_fraction` is then of these points. The share `unlabeled` of the points that are then neither labeled nor
-    new is kept, drawn from (seed, "unlabeled", j); the others are left out. Raises DataError as
-    `partition` does, if a fraction is not in [0, 1], if a client has fewer known labels than `new` or
-    `labels_per_client`, or no point at all, if no client has a labeled point, and if there are both `labels_of_classes`
-    and new points.
+    from the points of that number of classes, which `tacit.parties.data.partitions.classes_with_labels` deals to each
+    client (the released split of CIFAR-10, non-iid: a client holds images of all ten classes, and its labels cover
+    five); `labeled_fraction` is then of these points. The share `unlabeled` of the points that are then neither labeled
+    nor new is kept, drawn from (seed, "unlabeled", j); the others are left out. Raises DataError as `partition` does,
+    if a fraction is not in [0, 1], if a client has fewer known labels than `new` or `labels_per_client`, or no point at
+    all, if no client has a labeled point, and if there are both `labels_of_classes` and new points.
     """
     if not 0.0 <= labeled_fraction <= 1.0:
         raise DataSettingError("labeled", labeled_fraction, "must be between 0 and 1")

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parties.datasets import cifar, idx, leaf, pictures, reviews, svhn, tables
-from parties.datasets.content import Content, Report
-from parties.datasets.ways import Apt, Npm, Pip, Upstream, Way
+from tacit.parties.datasets import cifar, idx, leaf, pictures, reviews, svhn, tables
+from tacit.parties.datasets.content import Content, Report
+from tacit.parties.datasets.ways import Apt, Npm, Pip, Upstream, Way
 
 __all__ = ["BUNDLED", "CATALOGUE", "About", "Entry"]
 

@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.datasets.content import Content, Part, Report
-from parties.datasets.error import DataError
-from parties.datasets.files import broken, find
-from parties.datasets.pictures import pixels
+from tacit.parties.datasets.content import Content, Part, Report
+from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.files import broken, find
+from tacit.parties.datasets.pictures import pixels
 
 __all__ = ["read_hundred", "read_ten"]
 

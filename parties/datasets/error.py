@@ -1,6 +1,6 @@
 """The error for invalid or missing data."""
 
-from sim.setting_error import SettingError
+from tacit.sim.setting_error import SettingError
 
 __all__ = ["DataError", "DataSettingError", "MissingDataError"]
 

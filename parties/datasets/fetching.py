@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from parties.datasets import store
-from parties.datasets.catalogue import CATALOGUE, Entry
-from parties.datasets.content import Content, Report, quiet
-from parties.datasets.error import DataError
-from parties.datasets.ways import Way
+from tacit.parties.datasets import store
+from tacit.parties.datasets.catalogue import CATALOGUE, Entry
+from tacit.parties.datasets.content import Content, Report, quiet
+from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.ways import Way
 
 __all__ = ["fetch", "own_folder"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.datasets.content import Content, Part, Report
-from parties.datasets.error import DataError
-from parties.datasets.files import contents, find
+from tacit.parties.datasets.content import Content, Part, Report
+from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.files import contents, find
 
 __all__ = ["idx", "read_digits", "read_fashion"]
 

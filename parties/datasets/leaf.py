@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.datasets.content import Content, Part, Report
-from parties.datasets.error import DataError
-from parties.datasets.files import broken
+from tacit.parties.datasets.content import Content, Part, Report
+from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.files import broken
 
 __all__ = ["read_femnist"]
 

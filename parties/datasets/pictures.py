@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.datasets.content import Content, Part, Report
-from parties.datasets.error import DataError
-from parties.datasets.files import broken, find
+from tacit.parties.datasets.content import Content, Part, Report
+from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.files import broken, find
 
 __all__ = ["ISIC_SIDE", "MINI_SIDE", "pixels", "read_isic", "read_mini_imagenet"]
 

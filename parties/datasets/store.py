@@ -23,8 +23,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.datasets.content import Content, Part, Points
-from parties.datasets.error import DataError
+from tacit.parties.datasets.content import Content, Part, Points
+from tacit.parties.datasets.error import DataError
 
 __all__ = ["Stored", "folder", "keep", "locked", "present", "root", "stored", "workplace"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from parties.datasets.content import Content, Part, Report
-from parties.datasets.files import broken, find
+from tacit.parties.datasets.content import Content, Part, Report
+from tacit.parties.datasets.files import broken, find
 
 __all__ = ["read_svhn"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from parties.datasets.content import Content, Part, Report
-from parties.datasets.error import DataError
-from parties.datasets.files import broken, find
+from tacit.parties.datasets.content import Content, Part, Report
+from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.files import broken, find
 
 __all__ = ["read_adult", "read_covertype", "read_keel", "read_mushroom", "read_wine", "read_wine_colour"]
 

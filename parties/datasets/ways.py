@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
-from parties.datasets.content import Report
-from parties.datasets.error import DataError
+from tacit.parties.datasets.content import Report
+from tacit.parties.datasets.error import DataError
 
 __all__ = ["Apt", "Npm", "Pip", "Upstream", "Way"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from parties.fleet.keys import ClientKeys
-from sim.units import duration
+from tacit.parties.fleet.keys import ClientKeys
+from tacit.sim.units import duration
 
 __all__ = ["devices_file", "uptimes_file"]
 

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.fleet.file import devices_file, uptimes_file
-from parties.fleet.kinds import Amount, Kind, kind_of
-from parties.fleet.presets import PRESETS
-from sim.access import Access
-from sim.faults import Crash, availability
-from sim.handling import Handling
-from sim.latency import Latency, added, parse_latency
-from sim.machine import Host
-from sim.setting_error import Problem
-from sim.streams import generator
-from sim.toml_text import toml
-from sim.units import duration, rate
+from tacit.parties.fleet.file import devices_file, uptimes_file
+from tacit.parties.fleet.kinds import Amount, Kind, kind_of
+from tacit.parties.fleet.presets import PRESETS
+from tacit.sim.access import Access
+from tacit.sim.faults import Crash, availability
+from tacit.sim.handling import Handling
+from tacit.sim.latency import Latency, added, parse_latency
+from tacit.sim.machine import Host
+from tacit.sim.setting_error import Problem
+from tacit.sim.streams import generator
+from tacit.sim.toml_text import toml
+from tacit.sim.units import duration, rate
 
 __all__ = ["SERVER", "Fleet"]
 

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from parties.fleet.presets import PRESETS
+from tacit.parties.fleet.presets import PRESETS
+from tacit.sim.table import Keys
 
 __all__ = ["ClientKeys", "HostKeys", "LinkKeys"]
 
@@ -14,7 +15,7 @@ _LATENCY = {"unit": "distribution"}
 _DRAWN = "`lognormal:MEDIAN,SIGMA` or `uniform:LOW,HIGH`: each client draws its own, by seed"
 
 
-class ClientKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class ClientKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[[client]]: what some clients have in place of [network] and [device]; later tables come over earlier ones."""
 
     name: Annotated[str, Meta(description="Whose: `client/3`, or a pattern such as `client/*7`.")] = "client/*"
@@ -76,7 +77,7 @@ class ClientKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = ""
 
 
-class LinkKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class LinkKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[[link]]: what the links between some pairs of parties are like, over what [[client]] says."""
 
     party: Annotated[str, Meta(description="One side: a name or a pattern.")]
@@ -91,7 +92,7 @@ class LinkKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-class HostKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class HostKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[[host]]: a machine on which several parties run and whose cores they share."""
 
     parties: Annotated[

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.latency import Latency, parse_latency
-from sim.units import rate
+from tacit.sim.latency import Latency, parse_latency
+from tacit.sim.units import rate
 
 __all__ = ["Amount", "Kind", "kind_of", "parse_amount"]
 

@@ -1,8 +1,8 @@
 """Networks that clients train, and the local update that methods of training add to. Importing it needs no torch."""
 
-from parties.learning.additions import Addition
-from parties.learning.extras import MissingExtra, require
-from parties.learning.jobs import (
+from tacit.parties.learning.additions import Addition
+from tacit.parties.learning.extras import MissingExtra, require
+from tacit.parties.learning.jobs import (
     accuracy,
     embed_all,
     embed_work,
@@ -16,10 +16,10 @@ from parties.learning.jobs import (
     train_work,
     trained_size,
 )
-from parties.learning.learner import Learner, NetworkLearner
-from parties.learning.settings import LocalData, LocalUpdate, Trained
-from parties.learning.spec import MODELS, ModelSpec
-from parties.learning.vectors import average
+from tacit.parties.learning.learner import Learner, NetworkLearner
+from tacit.parties.learning.settings import LocalData, LocalUpdate, Trained
+from tacit.parties.learning.spec import MODELS, ModelSpec
+from tacit.parties.learning.vectors import average
 
 __all__ = [
     "MODELS",

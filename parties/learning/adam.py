@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
-from parties.learning.parameters import cached, entries, flatten, join, load, size, split, trained_size
-from parties.learning.parameters import initial as initial_parameters
-from parties.learning.settings import LocalData
-from parties.learning.sgd import as_images, on_device, scaled
-from parties.learning.spec import ModelSpec
+from tacit.parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
+from tacit.parties.learning.parameters import cached, entries, flatten, join, load, size, split, trained_size
+from tacit.parties.learning.parameters import initial as initial_parameters
+from tacit.parties.learning.settings import LocalData
+from tacit.parties.learning.sgd import as_images, on_device, scaled
+from tacit.parties.learning.spec import ModelSpec
 
 __all__ = ["fit", "initial", "parameters"]
 

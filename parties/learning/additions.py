@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from parties.learning.plain_update import PlainUpdate
-from parties.learning.spec import ModelSpec
+from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.parties.learning.spec import ModelSpec
 
 if TYPE_CHECKING:
-    from parties.learning.backend import Tensor, torch
-    from parties.learning.networks import NeuralNetwork
+    from tacit.parties.learning.backend import Tensor, torch
+    from tacit.parties.learning.networks import NeuralNetwork
 
 __all__ = ["Active", "Addition", "Batch", "Run"]
 

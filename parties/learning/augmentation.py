@@ -14,8 +14,8 @@ that they are the same on a GPU.
 import math
 from collections.abc import Callable
 
-from parties.learning.backend import Tensor, nn, torch
-from parties.learning.plain_update import AUGMENTATIONS
+from tacit.parties.learning.backend import Tensor, nn, torch
+from tacit.parties.learning.plain_update import AUGMENTATIONS
 
 __all__ = ["augment"]
 

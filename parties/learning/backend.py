@@ -9,13 +9,13 @@ depend on their number.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from parties.learning.extras import require
-from sim.compute import interrupts_held_back
-from sim.pool_server import preload
-from sim.setting_error import SettingError
-from sim.streams import derive
+from tacit.parties.learning.extras import require
+from tacit.sim.compute import interrupts_held_back
+from tacit.sim.pool_server import preload
+from tacit.sim.setting_error import SettingError
+from tacit.sim.streams import derive
 
-preload("parties.learning.sgd")  # in workers, while this process imports torch
+preload("tacit.parties.learning.sgd")  # in workers, while this process imports torch
 
 try:
     with interrupts_held_back():

@@ -12,4 +12,4 @@ class MissingExtra(ImportError):
 def require(package: str, extra: str, purpose: str) -> None:
     """Raise MissingExtra if `package`, a part of the extra `extra`, is not installed. Imports nothing."""
     if importlib.util.find_spec(package) is None:
-        raise MissingExtra(f'{purpose} needs {package}, which is not installed: pip install "tacit[{extra}]"')
+        raise MissingExtra(f'{purpose} needs {package}, which is not installed: pip install "tacit-fl[{extra}]"')

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.extras import require
-from parties.learning.learner import Learner
-from sim.compute import Work
-from sim.setting_error import SettingError
+from tacit.parties.learning.extras import require
+from tacit.parties.learning.learner import Learner
+from tacit.sim.compute import Work
+from tacit.sim.setting_error import SettingError
 
 if TYPE_CHECKING:
-    from parties.learning.backend import Tensor
+    from tacit.parties.learning.backend import Tensor
 
 __all__ = ["GPT2Learner"]
 
@@ -68,8 +68,8 @@ class GPT2Learner(Learner):
 
     def initial(self, seed: int | bytes) -> bytes:
         """The folder's model, with a head drawn from the stream (seed, "initial") unless it has one of its own."""
-        from parties.learning.backend import seeded, torch
-        from parties.learning.parameters import join
+        from tacit.parties.learning.backend import seeded, torch
+        from tacit.parties.learning.parameters import join
 
         with seeded(torch.device("cpu"), seed, "initial"):
             model, _ = _loaded(self.path, self.classes)
@@ -78,8 +78,8 @@ class GPT2Learner(Learner):
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
         """The state after training on cross-entropy; shuffles and dropout from streams of (seed, steps so far)."""
-        from parties.learning.backend import choose_device, generator, nn, seeded, torch
-        from parties.learning.parameters import join
+        from tacit.parties.learning.backend import choose_device, generator, nn, seeded, torch
+        from tacit.parties.learning.parameters import join
 
         if len(labels) and not 0 <= labels.min() <= labels.max() < self.classes:
             raise ValueError(f"labels are in [{labels.min()}, {labels.max()}], not in [0, {self.classes - 1}]")
@@ -108,7 +108,7 @@ class GPT2Learner(Learner):
         return (done + self.steps).to_bytes(_COUNTER, "little") + b"".join(map(join, (trained, *moments)))
 
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
-        from parties.learning.backend import choose_device, torch
+        from tacit.parties.learning.backend import choose_device, torch
 
         texts = _texts(points)
         model, encode, _, _ = self._at(state, choose_device(self.device))
@@ -161,8 +161,8 @@ class GPT2Learner(Learner):
 
     def _at(self, state: bytes, device: Any) -> tuple[Any, Callable[[list[str]], Any], int, list[list["Tensor"]]]:
         """The model with the parameters of `state`, its encoder of texts, the steps so far, and both moments."""
-        from parties.learning.backend import torch
-        from parties.learning.parameters import split
+        from tacit.parties.learning.backend import torch
+        from tacit.parties.learning.parameters import split
 
         model, tokenizer = _kept(self.path, self.classes, str(device))
         trained = list(model.parameters())
@@ -200,7 +200,7 @@ def _kept(path: str, classes: int, device: str) -> tuple[Any, Any]:
 def _loaded(path: str, classes: int) -> tuple[Any, Any]:
     """The folder's model and tokenizer; a missing head is drawn from torch's global generator."""
     require("transformers", "language", "the learner gpt2")
-    from parties.learning.vision import torchvision
+    from tacit.parties.learning.vision import torchvision
 
     torchvision()  # transformers imports it if it is installed
     from transformers import AutoTokenizer, GPT2ForSequenceClassification

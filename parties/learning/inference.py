@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.backend import Tensor, choose_device, torch
-from parties.learning.networks import NeuralNetwork
-from parties.learning.parameters import cached, load
-from parties.learning.sgd import as_images, scaled
-from parties.learning.spec import ModelSpec
+from tacit.parties.learning.backend import Tensor, choose_device, torch
+from tacit.parties.learning.networks import NeuralNetwork
+from tacit.parties.learning.parameters import cached, load
+from tacit.parties.learning.sgd import as_images, scaled
+from tacit.parties.learning.spec import ModelSpec
 
 __all__ = ["embed_all", "logits", "probabilities"]
 
@@ -19,7 +19,7 @@ BATCH = 250
 
 
 def embed_all(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
-    """The features of every point; this and the others as in `parties.learning.jobs`."""
+    """The features of every point; this and the others as in `tacit.parties.learning.jobs`."""
     return _run(spec, parameters, images, device, lambda network, batch: network.embed(batch))
 
 

@@ -5,15 +5,18 @@ give the same bytes, in this process or another (processors of another kind may 
 when the first of these functions is called.
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.extras import require
-from parties.learning.settings import LocalData, LocalUpdate, Trained
-from parties.learning.spec import ModelSpec
-from sim.compute import Work
+from tacit.parties.learning.extras import require
+from tacit.parties.learning.settings import LocalData, LocalUpdate, Trained
+from tacit.parties.learning.spec import ModelSpec
+from tacit.sim.compute import Work
+from tacit.sim.hollow import blank, filled, hollow
 
 __all__ = [
     "accuracy",
@@ -43,7 +46,7 @@ def require_torch() -> None:
 
 def choose_device(name: str) -> str:
     """The device that ``auto``, ``cpu`` or ``cuda`` stands for: ``cpu``, or a GPU's name. Raises ValueError."""
-    from parties.learning import backend
+    from tacit.parties.learning import backend
 
     device = backend.choose_device(name)
     return "cpu" if device.type == "cpu" else backend.torch.cuda.get_device_name(device)
@@ -51,32 +54,53 @@ def choose_device(name: str) -> str:
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
     """The parameters of a new network, drawn from the stream (seed, "initial")."""
-    from parties.learning import parameters
+    from tacit.parties.learning import parameters
 
     return parameters.initial(spec, seed)
 
 
 def size(spec: ModelSpec) -> int:
     """The length of the network's vector of parameters, in numbers of four bytes."""
-    from parties.learning import parameters
+    from tacit.parties.learning import parameters
 
     return parameters.size(spec)
 
 
 def feature_count(spec: ModelSpec) -> int:
     """How many features the network has of a point."""
-    from parties.learning import parameters
+    from tacit.parties.learning import parameters
 
     return parameters.feature_count(spec)
 
 
 def trained_size(spec: ModelSpec) -> int:
     """How many numbers of the vector are trained; they are the first ones, the rest are running statistics."""
-    from parties.learning import parameters
+    from tacit.parties.learning import parameters
 
     return parameters.trained_size(spec)
 
 
+def _hollow_train(
+    spec: ModelSpec, parameters: bytes, data: LocalData, update: LocalUpdate, round_number: int, seed: int | bytes,
+    received: Sequence[bytes] = (), kept: Sequence[bytes] = (),
+) -> Trained:  # fmt: skip
+    labeled, others = map(len, update.usable(data))
+    steps = update.epochs * update.batches(labeled, others).steps
+    if (spec, update) not in _sizes:  # of what additions send and keep, found by training on a few points
+        labels = np.array([0, 0, 0, 0, -1, -1, -1, -1])
+        few = LocalData(
+            data.images[np.arange(8) % len(data.images)], labels, np.ones(8, np.float32), labels == 0
+        )  # fmt: skip
+        found = train(spec, initial(spec, 0), few, replace(update, epochs=1), 0, 0)
+        _sizes[spec, update] = tuple(map(len, found.sent)), tuple(map(len, found.kept))
+    sent, keeps = (tuple(map(blank, sizes)) for sizes in _sizes[spec, update])
+    return Trained(blank(len(parameters)) if steps else parameters, sent, keeps, steps, 0.0 if steps else math.nan)
+
+
+_sizes: dict[tuple[ModelSpec, LocalUpdate], tuple[tuple[int, ...], tuple[int, ...]]] = {}
+
+
+@hollow(_hollow_train)
 def train(
     spec: ModelSpec,
     parameters: bytes,
@@ -94,28 +118,29 @@ def train(
     of its last update; b"" or left out where there is nothing yet. Without a usable point the parameters are returned
     unchanged. Raises ValueError for vectors of the wrong length, labels out of range and points that do not fit.
     """
-    from parties.learning import sgd
+    from tacit.parties.learning import sgd
 
     return sgd.train(spec, parameters, data, update, round_number, seed, received, kept)
 
 
+@hollow(lambda spec, parameters, images, device="auto": filled((len(images), feature_count(spec)), np.float32, 1))
 def embed_all(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.float32]:
     """The network's features of every point, float32 (n, d). Raises ValueError as `train` does."""
-    from parties.learning import inference
+    from tacit.parties.learning import inference
 
     return inference.embed_all(spec, parameters, images, device)
 
 
 def logits(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.float32]:
     """The outputs of the network's last layer for every point, float32 (n, classes)."""
-    from parties.learning import inference
+    from tacit.parties.learning import inference
 
     return inference.logits(spec, parameters, images, device)
 
 
 def probabilities(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.float32]:
     """The probability of each class for every point, float32 (n, classes)."""
-    from parties.learning import inference
+    from tacit.parties.learning import inference
 
     return inference.probabilities(spec, parameters, images, device)
 
@@ -140,13 +165,13 @@ def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) 
 
     It depends on nothing else, so it is the same wherever and however the update is run.
     """
-    from parties.learning import work
+    from tacit.parties.learning import work
 
     return work.train_work(spec, update, labeled, others)
 
 
 def embed_work(spec: ModelSpec, points: int) -> Work:
     """The work of `embed_all`, `logits`, `probabilities` or `predict` for that number of points."""
-    from parties.learning import work
+    from tacit.parties.learning import work
 
     return work.embed_work(spec, points)

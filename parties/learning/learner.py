@@ -10,8 +10,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.spec import ModelSpec
-from sim.compute import Work
+from tacit.parties.learning.spec import ModelSpec
+from tacit.sim.compute import Work
 
 __all__ = ["BatchLearner", "Learner", "NetworkLearner", "SoftLearner"]
 
@@ -93,13 +93,13 @@ class NetworkLearner(SoftLearner, BatchLearner):
 
     def initial(self, seed: int | bytes) -> bytes:
         """The state of a new network, drawn from the stream (seed, "initial")."""
-        from parties.learning import adam
+        from tacit.parties.learning import adam
 
         return adam.initial(self.spec, seed)
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
         """The state after training. Raises ValueError for a state of another length and for labels out of range."""
-        from parties.learning import adam
+        from tacit.parties.learning import adam
 
         begin = state if self.warm else adam.initial(self.spec, seed)
         return adam.fit(self.spec, begin, points, labels, seed, self.learning_rate, self.batch, self.steps, self.device)
@@ -108,7 +108,7 @@ class NetworkLearner(SoftLearner, BatchLearner):
         self, state: bytes, points: Points, labels: Labels, seed: int | bytes, parts: tuple[int, ...]
     ) -> bytes:
         """The state after training. Raises ValueError as `fit`, and if `parts` are not all points."""
-        from parties.learning import adam
+        from tacit.parties.learning import adam
 
         begin = state if self.warm else adam.initial(self.spec, seed)
         return adam.fit(
@@ -117,7 +117,7 @@ class NetworkLearner(SoftLearner, BatchLearner):
 
     def fit_soft(self, state: bytes, points: Points, targets: NDArray[np.float32], seed: int | bytes) -> bytes:
         """The state after training on cross-entropy. Raises ValueError for a state or targets of another shape."""
-        from parties.learning import adam
+        from tacit.parties.learning import adam
 
         begin = state if self.warm else adam.initial(self.spec, seed)
         return adam.fit(
@@ -125,21 +125,21 @@ class NetworkLearner(SoftLearner, BatchLearner):
         )
 
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
-        from parties.learning import adam, inference
+        from tacit.parties.learning import adam, inference
 
         return inference.probabilities(self.spec, adam.parameters(self.spec, state), points, self.device)
 
     def fit_work(self, points: int) -> Work:
-        from parties.learning import work
+        from tacit.parties.learning import work
 
         return work.steps_work(self.spec, self.steps, min(self.batch, points), vectors=3.0)
 
     def parts_work(self, parts: tuple[int, ...]) -> Work:
-        from parties.learning import work
+        from tacit.parties.learning import work
 
         return work.steps_work(self.spec, self.steps, sum(min(self.batch, part) for part in parts), vectors=3.0)
 
     def predict_work(self, points: int) -> Work:
-        from parties.learning import work
+        from tacit.parties.learning import work
 
         return work.embed_work(self.spec, points)

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from parties.learning.boosting import XGBoostLearner
-from parties.learning.extras import require
-from parties.learning.gpt2 import GPT2Learner
-from parties.learning.learner import Learner, NetworkLearner
-from parties.learning.rulefit import RuleFitLearner
-from parties.learning.spec import ModelSpec
-from parties.learning.trees import DecisionTreeLearner, RandomForestLearner
-from sim.registry import Registry
-from sim.setting_error import SettingError
+from tacit.parties.learning.boosting import XGBoostLearner
+from tacit.parties.learning.extras import require
+from tacit.parties.learning.gpt2 import GPT2Learner
+from tacit.parties.learning.learner import Learner, NetworkLearner
+from tacit.parties.learning.rulefit import RuleFitLearner
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.trees import DecisionTreeLearner, RandomForestLearner
+from tacit.sim.registry import Registry
+from tacit.sim.setting_error import SettingError
 
 __all__ = ["LEARNERS", "LearnerError", "LearnerKind", "learner_of"]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sim.compute import Work
+from tacit.sim.compute import Work
 
 __all__ = ["fitted_costs", "timed"]
 

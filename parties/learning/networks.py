@@ -14,10 +14,10 @@ Two linear layers without an activation are those of XCLP, appendix B.1.
 
 from collections.abc import Callable
 
-from parties.learning import pretrained
-from parties.learning.backend import Tensor, nn, torch
-from parties.learning.pooling import MaxPool
-from parties.learning.spec import MODELS, ModelSpec
+from tacit.parties.learning import pretrained
+from tacit.parties.learning.backend import Tensor, nn, torch
+from tacit.parties.learning.pooling import MaxPool
+from tacit.parties.learning.spec import MODELS, ModelSpec
 
 __all__ = ["BUILDERS", "NeuralNetwork", "build", "builder"]
 
@@ -127,7 +127,7 @@ def _cnn13(spec: ModelSpec) -> Parts:
 
 
 def _resnet18(spec: ModelSpec) -> Parts:
-    from parties.learning.vision import torchvision
+    from tacit.parties.learning.vision import torchvision
 
     network = torchvision().models.resnet18(num_classes=spec.classes)
     head, network.fc = network.fc, nn.Identity()
@@ -204,4 +204,4 @@ BUILDERS: dict[str, Callable[[ModelSpec], Parts]] = {
     "fedct_mri": _fedct_medical,
     "fedct_svhn": _fedct_svhn,
 }
-"""The function that makes body and last layer of each network in `parties.learning.spec.MODELS`."""
+"""The function that makes body and last layer of each network in `tacit.parties.learning.spec.MODELS`."""

@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from parties.learning.backend import Tensor, choose_device, seeded, torch
-from parties.learning.networks import NeuralNetwork, Parts, build, builder
-from parties.learning.spec import ModelSpec
+from tacit.parties.learning.backend import Tensor, choose_device, seeded, torch
+from tacit.parties.learning.networks import NeuralNetwork, Parts, build, builder
+from tacit.parties.learning.spec import ModelSpec
 
 __all__ = ["cached", "feature_count", "flatten", "initial", "join", "load", "size", "split", "trained_size"]
 

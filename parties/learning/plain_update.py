@@ -9,7 +9,7 @@ below, and follows a cosine over the rounds that would reach 0 at round 2000; we
 import math
 from dataclasses import dataclass
 
-from sim.setting_error import SettingError
+from tacit.sim.setting_error import SettingError
 
 __all__ = ["AUGMENTATIONS", "RECIPES", "Batches", "PlainUpdate"]
 
@@ -17,7 +17,7 @@ RECIPES = {"paper": ((50, 0.3), (0, 0.1)), "authors-code": ((50, 0.3), (20, 0.1)
 """The learning rate by the least number of labeled points in a batch, for each recipe."""
 
 AUGMENTATIONS = ("none", "translate-flip", "rotate-flip", "strong")
-"""The augmentations; `parties.learning.augmentation` says what each does."""
+"""The augmentations; `tacit.parties.learning.augmentation` says what each does."""
 
 
 @dataclass(frozen=True)

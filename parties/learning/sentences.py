@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.vision import torchvision
+from tacit.parties.learning.vision import torchvision
 
 __all__ = ["PACKAGES", "load", "version"]
 
@@ -27,7 +27,7 @@ def version() -> str:
 
 def load(device: str = "auto") -> Callable[[NDArray[np.object_]], NDArray[np.float32]]:
     """A function of texts, (n,) objects of type str, to features, float32 (n, 384). Nothing is downloaded."""
-    from parties.learning.backend import choose_device
+    from tacit.parties.learning.backend import choose_device
 
     where = choose_device(device)
     torchvision()  # transformers imports it if it is installed

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.additions import Addition
-from parties.learning.plain_update import PlainUpdate
+from tacit.parties.learning.additions import Addition
+from tacit.parties.learning.plain_update import PlainUpdate
 
 __all__ = ["LocalData", "LocalUpdate", "Trained"]
 

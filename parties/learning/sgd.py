@@ -8,13 +8,13 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.additions import Active, Addition, Batch, Run
-from parties.learning.augmentation import augment
-from parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
-from parties.learning.parameters import cached, entries, flatten, load
-from parties.learning.plain_update import Batches
-from parties.learning.settings import LocalData, LocalUpdate, Trained
-from parties.learning.spec import ModelSpec
+from tacit.parties.learning.additions import Active, Addition, Batch, Run
+from tacit.parties.learning.augmentation import augment
+from tacit.parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
+from tacit.parties.learning.parameters import cached, entries, flatten, load
+from tacit.parties.learning.plain_update import Batches
+from tacit.parties.learning.settings import LocalData, LocalUpdate, Trained
+from tacit.parties.learning.spec import ModelSpec
 
 __all__ = ["as_images", "on_device", "scaled", "train"]
 
@@ -32,7 +32,7 @@ def train(
     received: Sequence[bytes] = (),
     kept: Sequence[bytes] = (),
 ) -> Trained:
-    """The result of local training; see `parties.learning.jobs.train`."""
+    """The result of local training; see `tacit.parties.learning.jobs.train`."""
     device = choose_device(update.device)
     labeled, others = update.usable(data)
     plan = update.batches(len(labeled), len(others))

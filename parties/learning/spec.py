@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sim.registry import Registry
+from tacit.sim.registry import Registry
 
 if TYPE_CHECKING:
-    from parties.learning.backend import nn
+    from tacit.parties.learning.backend import nn
 
-from sim.setting_error import SettingError
+from tacit.sim.setting_error import SettingError
 
 __all__ = ["MODELS", "ModelError", "ModelKind", "ModelSpec"]
 

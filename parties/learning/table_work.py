@@ -24,14 +24,14 @@ from functools import partial
 
 import numpy as np
 
-from parties.learning.boosting import XGBoostLearner
-from parties.learning.learner import Learner
-from parties.learning.measuring import fitted_costs
-from parties.learning.rows import Labels, Rows
-from parties.learning.rulefit import RuleFitLearner
-from parties.learning.trees import DecisionTreeLearner, RandomForestLearner
-from sim.compute import Work
-from sim.streams import generator
+from tacit.parties.learning.boosting import XGBoostLearner
+from tacit.parties.learning.learner import Learner
+from tacit.parties.learning.measuring import fitted_costs
+from tacit.parties.learning.rows import Labels, Rows
+from tacit.parties.learning.rulefit import RuleFitLearner
+from tacit.parties.learning.trees import DecisionTreeLearner, RandomForestLearner
+from tacit.sim.compute import Work
+from tacit.sim.streams import generator
 
 __all__ = ["measure_costs"]
 

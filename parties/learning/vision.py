@@ -32,7 +32,9 @@ def torchvision() -> ModuleType:
     """The module torchvision, with `models`, `transforms.v2` and `datasets`. Raises ModuleNotFoundError in one line."""
     for needed in ("torch", "torchvision"):
         if importlib.util.find_spec(needed) is None:
-            raise ModuleNotFoundError(f"{needed} is not installed; get it by: pip install 'tacit[train]'", name=needed)
+            raise ModuleNotFoundError(
+                f"{needed} is not installed; get it by: pip install 'tacit-fl[train]'", name=needed
+            )
     import torch
 
     if not _loads():

@@ -20,15 +20,15 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from parties.learning.backend import Tensor, choose_device, nn, torch
-from parties.learning.inference import BATCH, embed_all
-from parties.learning.measuring import fitted_costs
-from parties.learning.networks import Parts, builder
-from parties.learning.parameters import cached, initial, size, trained_size
-from parties.learning.settings import LocalData, LocalUpdate
-from parties.learning.sgd import train
-from parties.learning.spec import ModelSpec
-from sim.compute import Work
+from tacit.parties.learning.backend import Tensor, choose_device, nn, torch
+from tacit.parties.learning.inference import BATCH, embed_all
+from tacit.parties.learning.measuring import fitted_costs
+from tacit.parties.learning.networks import Parts, builder
+from tacit.parties.learning.parameters import cached, initial, size, trained_size
+from tacit.parties.learning.settings import LocalData, LocalUpdate
+from tacit.parties.learning.sgd import train
+from tacit.parties.learning.spec import ModelSpec
+from tacit.sim.compute import Work
 
 __all__ = ["Operations", "embed_work", "measure_costs", "operations", "steps_work", "train_work"]
 

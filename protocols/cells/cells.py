@@ -10,8 +10,8 @@
 | cells.label | | j | | each of its points gets the label of its cell |
 
 Sources: Lloyd's algorithm on noisy sums (Blum, Dwork, McSherry, Nissim, PODS 2005; Su et al., CODASPY 2016), Gaussian
-differential privacy (`protocols.privacy.gaussian`), distributed discrete Gaussian noise (Kairouz, Liu, Steinke, ICML
-2021), secure sums (`protocols.secure_sum`).
+differential privacy (`tacit.protocols.privacy.gaussian`), distributed discrete Gaussian noise (Kairouz, Liu, Steinke,
+ICML 2021), secure sums (`tacit.protocols.secure_sum`).
 
 What is released, all of it in one chain of which each depends on those before:
 
@@ -39,15 +39,17 @@ these points, and stay with it.
 Who adds the noise: each client its part, with the variance divided by m = `protocol.min_clients` - `cells.colluding`.
 A client demands in each sum that at least `min_clients` are left (`secure_sum`), so with so few the noise is enough
 when all of the colluding ones take theirs out; more clients only add noise. Clients are semi-honest: one that leaves
-its part out counts as colluding. A client sends one vector to each of T + 2 sums and no other (see `secure_sum`), so a
-sum that ends in an abort after values were sent is charged like one that was opened.
+its part out counts as colluding. A client sends one vector to each of T + 2 sums and no other: that of sum i in round i
+alone, entered in its ledger before it is sent (`tacit.protocols.ledger`), so a client that comes back or is
+called again adds no second draw of noise. A sum that ends in an abort after values were sent is charged like one that
+was opened.
 
 Discretisation: vectors are rounded towards zero to the grid of 2^-24 after clipping, so no norm grows, sums are exact
 and the sensitivities hold as they are. Noise is discrete Gaussian on that grid. The sum of m parts of deviation v grid
 units is within exp(-pi^2 v^2) of a discrete Gaussian (Kairouz et al., theorem 1), and that within 1 / (48 m v^2) a
 number of normal noise that is rounded afterwards, which is the above mechanism and a function of its result. With
 sampling (`discrete_gaussian`: 2^-46 a number and client) a run of 10^4 numbers and 10 clients is within 2^-28 of it in
-total variation; (1 + e^epsilon) times that, below 10^-5 up to epsilon = 7, would have to be added to delta. With
+total variation (`Plan.sampling_error`); (1 + e^epsilon) times that is added to the delta that a run states. With
 `entropy = "seeded"` whoever knows the seed takes all noise off again, and no epsilon holds.
 
 Security: semi-honest, as of `secure_sum`. The server learns the releases, and n_j of each client; clients learn the
@@ -61,9 +63,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.life import Observed
-from protocols import secure_sum
-from protocols.cells.mechanism import (
+from tacit.parties.life import Observed
+from tacit.protocols import secure_sum
+from tacit.protocols.cells.mechanism import (
     Known,
     Plan,
     cells_of,
@@ -74,18 +76,21 @@ from protocols.cells.mechanism import (
     summand,
     summand_work,
 )
-from protocols.masking import Ring
-from protocols.one_shot import OneShotClient, OneShotServer
-from protocols.setup import Group
-from protocols.steps import Step
-from protocols.values import values_of
-from sim.wire import Message
+from tacit.protocols.ledger import release
+from tacit.protocols.masking import Ring
+from tacit.protocols.one_shot import OneShotClient, OneShotServer
+from tacit.protocols.refusal import refuse
+from tacit.protocols.setup import Group
+from tacit.protocols.steps import Step
+from tacit.protocols.values import BadValues, values_of
+from tacit.sim.hollow import array_in
+from tacit.sim.wire import Message
 
 __all__ = ["STEPS", "CellLabels", "CellsClient", "CellsServer", "Centres", "OwnNoise", "Released", "client", "server"]
 
 STEPS = (
     Step("client", "cells.add", "sum its clipped points by cells, with its part of the noise; before each sum"),
-    *secure_sum.STEPS,
+    secure_sum.SUM,
     Step("client", "cells.label", "label its points by their cells"),
     Step("server", "cells.move", "move the centres by a noisy sum and hand them out; in the end the labels of cells"),
 )
@@ -152,7 +157,11 @@ async def client(me: CellsClient, plan: Plan, group: Group, settings: Sequence[s
             work, entropy = summand_work(len(features), plan, number), me.entropy("cells", number)
             words, own = await me.compute(work, summand, features, labels, known, plan, number, entropy)
             noise.parts[number] = own
-        await secure_sum.client(me, words, group.secrets, sum_settings)
+        if me.round != number:
+            refuse(me, f"release sum {number} in round {me.round}")
+            raise BadValues(f"sum {number} was asked for in round {me.round}")
+        release(me, "sums of private cells", words.tobytes())
+        await secure_sum.client(me, words, group.secrets, sum_settings, number)
     last = await me.recv(CellLabels, me.server, 2 * settings[-1].deadline)
     with me.step("cells.label"):
         with values_of(me, me.server, "CellLabels"):
@@ -164,14 +173,14 @@ async def client(me: CellsClient, plan: Plan, group: Group, settings: Sequence[s
 def _known(values: bytes, plan: Plan) -> Known:
     if len(values) != 8 * (plan.count + 1) * plan.dimension:
         raise ValueError(f"a mean and {plan.count} centres of {plan.dimension} numbers each were due")
-    numbers = np.frombuffer(values, "<f8").reshape(plan.count + 1, plan.dimension)
+    numbers = array_in(values, "<f8").reshape(plan.count + 1, plan.dimension)
     if not np.isfinite(numbers).all():
         raise ValueError("centres that are no numbers")
     return Known(numbers[0], numbers[1:])
 
 
 def _labels(values: bytes, plan: Plan) -> NDArray[np.int64]:
-    labels = np.frombuffer(values, "<u2").astype(np.int64) if len(values) == 2 * plan.count else None
+    labels = array_in(values, "<u2").astype(np.int64) if len(values) == 2 * plan.count else None
     if labels is None or labels.max() >= plan.classes:
         raise ValueError(f"labels of {plan.count} cells, of {plan.classes} classes, were due")
     return labels

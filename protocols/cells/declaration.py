@@ -1,32 +1,31 @@
 """Labels by private cells, declared."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from parties.client import Client
-from parties.data.splits import Shard, counted
-from parties.server import Server
-from protocols import consistency, dealing, secure_sum
-from protocols.cells import cells
-from protocols.cells.cells import STEPS, CellLabels, CellsClient, CellsServer, Centres
-from protocols.cells.keys import CellsTables
-from protocols.cells.mechanism import Plan, summand_work
-from protocols.cells.observer import CellsObserver
-from protocols.crypto import sizes
-from protocols.observing.experiment import Setting
-from protocols.observing.parts import Parts
-from protocols.one_shot import Found, OneRound, OneShot
-from protocols.planned import SERVER, secure_sum_plan, setup_plan
-from protocols.privacy.spending import asked, noise_cautions
-from protocols.setup import Group
-from sim.planned import Blank, Planned, PlannedMessage, PlannedWork
-from sim.setting_error import Problem
-from sim.toml_text import toml
-from sim.units import duration
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard, counted
+from tacit.parties.server import Server
+from tacit.protocols import secure_sum
+from tacit.protocols.cells import cells
+from tacit.protocols.cells.cells import STEPS, CellsClient, CellsServer
+from tacit.protocols.cells.keys import CellsTables
+from tacit.protocols.cells.mechanism import Plan
+from tacit.protocols.cells.observer import CellsObserver
+from tacit.protocols.crypto import sizes
+from tacit.protocols.observing.experiment import Setting
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.one_shot import Found, OneRound, OneShot
+from tacit.protocols.parts import Among, Stated, Taken
+from tacit.protocols.privacy.spending import asked, noise_cautions
+from tacit.protocols.setup import Group
+from tacit.sim.setting_error import Problem
+from tacit.sim.toml_text import toml
+from tacit.sim.units import duration
 
 __all__ = ["DECLARATIONS", "PrivateCells", "plan_of"]
 
@@ -79,9 +78,8 @@ class PrivateCells(OneShot):
         "privacy.clip",
         "cells.*",
     )
-    own_steps = consistency.steps_with(STEPS, False)
-    modules = (dealing, secure_sum, cells)
-    between_clients = (dealing.DealtShares,)
+    own_steps = STEPS
+    modules = (secure_sum, cells)
     defines = ("client", "server")
 
     def _settings(self, keys: Any, plan: Plan) -> list[secure_sum.Settings]:
@@ -122,31 +120,17 @@ class PrivateCells(OneShot):
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         return noise_cautions(tables.privacy, tables.entropy)
 
-    def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
-        plan, names = _plan(tables, parts, shards), tuple(shards)
-        total = dict(sizes.setup(names))
-        for number in range(1, plan.sums + 1):
-            for kind, size in sizes.secure_sum(names, plan.size(number)).items():
-                total[kind] = total.get(kind, 0) + size
-        centres = sizes.FLOAT_BYTES * (plan.count + 1) * plan.dimension
-        total |= {"Centres": (plan.sums - 1) * len(names) * centres, "CellLabels": len(names) * 2 * plan.count}
-        twice = self.relayed if tables.network.topology == "star" else frozenset()
-        return {kind: size * (2 if kind in twice else 1) for kind, size in total.items()}
+    def draws_noise(self, tables: Any) -> bool:
+        return True
 
-    def planned(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Iterator[Planned]:
-        plan, points = _plan(tables, parts, shards), counted(shards)[0]
-        names: Sequence[str] = list(points)
-        centres = Centres(Blank(sizes.FLOAT_BYTES * (plan.count + 1) * plan.dimension))
-        yield from setup_plan(points, 1)
-        for number, settings in enumerate(self._settings(tables.protocol, plan), 1):
-            if number > 1:
-                yield PlannedMessage("cells.move", SERVER, names, centres, number)
-            for name, count in points.items():
-                yield PlannedWork("cells.add", name, summand_work(count, plan, number))
-            yield from secure_sum_plan(names, number, settings)
-        yield PlannedMessage("cells.move", SERVER, names, CellLabels(Blank(2 * plan.count)), plan.sums)
-        for name, count in points.items():
-            yield PlannedWork("cells.label", name, {"lsh.multiply": count * plan.dimension * plan.count})
+    def takings(
+        self, tables: Any, parts: Parts, shards: Mapping[str, Shard]
+    ) -> Iterable[tuple[Sequence[Taken], Among]]:
+        plan, among = _plan(tables, parts, shards), Among(*counted(shards))
+        sums = [((secure_sum.SUM,), replace(among, dimension=plan.size(number + 1))) for number in range(plan.sums)]
+        centres = sizes.FLOAT_BYTES * (plan.count + 1) * plan.dimension
+        own = {"Centres": (plan.sums - 1) * len(shards) * centres, "CellLabels": len(shards) * 2 * plan.count}
+        return [(self.whole[:1], among), *sums, ((Stated(own),), among)]
 
     def waits(self, tables: Any) -> int:
         """Those of all sums."""

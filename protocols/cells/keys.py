@@ -2,16 +2,17 @@
 
 from typing import Annotated, Protocol
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from protocols.observing.experiment import Tables
-from protocols.privacy.keys import Privacy
-from protocols.xclp.keys import ProtocolKeys
+from tacit.protocols.observing.experiment import Tables
+from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.xclp.keys import ProtocolKeys
+from tacit.sim.table import Keys
 
 __all__ = ["Cells", "CellsTables"]
 
 
-class Cells(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Cells(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[cells]: how points are put into cells, and how the budget [privacy] is shared out."""
 
     count: Annotated[

@@ -1,4 +1,4 @@
-"""What is computed of points, noise and sums: plain functions, the mathematics of `protocols.cells.cells`.
+"""What is computed of points, noise and sums: plain functions, the mathematics of `tacit.protocols.cells.cells`.
 
 All that is summed is whole numbers, in units of 2^-24: each point's vector is clipped and rounded towards zero before
 anything is added, so sums are exact and move by no more than the clipping allows.
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.masking import Ring
-from protocols.privacy.gaussian import LARGEST_DEVIATION, discrete_gaussian, mu_for
-from protocols.privacy.noise import gaussian
-from sim.streams import Entropy
+from tacit.protocols.masking import Ring
+from tacit.protocols.privacy.gaussian import LARGEST_DEVIATION, discrete_gaussian, mu_for
+from tacit.protocols.privacy.noise import gaussian
+from tacit.sim.hollow import filled, hollow
+from tacit.sim.streams import Entropy
 
 __all__ = [
     "FRACTION_BITS",
@@ -111,6 +112,21 @@ class Plan:
         """The standard deviation of each client's part of that noise, in units of 2^-24."""
         return self.deviation(number) * UNIT / math.sqrt(self.parts)
 
+    def sampling_error(self, sums: int, clients: int) -> float:
+        """The distance in total variation of the first `sums` releases of `clients` to those with normal noise.
+
+        Of each number: 2^-46 a client (`discrete_gaussian`), exp(-pi^2 v^2) for the sum of parts of deviation v, and
+        1 / (48 m v^2) for rounding; with m and v as in `tacit.protocols.cells.cells`.
+        """
+        if math.isinf(self.mu):
+            return 0.0
+        found = 0.0
+        for number in range(1, sums + 1):
+            squared = self.part(number) ** 2
+            each = clients * 2.0**-46 + math.exp(-(math.pi**2) * squared) + 1 / (48 * self.parts * squared)
+            found += self.size(number) * each
+        return found
+
     def problem(self, points: int, clients: int) -> str:
         """Why sums of that many `points` of `clients` do not fit into 64 bits; "" if they do."""
         for number in range(1, self.sums + 1):
@@ -154,11 +170,19 @@ def _nearest(vectors: Vectors, centres: Vectors) -> NDArray[np.int64]:
     return scores.argmax(axis=1)
 
 
+@hollow(lambda features, known, plan: np.zeros(len(features), np.int64))
 def cells_of(features: Vectors, known: Known, plan: Plan) -> NDArray[np.int64]:
     """The cell of each point (n, d)."""
     return _nearest(_clipped(features - known.mean, plan.radius), known.centres)
 
 
+def _hollow_summand(
+    features: Vectors, labels: NDArray[np.int64], known: Known, plan: Plan, number: int, entropy: Entropy
+) -> tuple[Ring, NDArray[np.int64]]:
+    return filled(plan.size(number), np.uint64), filled(plan.size(number), np.int64)
+
+
+@hollow(_hollow_summand)
 def summand(
     features: Vectors, labels: NDArray[np.int64], known: Known, plan: Plan, number: int, entropy: Entropy
 ) -> tuple[Ring, NDArray[np.int64]]:

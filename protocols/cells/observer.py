@@ -1,31 +1,38 @@
 """Looks at a run from outside: releases and labels beside the oracle, accuracy, and what was spent of the budget."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.data.splits import Shard
-from protocols.cells.cells import CellsClient, CellsServer
-from protocols.cells.mechanism import Plan
-from protocols.cells.oracle import Points, plain_cells
-from protocols.observing.scores import accuracy, balanced_accuracy, counting
-from protocols.observing.simulated import Simulated
-from protocols.one_shot import OneShotObserver
-from protocols.privacy.gaussian import epsilon_of
-from protocols.privacy.spending import finite, seeded_caveats
-from protocols.privacy.spent import Spent
+from tacit.parties.data.splits import Shard
+from tacit.protocols.cells.cells import CellsClient, CellsServer
+from tacit.protocols.cells.mechanism import Plan
+from tacit.protocols.cells.oracle import Points, plain_cells
+from tacit.protocols.observing.scores import accuracy, balanced_accuracy, counting
+from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.one_shot import OneShotObserver
+from tacit.protocols.privacy.gaussian import epsilon_of
+from tacit.protocols.privacy.spending import finite, seeded_caveats
+from tacit.protocols.privacy.spent import Spent
 
 __all__ = ["CellsObserver", "spent_on"]
 
 _POINT = "one point of one client with its label, replaced"
 
 
-def spent_on(plan: Plan, delta: float, entropy: str, sums: int) -> Spent:
-    """What the first `sums` of the plan's sums reveal together."""
+def spent_on(plan: Plan, delta: float, entropy: str, sums: int, clients: int) -> Spent:
+    """What the first `sums` of the plan's sums of `clients` reveal together.
+
+    Epsilons are those with `delta` and exact noise; the stated deltas have the sampling error added, (1 + e^epsilon)
+    times the distance to exact noise in total variation.
+    """
     costliest = max(plan.mu_after(1), plan.mu_of_counts)
+    distance = plan.sampling_error(sums, clients)
+    together, each = epsilon_of(plan.mu_after(sums), delta), epsilon_of(costliest, delta)
     caveats = seeded_caveats(entropy)
     return Spent(
         guaranteed=not caveats,
@@ -35,13 +42,18 @@ def spent_on(plan: Plan, delta: float, entropy: str, sums: int) -> Spent:
         covers="whoever sees the sums, the server among them, and clients that know their own noise as planned",
         rounds=sums,
         planned=plan.sums,
-        delta=delta,
-        delta_round=delta,
-        epsilon=finite(epsilon_of(plan.mu_after(sums), delta)),
-        epsilon_round=finite(epsilon_of(costliest, delta)),
+        delta=_stated(delta, together, distance),
+        delta_round=_stated(delta, each, distance),  # that of all sums: more than that of any one
+        epsilon=finite(together),
+        epsilon_round=finite(each),
         noise=plan.multiplier,
         clip=plan.clip,
     )
+
+
+def _stated(delta: float, epsilon: float, distance: float) -> float:
+    """`delta` with what a `distance` in total variation adds to it."""
+    return min(1.0, delta + (distance and (1 + math.exp(min(epsilon, 700.0))) * distance))
 
 
 class CellsObserver(OneShotObserver):
@@ -71,7 +83,7 @@ class CellsObserver(OneShotObserver):
             for name, own in labels.items()
             for row, label in zip(self._shards[name].rows.tolist(), own.tolist(), strict=True)
         ]
-        found.privacy = spent_on(self.plan, self.delta, self.entropy, self._parties.asked)
+        found.privacy = spent_on(self.plan, self.delta, self.entropy, self._parties.asked, len(self._shards))
         return found
 
     @property
@@ -89,7 +101,7 @@ class CellsObserver(OneShotObserver):
     def equals_oracle(self) -> bool | None:
         """Whether sums, centres and labels are the oracle's; None without a result, or where the noise is not known."""
         released, plan = self._parties.released, self.plan
-        if self._server.found is None:
+        if not self._server.found:
             return None
         points = {}
         for name in released[0].contributors:

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from protocols.cotraining.dd import SoftLabels
-from protocols.cotraining.dp_fedct import NoisyLabels
-from protocols.cotraining.dp_pate import NoisyTeachers
-from protocols.cotraining.fedct import HardLabels
-from protocols.cotraining.fedmd import DigestAndRevisit
-from protocols.cotraining.local_training import CotrainingMethod, LocalTraining
-from protocols.cotraining.pate import Teachers
-from protocols.cotraining.sharing import Sharing
+from tacit.protocols.cotraining.dd import SoftLabels
+from tacit.protocols.cotraining.dp_fedct import NoisyLabels
+from tacit.protocols.cotraining.dp_pate import NoisyTeachers
+from tacit.protocols.cotraining.fedct import HardLabels
+from tacit.protocols.cotraining.fedmd import DigestAndRevisit
+from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining
+from tacit.protocols.cotraining.pate import Teachers
+from tacit.protocols.cotraining.sharing import Sharing
 
 __all__ = ["ALGORITHMS", "Options"]
 

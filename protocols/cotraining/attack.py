@@ -3,15 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.cotraining.dp_fedct import NoisyLabels
-from protocols.cotraining.experiment import exchanges_of, method_of, questions_of
-from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.round import AskedCounts, LocalPredictions
-from protocols.cotraining.sharing import Sharing
-from protocols.observing.parts import Parts
-from protocols.observing.probe import Probe
-from protocols.observing.signals import AttackedMessages, Probabilities, Reader
-from sim.wire import Message
+from tacit.protocols.cotraining.dp_fedct import NoisyLabels
+from tacit.protocols.cotraining.experiment import exchanges_of, method_of, questions_of
+from tacit.protocols.cotraining.keys import CotrainingTables
+from tacit.protocols.cotraining.round import AskedCounts, LocalPredictions
+from tacit.protocols.cotraining.sharing import Sharing
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.probe import Probe
+from tacit.protocols.observing.signals import AttackedMessages, Probabilities, Reader
+from tacit.sim.wire import Message
 
 __all__ = ["attacked_counts", "attacked_predictions"]
 

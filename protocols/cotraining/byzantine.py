@@ -20,7 +20,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.streams import Entropy
+from tacit.sim.streams import Entropy
 
 __all__ = ["LIES", "Lie"]
 

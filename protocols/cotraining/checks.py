@@ -5,21 +5,21 @@ from typing import Any
 
 import msgspec
 
-from parties.data.splits import Shard
-from parties.learning import jobs
-from parties.learning.extras import MissingExtra
-from parties.learning.learner import Learner as LearnerOfClient
-from parties.learning.learner import SoftLearner
-from parties.learning.learners import LEARNERS
-from parties.learning.spec import MODELS
-from protocols.cotraining.experiment import method_of, names_of, settings_of
-from protocols.cotraining.keys import Cotraining, CotrainingTables, Learner
-from protocols.federated.blame import key_of
-from protocols.federated.keys import Model
-from protocols.observing.parts import Parts
-from sim.registry import check_name
-from sim.setting_error import Problem
-from sim.toml_text import toml
+from tacit.parties.data.splits import Shard
+from tacit.parties.learning import jobs
+from tacit.parties.learning.extras import MissingExtra
+from tacit.parties.learning.learner import Learner as LearnerOfClient
+from tacit.parties.learning.learner import SoftLearner
+from tacit.parties.learning.learners import LEARNERS
+from tacit.parties.learning.spec import MODELS
+from tacit.protocols.cotraining.experiment import method_of, names_of, settings_of
+from tacit.protocols.cotraining.keys import Cotraining, CotrainingTables, Learner
+from tacit.protocols.federated.blame import key_of
+from tacit.protocols.federated.keys import Model
+from tacit.protocols.observing.parts import Parts
+from tacit.sim.registry import check_name
+from tacit.sim.setting_error import Problem
+from tacit.sim.toml_text import toml
 
 __all__ = ["check_byzantine", "check_cotraining", "pooled"]
 

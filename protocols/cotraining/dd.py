@@ -17,9 +17,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.vectors import average, decode, encode
-from protocols.cotraining.sharing import Needs, Sharing, Targets
-from sim.compute import Work
+from tacit.parties.learning.vectors import average, decode, encode
+from tacit.protocols.cotraining.sharing import Needs, Sharing, Targets
+from tacit.sim.compute import Work
 
 __all__ = ["SoftLabels"]
 

@@ -1,47 +1,141 @@
-"""Co-training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
+"""Co-training, declared: each algorithm with its name, its parts, and the keys that it uses."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from parties.data.splits import Shard
-from parties.learning.learners import LEARNERS
-from parties.learning.loaded import ADAM, TORCH, TREES
-from protocols import dealing, rounds, secure_sum, setup
-from protocols.cotraining import round as cotraining_round
-from protocols.cotraining.attack import attacked_counts, attacked_predictions
-from protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
-from protocols.cotraining.experiment import CotrainingRun, exchanges_of, learners_of, method_of, names_of, votes_of
-from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.payloads import cotraining_payloads
-from protocols.cotraining.planned import cotraining_plan
-from protocols.cotraining.promises import PROMISES
-from protocols.cotraining.round import steps as cotraining_steps
-from protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
-from protocols.declaration import Declaration, Needs, SecureSum, messages_in
-from protocols.federated.declaration import LEARNING
-from protocols.observing.experiment import Experiment, Setting
-from protocols.observing.parts import Parts
-from protocols.observing.signals import AttackedMessages
-from protocols.privacy.spending import (
+from tacit.parties.data.splits import Shard
+from tacit.parties.learning.learners import LEARNERS
+from tacit.parties.learning.loaded import ADAM, TORCH, TREES
+from tacit.protocols import secure_sum, setup
+from tacit.protocols.cotraining.attack import attacked_counts, attacked_predictions
+from tacit.protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
+from tacit.protocols.cotraining.experiment import (
+    CotrainingRun,
+    exchanges_of,
+    learners_of,
+    method_of,
+    names_of,
+    votes_of,
+)
+from tacit.protocols.cotraining.keys import CotrainingTables
+from tacit.protocols.cotraining.payloads import cotraining_takings
+from tacit.protocols.cotraining.promises import PROMISES
+from tacit.protocols.cotraining.round import (
+    AGREE,
+    LEARN,
+    OPEN,
+    STUDENT,
+    AskedCounts,
+    CotrainingRound,
+    LocalPredictions,
+)
+from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
+from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.federated.declaration import LEARNING, RANDOMISED_LABELS
+from tacit.protocols.observing.experiment import Experiment, Setting
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.signals import AttackedMessages
+from tacit.protocols.parts import Among, Choice, Part, SumBounds, Taken
+from tacit.protocols.privacy.spending import (
     check_noise,
     noise_cautions,
-    randomised_cautions,
     sensitivity_cautions,
     sensitivity_of,
 )
-from protocols.promises import Promise
-from protocols.rounds_promises import promises_of_rounds
-from protocols.steps import Step
-from sim.planned import Planned
-from sim.setting_error import Problem
-from sim.wire import Message
+from tacit.protocols.promises import Promise
+from tacit.protocols.rounds import ENROLMENT
+from tacit.protocols.rounds_promises import promises_of_rounds
+from tacit.sim.setting_error import Problem
 
 __all__ = ["DECLARATIONS", "Cotraining"]
 
-_USES = (*LEARNING, "learner.*", "byzantine.*", "cotraining.rounds", "cotraining.period")
 _CONSENSUS = ("cotraining.consensus", "cotraining.quorum")
 _EPSILON = ("privacy.epsilon", "privacy.delta")
+
+
+class Calling(Part):
+    """The call of all clients to a round, and what they learn from it."""
+
+    takes = (OPEN, *LEARN)
+    messages = (CotrainingRound,)
+    uses = (*LEARNING, "learner.*", "byzantine.*", "cotraining.rounds", "cotraining.period")
+
+    def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        check_cotraining(tables, parts, list(shards.values()))
+
+    def check_tables(self, tables: CotrainingTables) -> None:
+        check_byzantine(tables)
+
+    def memory(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
+        """The states of all learners, before and after a round, and copies of one, which learns; measured with five."""
+        states = [len(learner.initial(tables.seed)) for learner in learners_of(tables, parts.held)]
+        return 2 * sum(states) + 6 * max(states)
+
+    def loaded(self, tables: CotrainingTables) -> int:
+        learners = [LEARNERS.get(name) for name in names_of(tables)]
+        return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else TREES
+
+    def waits(self, tables: CotrainingTables) -> int:
+        return 2
+
+    def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
+        answers = (LocalPredictions, secure_sum.MaskedChunk)
+        return {
+            **PROMISES,
+            **promises_of_rounds(CotrainingRound, 1.0, labeled=False, answers=answers, silent=True),
+        }
+
+
+@dataclass(frozen=True)
+class Private(Part):
+    """The noise of an algorithm that adds some.
+
+    `estimates`: it is the clients', on their messages, of which the sensitivity may be an estimate; else the server's.
+    """
+
+    estimates: bool = False
+
+    def draws_noise(self, tables: CotrainingTables) -> bool:
+        return self.estimates
+
+    def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        if self.estimates:
+            sensitivity_of(tables.privacy.sensitivity)
+        check_noise(tables.privacy, tables.protocol.name)
+
+    def cautions(self, tables: CotrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        asked = tables.privacy.epsilon != "none" or bool(tables.privacy.noise)
+        estimated = sensitivity_cautions(tables.privacy) if self.estimates and asked else []
+        return noise_cautions(tables.privacy, tables.entropy) + estimated
+
+
+class Shared(Part):
+    """Predictions that the server sees."""
+
+    messages = (LocalPredictions,)
+
+
+class Asked(Part):
+    """What a curious server asks in a secure sum of votes."""
+
+    messages = (AskedCounts,)
+
+
+class Voting(Part):
+    """Votes that are counted in a secure sum (`secure_votes`)."""
+
+    takes = (
+        Choice("attack.kind", {"": Part(), "membership": Asked()}),
+        setup.SetUp(),
+        secure_sum.SUM,
+    )
+
+    def sums(self, tables: CotrainingTables, clients: int) -> Sequence[SumBounds]:
+        return [SumBounds("secure_sum", votes.least)] if (votes := votes_of(tables)) else []
+
+
+VOTES = Choice("cotraining.votes", {"plain": Shared(), "secure": Voting()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,50 +157,28 @@ class Cotraining(Declaration):
     alone: bool = False
     shares: str = "nothing of what it predicts"
     returns: str = "nothing of the others"
-    message_types = messages_in(rounds, cotraining_round)
     needs = Needs(testing=True, texts=True)
     learns = True
     server_returns = True
     quick = MappingProxyType({"cotraining.rounds": 2})
 
     @property
-    def learned(self) -> Mapping[str, str]:  # type: ignore[override]
-        """What clients share, and what becomes of it."""
+    def parts(self) -> Sequence[Taken]:
+        private = () if self.spends is None else (Private(self.estimates),)
+        votes = VOTES if "cotraining.votes" in self.own_keys else Shared()
+        return (ENROLMENT, *private, Calling(), RANDOMISED_LABELS, votes, AGREE, *((STUDENT,) if self.student else ()))
+
+    @property
+    def learned(self) -> Mapping[str, str]:
         return {"server": f"how many points and labels each client has, and {self.shares}", "client": self.returns}
 
     @property
-    def uses(self) -> Sequence[str]:  # type: ignore[override]
-        """The keys of co-training, and its own."""
-        return (*_USES, "privacy.label_epsilon", *self.own_keys)
-
-    @property
-    def steps(self) -> Sequence[Step]:  # type: ignore[override]
-        """All that are taken."""
-        return cotraining_steps(student=self.student, votes=self._counts)
-
-    @property
-    def _counts(self) -> bool:
-        """Whether votes may be counted in a secure sum."""
-        return "cotraining.votes" in self.own_keys
-
-    def choices(self, tables: CotrainingTables) -> Mapping[str, str]:
-        return {"cotraining.votes": "secure"} if self._is_secure(tables) else {}
+    def uses(self) -> Sequence[str]:
+        """Those of its parts, and its own."""
+        return (*super().uses, *self.own_keys)
 
     def _is_secure(self, tables: CotrainingTables) -> bool:
-        return self._counts and tables.cotraining.votes == "secure"
-
-    def steps_with(self, tables: CotrainingTables) -> Sequence[Step]:
-        return cotraining_steps(student=self.student, votes=self._is_secure(tables))
-
-    def types_with(self, tables: CotrainingTables) -> Sequence[type[Message]]:
-        if not self._is_secure(tables):
-            return [one for one in self.message_types if one is not cotraining_round.AskedCounts]
-        asked = (cotraining_round.AskedCounts,) if tables.attack.kind else ()
-        sums = messages_in(setup, dealing, secure_sum)
-        return (*messages_in(rounds), cotraining_round.CotrainingRound, *asked, *sums)
-
-    def sums(self, tables: CotrainingTables, clients: int) -> Sequence[SecureSum]:
-        return [SecureSum("secure_sum", votes.least)] if (votes := votes_of(tables)) and self._counts else []
+        return "cotraining.votes" in self.own_keys and tables.cotraining.votes == "secure"
 
     def prepared(self, tables: CotrainingTables) -> CotrainingTables:
         return pooled(tables) if self.alone else tables
@@ -120,42 +192,15 @@ class Cotraining(Declaration):
     def build(self, setting: Setting) -> Experiment:
         return CotrainingRun(setting, self.spends)
 
-    def check_tables(self, tables: CotrainingTables) -> None:
-        check_byzantine(tables)
+    def takings(
+        self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]
+    ) -> Iterable[tuple[Sequence[Taken], Among]]:
+        return cotraining_takings(tables, parts, shards, VOTES)
 
-    def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        if self.spends is not None:
-            if self.estimates:
-                sensitivity_of(tables.privacy.sensitivity)
-            check_noise(tables.privacy, self.name)
-        check_cotraining(tables, parts, list(shards.values()))
-
-    def cautions(self, tables: CotrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        found = randomised_cautions(tables.privacy, tables.entropy, hashes=False)
-        if self.spends is None:
-            return found
-        found += noise_cautions(tables.privacy, tables.entropy)
-        asked = tables.privacy.epsilon != "none" or bool(tables.privacy.noise)
-        return found + (sensitivity_cautions(tables.privacy) if self.estimates and asked else [])
-
-    def sent_bytes(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int]:
-        return cotraining_payloads(tables, parts, list(shards.values()))
-
-    def planned(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
-        return cotraining_plan(tables, parts, shards)
-
-    def memory(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        """The states of all learners, before and after a round, and copies of one, which learns; measured with five."""
-        states = [len(learner.initial(tables.seed)) for learner in learners_of(tables, parts.held)]
-        return 2 * sum(states) + 6 * max(states)
-
-    def loaded(self, tables: CotrainingTables) -> int:
-        learners = [LEARNERS.get(name) for name in names_of(tables)]
-        return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else TREES
-
-    def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
-        answers = ("MaskedChunk",) if self._is_secure(tables) else ("LocalPredictions",)
-        return {**PROMISES, **promises_of_rounds(1.0, labeled=False, answers=answers, silent=True)}
+    def assumed(self, tables: CotrainingTables) -> Sequence[str]:
+        if "cotraining.consensus" not in self.own_keys or tables.cotraining.consensus != "qualified":
+            return ()
+        return ["all clients agree on each public point; with fewer such points learning takes less time"]
 
     def attacked(self, tables: CotrainingTables) -> AttackedMessages:
         if method_of(tables).sharing.needs == "nothing":

@@ -2,8 +2,8 @@
 
 Paper: Abourayya et al., Little is enough, Section 4; Ji et al., VLDB 2021. A client writes its labels of the n public
 points as one-hot rows of C bits and flips each bit with probability p = 1 / (1 + e^(epsilon / s)), independently, from
-its own entropy, again in every round (`protocols.privacy.xor_mechanism`, which says why independent bits). The upload
-is n C bits, in whole bytes; the download is the consensus, packed as FedCT's.
+its own entropy, again in every round (`tacit.protocols.privacy.xor_mechanism`, which says why independent bits). The
+upload is n C bits, in whole bytes; the download is the consensus, packed as FedCT's.
 
 Consensus: the server adds up the bits received, k(c) of m clients for each class c, and takes v(c) = (k(c) - m p) /
 (1 - 2 p) for the votes, which is unbiased.
@@ -29,12 +29,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.cotraining import packing
-from protocols.cotraining.consensus import NO_LABEL, needed
-from protocols.cotraining.fedct import HardLabels
-from protocols.privacy.xor_mechanism import perturb
-from sim.compute import Work
-from sim.streams import Entropy
+from tacit.protocols.cotraining import packing
+from tacit.protocols.cotraining.consensus import NO_LABEL, needed
+from tacit.protocols.cotraining.fedct import HardLabels
+from tacit.protocols.privacy.xor_mechanism import perturb
+from tacit.sim.compute import Work
+from tacit.sim.streams import Entropy
 
 __all__ = ["NoisyLabels"]
 

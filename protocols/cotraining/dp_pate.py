@@ -18,12 +18,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.cotraining import packing
-from protocols.cotraining.consensus import votes
-from protocols.cotraining.pate import Teachers
-from protocols.privacy.noisy_max import noisy_max
-from sim.compute import Work
-from sim.streams import Entropy
+from tacit.protocols.cotraining import packing
+from tacit.protocols.cotraining.consensus import votes
+from tacit.protocols.cotraining.pate import Teachers
+from tacit.protocols.privacy.noisy_max import noisy_max
+from tacit.sim.compute import Work
+from tacit.sim.streams import Entropy
 
 __all__ = ["NoisyTeachers"]
 

@@ -3,23 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from parties.data.sets import Dataset
-from parties.learning import jobs, learners
-from parties.learning.learner import Learner
-from protocols.cotraining.algorithms import ALGORITHMS, Options
-from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.local_training import CotrainingMethod, Public
-from protocols.cotraining.observer import CotrainingObserver
-from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
-from protocols.cotraining.secure_votes import SecureVotes
-from protocols.cotraining.spending import SpendsBy
-from protocols.cotraining.threats import threatened
-from protocols.federated.experiment import fewest_hidden, model_of
-from protocols.observing.experiment import Setting
-from protocols.observing.parts import Parts
-from protocols.privacy.released import released
-from protocols.privacy.spending import Spent
-from sim.units import duration
+from tacit.parties.data.sets import Dataset
+from tacit.parties.learning import jobs, learners
+from tacit.parties.learning.learner import Learner
+from tacit.protocols.cotraining.algorithms import ALGORITHMS, Options
+from tacit.protocols.cotraining.keys import CotrainingTables
+from tacit.protocols.cotraining.local_training import CotrainingMethod, Public
+from tacit.protocols.cotraining.observer import CotrainingObserver
+from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
+from tacit.protocols.cotraining.secure_votes import SecureVotes
+from tacit.protocols.cotraining.spending import SpendsBy
+from tacit.protocols.cotraining.threats import threatened
+from tacit.protocols.federated.averaging import fewest_hidden
+from tacit.protocols.federated.experiment import model_of
+from tacit.protocols.observing.experiment import Setting
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.privacy.released import released
+from tacit.protocols.privacy.spending import Spent
+from tacit.sim.units import duration
 
 __all__ = [
     "CotrainingRun",

@@ -21,11 +21,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.cotraining import packing
-from protocols.cotraining.consensus import majority, majority_of, qualified, qualified_of
-from protocols.cotraining.sharing import Needs, Sharing, Targets
-from sim.compute import Work
-from sim.setting_error import SettingError
+from tacit.protocols.cotraining import packing
+from tacit.protocols.cotraining.consensus import majority, majority_of, qualified, qualified_of
+from tacit.protocols.cotraining.sharing import Needs, Sharing, Targets
+from tacit.sim.compute import Work
+from tacit.sim.setting_error import SettingError
 
 __all__ = ["HardLabels"]
 

@@ -18,11 +18,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.learner import Learner
-from protocols.cotraining.local_training import LocalTraining, Public, fit_repeatedly, fit_work
-from protocols.cotraining.sharing import Targets
-from sim.compute import Work, total_work
-from sim.streams import derive
+from tacit.parties.learning.learner import Learner
+from tacit.protocols.cotraining.local_training import LocalTraining, Public, fit_repeatedly, fit_work
+from tacit.protocols.cotraining.sharing import Targets
+from tacit.sim.compute import Work, total_work
+from tacit.sim.hollow import hollow
+from tacit.sim.streams import derive
 
 __all__ = ["DigestAndRevisit"]
 
@@ -33,6 +34,7 @@ class DigestAndRevisit(LocalTraining):
 
     labelled: ClassVar[bool] = True
 
+    @hollow(lambda self, *of_client: b"hollow")
     def train(
         self,
         learner: Learner,

@@ -2,15 +2,16 @@
 
 from typing import Annotated, Literal, Protocol
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from parties.learning.learners import LEARNERS
-from protocols.federated.keys import TrainingTables
+from tacit.parties.learning.learners import LEARNERS
+from tacit.protocols.federated.keys import TrainingTables
+from tacit.sim.table import Keys
 
 __all__ = ["Byzantine", "Cotraining", "CotrainingTables", "Learner", "Public"]
 
 
-class Public(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Public(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[public]: points that all parties know, whose labels only `fedmd` uses."""
 
     size: Annotated[
@@ -39,7 +40,7 @@ class Public(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "iid"
 
 
-class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[learner]: what each client learns with."""
 
     name: Annotated[
@@ -110,7 +111,7 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = ""
 
 
-class Cotraining(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[cotraining]: rounds of communication, and what comes of what clients share."""
 
     rounds: Annotated[
@@ -155,7 +156,7 @@ class Cotraining(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "halves"
 
 
-class Byzantine(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[byzantine]: clients that send other labels than they predict; accuracy is that of the others."""
 
     clients: Annotated[

@@ -6,10 +6,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.learner import BatchLearner, Learner, SoftLearner
-from protocols.cotraining.sharing import Sharing, Targets
-from sim.compute import Work
-from sim.streams import derive
+from tacit.parties.learning.learner import BatchLearner, Learner, SoftLearner
+from tacit.protocols.cotraining.sharing import Sharing, Targets
+from tacit.sim.compute import Work
+from tacit.sim.hollow import hollow
+from tacit.sim.streams import derive
 
 __all__ = ["CotrainingMethod", "LocalTraining", "Public", "fit_repeatedly", "fit_work"]
 
@@ -46,6 +47,7 @@ class LocalTraining:
     labelled: ClassVar[bool] = False
     """Whether it uses the labels of the public points."""
 
+    @hollow(lambda self, *of_client: b"hollow")
     def train(
         self,
         learner: Learner,

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.life import Present
-from parties.server import Loss
-from protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
-from protocols.observing.parts import Parts
-from protocols.rounds import Enrolled
-from protocols.rounds_observer import HeldRound, RoundsObserver, testing_points
-from sim.faults import Fault
-from sim.world import World
+from tacit.parties.life import Present
+from tacit.parties.server import Loss
+from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.rounds import Enrolled
+from tacit.protocols.rounds_observer import HeldRound, RoundsObserver, testing_points
+from tacit.sim.faults import Fault
+from tacit.sim.world import World
 
 __all__ = ["CotrainedRound", "CotrainingObserver", "stable_after"]
 

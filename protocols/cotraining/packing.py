@@ -7,7 +7,7 @@ unless C is a power of two.
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
+from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
 
 __all__ = ["pack", "packed_bytes", "unpack", "width"]
 

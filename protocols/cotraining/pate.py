@@ -16,7 +16,7 @@ Revealed: the server sees which label each teacher gives each public point, and 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from protocols.cotraining.fedct import HardLabels
+from tacit.protocols.cotraining.fedct import HardLabels
 
 __all__ = ["Teachers"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from protocols.promises import Affected, Promise, Trial
+from tacit.protocols.promises import Affected, Promise, Trial
 
 __all__ = ["PROMISES"]
 

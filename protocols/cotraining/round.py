@@ -2,7 +2,7 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.enroll | those of `protocols.rounds` | | | who is there, with how many points and labels? |
+| train.enroll | those of `tacit.protocols.rounds` | | | who is there, with how many points and labels? |
 | train.open | CotrainingRound | server -> each client | `merged_size`; at first 0 | the last round's consensus |
 | cotrain.predict | LocalPredictions | client -> server | `size` | its learner's predictions for the public points |
 
@@ -41,53 +41,54 @@ What Byzantine clients send is in the module `byzantine`.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.learner import Learner
-from parties.party import NoAnswer
-from protocols import consistency, rounds, secure_sum, setup
-from protocols.cotraining.byzantine import Lie
-from protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
-from protocols.cotraining.secure_votes import SecureVotes, counted, packed
-from protocols.cotraining.sharing import Sharing, Targets
-from protocols.outcome import Abort, require
-from protocols.rounds import ENROLL, RoundsClient, RoundsServer
-from protocols.steps import Step
-from protocols.values import understood, values_of
-from sim.compute import total_work
-from sim.wire import Message
+from tacit.parties.learning.learner import Learner
+from tacit.parties.party import NoAnswer
+from tacit.protocols import rounds, secure_sum, setup
+from tacit.protocols.cotraining.byzantine import Lie
+from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
+from tacit.protocols.cotraining.secure_votes import SecureVotes, counted, packed
+from tacit.protocols.cotraining.sharing import Sharing, Targets
+from tacit.protocols.ledger import release
+from tacit.protocols.outcome import Abort, require
+from tacit.protocols.refusal import may_answer, refuse
+from tacit.protocols.rounds import RoundsClient, RoundsServer
+from tacit.protocols.steps import Step
+from tacit.protocols.values import understood, values_of
+from tacit.sim.compute import total_work
+from tacit.sim.hollow import HollowArray, filled, hollow
+from tacit.sim.wire import Message
 
-__all__ = ["STUDENT", "AskedCounts", "CotrainingClient", "CotrainingServer", "CotrainingSettings", "Record", "steps"]
+__all__ = [
+    "AGREE", "IN_PLACE_OF_MODELS", "LEARN", "OPEN", "STUDENT", "AskedCounts", "CotrainingClient", "CotrainingServer",
+    "CotrainingSettings", "LocalPredictions", "Record",
+]  # fmt: skip
 
-_STEPS = (
-    *ENROLL,
-    Step("server", "train.open", "send all clients the last round's consensus"),
+OPEN = Step("server", "train.open", "send all clients the last round's consensus")
+LEARN = (
     Step("client", "cotrain.learn", "learn from its own points and from the consensus"),
     Step("client", "cotrain.predict", "predict the public points and send what the algorithm shares of it"),
-    Step("server", "cotrain.agree", "merge the predictions that are received in time"),
 )
+AGREE = Step("server", "cotrain.agree", "merge the predictions that are received in time")
 STUDENT = Step("server", "cotrain.student", "fit a student to the public points, after the last round")
-
-
-def steps(*, student: bool = False, votes: bool = False) -> tuple[Step, ...]:
-    """The steps of an algorithm in order; `student`: clients do not learn from each other, a student does.
-
-    `votes`: labels may be counted in a secure sum.
-    """
-    inner = (*setup.STEPS, *consistency.steps_with(secure_sum.STEPS, False)) if votes else ()
-    return (*_STEPS[:-1], *inner, _STEPS[-1], *((STUDENT,) if student else ()))
 
 
 class CotrainingRound(Message):
     announces: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
     agreed: bytes
 
 
 class LocalPredictions(Message):
     predictions: bytes
+
+
+IN_PLACE_OF_MODELS = (CotrainingRound.__name__, LocalPredictions.__name__)
+"""The types of messages that co-training sends where federated averaging sends a model."""
 
 
 class AskedCounts(Message):
@@ -170,13 +171,19 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         shard = self.shard
         return shard.points[shard.labeled], shard.labels[shard.labeled]
 
+    def is_allowed(self, call: CotrainingRound) -> bool:
+        return self.settings.votes is None or may_answer(self, call.agreed, again_once_done=True)
+
     async def take_part(self, call: CotrainingRound) -> None:
         settings, learner = self.settings, self.learner
         sharing, public = settings.method.sharing, settings.public
         if (
             self.attempt > 1 and settings.asked is not None and settings.votes is None
         ):  # opened again, for forged points
-            await self._answer(settings.asked, self.learnt, None)
+            if self.attempt > 1 + settings.questions:
+                refuse(self, f"answer question {self.attempt - 1}: {settings.questions} were agreed on")
+                return
+            await self._answer(settings.asked, self.learnt, None, asked=True)
             return
         targets: Targets | None = None
         if call.agreed:
@@ -240,8 +247,11 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
     def needs(self, place: str) -> tuple[str, ...]:
         return () if self.settings.votes is None else secure_sum.BEFORE_END
 
-    async def _answer(self, public: Public, state: bytes | None, lie: Lie | None) -> None:
-        """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, nothing."""
+    async def _answer(self, public: Public, state: bytes | None, lie: Lie | None, *, asked: bool = False) -> None:
+        """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, nothing.
+
+        `asked`: they are the points of a curious server, one call a question.
+        """
         settings, learner, sharing = self.settings, self.learner, self.settings.method.sharing
         with self.step("cotrain.predict"):
             sent = b""
@@ -251,6 +261,8 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
                 sent = await self.compute(
                     work, _predict, learner, sharing, state, public.points, settings.classes, seed, lie
                 )
+            if sent:
+                release(self, f"answers to call {self.attempt}" if asked else "answers", sent)
             self.send(self.server, LocalPredictions(sent))
 
 
@@ -259,6 +271,22 @@ def _counted(targets: Targets | None) -> int | None:
     return None if targets is None else int((targets.labels >= 0).sum())
 
 
+def _hollow_labels(
+    learner: Learner, state: bytes, points: Sequence[Any], classes: int, seed: bytes, lie: Lie | None
+) -> NDArray[np.int64]:
+    labels = np.zeros(len(points), np.int64)
+    return labels if lie is None else lie.labels(labels, classes, seed)
+
+
+def _hollow_predict(
+    learner: Learner, sharing: Sharing, state: bytes, points: Sequence[Any], classes: int, seed: bytes,
+    lie: Lie | None,
+) -> bytes:  # fmt: skip
+    labels = _hollow_labels(learner, state, points, classes, seed, lie)
+    return sharing.send(labels, np.full((len(labels), classes), 1 / classes, np.float32), classes, seed)
+
+
+@hollow(_hollow_predict)
 def _predict(
     learner: Learner,
     sharing: Sharing,
@@ -277,6 +305,7 @@ def _predict(
     return sharing.send(learner.predict(state, points), None, classes, seed)
 
 
+@hollow(_hollow_labels)
 def _labels(
     learner: Learner, state: bytes, points: NDArray[np.generic], classes: int, seed: bytes, lie: Lie | None
 ) -> NDArray[np.int64]:
@@ -342,7 +371,11 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
         total = await secure_sum.server(self, present, votes.settings(points, settings.classes, deadline))
         with self.step("cotrain.agree"):
             try:
-                counts, voters = counted(total.ring, points, settings.classes)
+                if isinstance(total.ring, HollowArray):
+                    voters = len(total.contributors)
+                    counts = filled((points, settings.classes), np.int64, voters)
+                else:
+                    counts, voters = counted(total.ring, points, settings.classes)
             except ValueError as error:
                 raise Abort(f"the counts are not those of votes: {error}") from None
             require(voters, "clients with predictions", settings.min_clients)

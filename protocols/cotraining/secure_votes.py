@@ -10,11 +10,11 @@ A vote takes 8 ceil((1 + n C) / 4) bytes in place of ceil(n ceil(log2 C) / 8), a
 Revealed: the server learns how many clients gave each class to each point, and who took part in the sum; no client's
 labels, unless all others' are known. A majority of one shows as one: with few clients a count says much of each.
 
-What the sum checks of Byzantine clients: that each point has as many labels as there are votes, and no count is above
-it (`counted`); else the round ends without a consensus, and nobody can say because of whom. What it cannot check: a
-client that adds 2 to one class and takes 1 from another's count, so that points still add up, or that counts itself as
-several voters. It has the weight of several clients then, where plain votes give it one. A proof that a vote is
-one-hot would be needed; there is none here.
+What the sum checks of Byzantine clients: that each point has as many labels as there are votes (`counted`); else the
+round ends without a consensus, and nobody can say because of whom. What it cannot check: a client that adds 2 to one
+class and takes 1 from another's count, so that points still add up, or that counts itself as several voters. It has the
+weight of several clients then, where plain votes give it one. A proof that a vote is one-hot would be needed; there is
+none here.
 """
 
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols import secure_sum
-from protocols.masking import Ring
+from tacit.protocols import secure_sum
+from tacit.protocols.masking import Ring
 
 __all__ = ["MOST_VOTERS", "SecureVotes", "counted", "packed", "words_of"]
 
@@ -68,7 +68,7 @@ def counted(ring: Ring, points: int, classes: int) -> tuple[NDArray[np.int64], i
     """The counts, int64 (n, C), and the number of votes in the sum of words. Raises ValueError unless they fit."""
     counters = ring.astype("<u8").view("<u2").astype(np.int64)
     voters, counts = int(counters[0]), counters[1 : 1 + points * classes].reshape(points, classes)
-    wrong = (counts.sum(1) != voters) | (counts.max(1, initial=0) > voters)
+    wrong = counts.sum(1) != voters  # no count is below 0, so none is above the sum
     if wrong.any() or counters[1 + points * classes :].any():
         raise ValueError(f"{int(wrong.sum())} of {points} points have other counts than {voters} votes can give them")
     return counts, voters

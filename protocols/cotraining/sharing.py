@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.compute import Work
+from tacit.sim.compute import Work
 
 __all__ = ["Needs", "Sharing", "Targets"]
 

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from parties.data.splits import Shard
-from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.round import CotrainingSettings
-from protocols.observing.experiment import Progress, silent
-from protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
-from protocols.privacy.spending import spending_on_labels, spending_on_votes
-from protocols.privacy.spent import Spending
-from sim.streams import derive, generator
+from tacit.parties.data.splits import Shard
+from tacit.protocols.cotraining.keys import CotrainingTables
+from tacit.protocols.cotraining.round import CotrainingSettings
+from tacit.protocols.observing.experiment import Progress, silent
+from tacit.protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
+from tacit.protocols.privacy.spending import spending_on_labels, spending_on_votes
+from tacit.protocols.privacy.spent import Spending
+from tacit.sim.streams import derive, generator
 
 __all__ = ["SpendsBy", "estimate", "spending_by_labels", "spending_by_votes"]
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from protocols.cotraining.byzantine import Lie
-from protocols.cotraining.local_training import Public
-from protocols.cotraining.round import CotrainingSettings
-from protocols.observing.experiment import Setting
-from protocols.observing.probe import probe_of
-from sim.streams import derive
+from tacit.protocols.cotraining.byzantine import Lie
+from tacit.protocols.cotraining.local_training import Public
+from tacit.protocols.cotraining.round import CotrainingSettings
+from tacit.protocols.observing.experiment import Setting
+from tacit.protocols.observing.probe import probe_of
+from tacit.sim.streams import derive
 
 __all__ = ["byzantine_clients", "threatened"]
 

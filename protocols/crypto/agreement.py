@@ -4,15 +4,16 @@ Two parties share one secret a round. No key serves two purposes, rounds, attemp
 derived with all of them in its `info`, length-prefixed so that no two contexts have the same encoding.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from sim.streams import Entropy
+from tacit.sim.hollow import hollow
+from tacit.sim.streams import Entropy
 
-__all__ = ["KEY_BYTES", "KeyPair", "SharedSecret", "derive_key"]
+__all__ = ["KEY_BYTES", "KeyPair", "SharedSecret", "agreed", "derive_key"]
 
 KEY_BYTES = 32
 
@@ -113,5 +114,15 @@ class KeyPair:
         except ValueError:
             raise ValueError("an X25519 public key is a point of small order: no secret comes of it") from None
 
+    def hollow(self, peer: bytes) -> bytes:
+        """What stands for `agree` in a hollow run: both ends have the same, and nothing is agreed on."""
+        return sha256(min(self.public, peer) + max(self.public, peer)).digest()
+
     def __repr__(self) -> str:
         return f"<X25519 key pair, public {self.public.hex()[:16]}>"
+
+
+@hollow(lambda pair, keys: [pair.hollow(key) for key in keys])
+def agreed(pair: KeyPair, public_keys: Sequence[bytes]) -> list[bytes]:
+    """The raw secret of the owner of `pair` with each owner of the `public_keys`. Raises ValueError as `agree` does."""
+    return [pair.agree(key) for key in public_keys]

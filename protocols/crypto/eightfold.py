@@ -10,7 +10,8 @@ Running times depend on the numbers, as elsewhere: nothing here is protected aga
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-__all__ = ["WORTHWHILE", "Table", "eightfold", "powers"]
+__all__ = ["WORTHWHILE", "Table", "eightfold", "one_by_one", "powers"]
 
 WORTHWHILE = 3
 """From this number on, eight at a time take less time than one after another."""
@@ -33,9 +34,27 @@ _FUNCTIONS = {
 }
 
 
-@functools.cache
+_switched_off = False
+
+
+@contextmanager
+def one_by_one() -> Iterator[None]:
+    """Within it all is computed one by one, as where the processor lacks AVX-512 IFMA."""
+    global _switched_off
+    before, _switched_off = _switched_off, True
+    try:
+        yield
+    finally:
+        _switched_off = before
+
+
 def eightfold() -> ctypes.CDLL | None:
     """The compiled `eightfold.c`, or None where there is none or the processor lacks what it needs."""
+    return None if _switched_off else _loaded()
+
+
+@functools.cache
+def _loaded() -> ctypes.CDLL | None:
     for suffix in EXTENSION_SUFFIXES:
         try:
             library = ctypes.CDLL(str(Path(__file__).with_name(f"_eightfold{suffix}")))

@@ -33,7 +33,7 @@ from typing import Protocol
 import gmpy2
 from gmpy2 import mpz
 
-from protocols.crypto.eightfold import WORTHWHILE, eightfold, powers
+from tacit.protocols.crypto.eightfold import WORTHWHILE, eightfold, powers
 
 __all__ = [
     "FermatQuotient",

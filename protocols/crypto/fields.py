@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tacit.sim.hollow import Blank, filled
+
 __all__ = ["Lanes", "field_bytes", "lane_type", "pack_fields", "pack_lanes", "unpack_fields", "unpack_lanes"]
 
 Lanes: TypeAlias = NDArray[np.unsignedinteger[Any]]
@@ -47,6 +49,8 @@ def unpack_fields(data: bytes, width: int, count: int, dtype: DTypeLike = np.int
     """The `count` fields in `data`, as `dtype`, which must hold them. Raises ValueError when the length is another."""
     if len(data) != field_bytes(count, width):
         raise ValueError(f"{count} fields of {width} bits take {field_bytes(count, width)} bytes, not {len(data)}")
+    if isinstance(data, Blank):
+        return filled(count, dtype)
     lane = lane_type(width)
     rows = 8 * lane.itemsize
     whole = count - count % rows if count >= _FEW else 0

@@ -27,8 +27,8 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from protocols.crypto.eightfold import Table
-from sim.streams import Entropy
+from tacit.protocols.crypto.eightfold import Table
+from tacit.sim.streams import Entropy
 
 __all__ = ["Comb", "FixedBase", "Split", "SubsetTable", "TableProducts", "choose_comb", "join", "split", "split_all"]
 

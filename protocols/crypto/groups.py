@@ -29,8 +29,8 @@ import numpy as np
 from Crypto.PublicKey.ECC import EccPoint
 from gmpy2 import mpz
 
-from protocols.crypto.fixed_base import Comb, choose_comb
-from sim.streams import Entropy
+from tacit.protocols.crypto.fixed_base import Comb, choose_comb
+from tacit.sim.streams import Entropy
 
 __all__ = ["P256", "Group", "Modp", "PowerTable", "find_group"]
 

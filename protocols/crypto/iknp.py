@@ -47,11 +47,12 @@ import numpy as np
 from Crypto.Cipher import AES
 from numpy.typing import NDArray
 
-from protocols.crypto import naor_pinkas
-from protocols.crypto.columns import COLUMNS, MOST, Columns, Rows, Words, encrypt, key
-from protocols.crypto.fields import Lanes, lane_type
-from protocols.crypto.groups import Group
-from sim.streams import Entropy
+from tacit.protocols.crypto import naor_pinkas
+from tacit.protocols.crypto.columns import COLUMNS, MOST, Columns, Rows, Words, encrypt, key
+from tacit.protocols.crypto.fields import Lanes, lane_type
+from tacit.protocols.crypto.groups import Group
+from tacit.sim.hollow import hollow
+from tacit.sim.streams import Entropy
 
 __all__ = [
     "BASE",
@@ -87,6 +88,7 @@ def base_setup(group: Group, context: bytes, entropy: Entropy) -> tuple[naor_pin
     return naor_pinkas.setup(group, _base(context), entropy)
 
 
+@hollow(lambda group, context, setup, entropy: (None, bytes(BASE * group.element_bytes)))
 def base_request(group: Group, context: bytes, setup_message: bytes, entropy: Entropy) -> tuple["Sender", bytes]:
     """Sender of the extension: choose s, answer the base set-up. Returns the sender, and the message."""
     choices = np.unpackbits(np.frombuffer(entropy.bytes(ROW_BYTES), np.uint8), bitorder="little").astype(np.bool_)
@@ -96,6 +98,7 @@ def base_request(group: Group, context: bytes, setup_message: bytes, entropy: En
     return Sender(context, np.packbits(choices, bitorder="little").tobytes(), seeds.tobytes()), message
 
 
+@hollow(lambda kept, context, request: None)
 def base_seeds(kept: naor_pinkas.SenderKey, context: bytes, request_message: bytes) -> "Receiver":
     """Receiver of the extension: from the base request. Raises ValueError for a bad one."""
     seeds = naor_pinkas.sender_pads(kept, request_message, BLOCK_BYTES)

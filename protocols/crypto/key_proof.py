@@ -25,8 +25,9 @@ from collections.abc import Sequence
 import gmpy2
 from gmpy2 import mpz
 
-from protocols.crypto.eightfold import powers
-from protocols.crypto.paillier import INSECURE_BITS, SECURE_BITS, PrivateKey, PublicKey
+from tacit.protocols.crypto.eightfold import powers
+from tacit.protocols.crypto.paillier import INSECURE_BITS, SECURE_BITS, PrivateKey, PublicKey
+from tacit.sim.hollow import hollow
 
 __all__ = [
     "ROOTS",
@@ -69,6 +70,11 @@ def challenges(key: PublicKey, context: bytes) -> list[mpz]:
     return found
 
 
+def _hollow_proof(key: PrivateKey, context: bytes) -> bytes:
+    return key.public.to_bytes().ljust(proved_bytes(key.public.bits), b"\0")
+
+
+@hollow(_hollow_proof)
 def prove(key: PrivateKey, context: bytes) -> bytes:
     """Return the owner's modulus with the proof. Each root is taken mod p and mod q separately and joined by CRT."""
     public = key.public
@@ -103,6 +109,7 @@ def verify(proved: bytes, bits: int, context: bytes) -> PublicKey:
     return key
 
 
+@hollow(lambda proved, bits, contexts: [""] * len(proved))
 def problems(proved: Sequence[bytes], bits: int, contexts: Sequence[bytes]) -> list[str]:
     """The problem of each modulus and its proof, "" where there is none."""
     found = []

@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.crypto.groups import Group
-from sim.streams import Entropy
+from tacit.protocols.crypto.groups import Group
+from tacit.sim.streams import Entropy
 
 __all__ = [
     "Request",

@@ -44,13 +44,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from protocols.crypto import iknp, naor_pinkas
-from protocols.crypto.columns import Words, pieces
-from protocols.crypto.fields import Lanes
-from protocols.crypto.groups import Group
-from protocols.crypto.ot_pair import Bits, Pair, sums, sums_work, unmask, unmask_work
-from protocols.crypto.ot_slices import Corrections, Pads, slices
-from sim.streams import Entropy
+from tacit.protocols.crypto import iknp, naor_pinkas
+from tacit.protocols.crypto.columns import Words, pieces
+from tacit.protocols.crypto.fields import Lanes
+from tacit.protocols.crypto.groups import Group
+from tacit.protocols.crypto.ot_pair import Bits, Pair, sums, sums_work, unmask, unmask_work
+from tacit.protocols.crypto.ot_slices import Corrections, Pads, slices
+from tacit.sim.hollow import blank, filled, hollow
+from tacit.sim.streams import Entropy
 
 __all__ = [
     "IknpReceiver",
@@ -82,12 +83,19 @@ class NaorPinkasSender:
     entropy: Entropy = field(repr=False)
 
     @classmethod
+    @hollow(lambda cls, pair, group, bits, entropy: (cls(pair, None, bits, entropy), bytes(2 * group.element_bytes)))
     def start(cls, pair: Pair, group: Group, bits: ArrayLike, entropy: Entropy) -> tuple["NaorPinkasSender", bytes]:
         """Create j's side with its `bits` (n_j, L). Returns also the set-up message."""
         matrix = pair.bits_of(bits, pair.n_j)
         key, message = naor_pinkas.setup(group, pair.context, entropy)
         return cls(pair, key, matrix, _replayable(entropy)), message
 
+    @hollow(
+        lambda self, chunk, request: (
+            blank(2 * _transfers(self.pair, chunk) * self.pair.n_j * self.pair.message_bytes),
+            filled((len(chunk), self.pair.n_j), self.pair.lane),
+        )
+    )
     def reply(self, chunk: range, request: bytes) -> tuple[bytes, Lanes]:
         """The reply to k's request for `chunk`, and the chunk's part of R. Raises ValueError for a bad request."""
         self.pair.check(chunk)
@@ -119,10 +127,12 @@ class NaorPinkasReceiver:
         """Create k's side with its `bits` (n_k, L) and j's set-up message."""
         return cls(pair, group, setup, pair.bits_of(bits, pair.n_k), _replayable(entropy))
 
+    @hollow(lambda self, chunk: blank(_transfers(self.pair, chunk) * self.pair.n_j * self.group.element_bytes))
     def request(self, chunk: range) -> bytes:
         """The request for `chunk`. Raises ValueError when the set-up message is broken."""
         return naor_pinkas.request(self.group, self.setup, self._draw(chunk))
 
+    @hollow(lambda self, chunk, reply: filled((len(chunk), self.pair.n_j), self.pair.lane))
     def finish(self, chunk: range, reply: bytes) -> Lanes:
         """The chunk's part of T. Raises ValueError when the reply's length is wrong."""
         pair, size, lane = self.pair, self.pair.message_bytes, self.pair.lane
@@ -163,12 +173,19 @@ class IknpSender:
         base, message = iknp.base_request(group, pair.context, setup, entropy)
         return cls(pair, base, pair.bits_of(bits, pair.n_j)), message
 
+    @hollow(lambda self, block: filled((len(block), self.pair.length, 2), "<u8"))
     def expand(self, block: range) -> Words:
         """The rows of the vectors `block`, (vectors, L, 2), of which `correct` needs those of its chunk."""
         self.pair.check(block)
         rows = _afresh(self.base).rows(block.start * self.pair.length, len(block) * self.pair.length)
         return rows.reshape(len(block), self.pair.length, 2)
 
+    @hollow(
+        lambda self, chunk, extension, rows: (
+            blank(self.pair.correction_bytes(chunk)),
+            filled((len(chunk), self.pair.n_j), self.pair.lane),
+        )
+    )
     def correct(self, chunk: range, extension: bytes, rows: Words | None = None) -> tuple[bytes, Lanes]:
         """The corrections D for `chunk`, and the chunk's part of R. Raises ValueError for a broken extension.
 
@@ -203,6 +220,7 @@ class IknpReceiver:
     bits: Bits = field(repr=False)
 
     @classmethod
+    @hollow(lambda cls, pair, group, entropy: (None, bytes(2 * group.element_bytes)))
     def setup(cls, pair: Pair, group: Group, entropy: Entropy) -> tuple[naor_pinkas.SenderKey, bytes]:
         """Return k's state until it receives j's base request, and the base set-up."""
         return iknp.base_setup(group, pair.context, entropy)
@@ -212,6 +230,7 @@ class IknpReceiver:
         """Create k's side with its `bits` (n_k, L), from j's base request. Raises ValueError if that is invalid."""
         return cls(pair, iknp.base_seeds(key, pair.context, request), pair.bits_of(bits, pair.n_k))
 
+    @hollow(lambda self, block: (filled((len(block), self.pair.length, 2), "<u8"),) * 2)
     def expand(self, block: range) -> tuple[Words, Words]:
         """The extensions u and the rows t of the vectors `block`, (vectors, L, 2) each."""
         self.pair.check(block)
@@ -223,6 +242,7 @@ class IknpReceiver:
         """The extension u for `chunk` alone."""
         return self.expand(chunk)[0].tobytes()
 
+    @hollow(lambda self, chunk, corrections, rows: filled((len(chunk), self.pair.n_j), self.pair.lane))
     def finish(self, chunk: range, corrections: bytes, rows: Words | None = None) -> Lanes:
         """The chunk's part of T. Raises ValueError when the length is wrong.
 

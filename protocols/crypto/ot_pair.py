@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocols.crypto.fields import Lanes, field_bytes, lane_type, pack_fields, unpack_fields
+from tacit.protocols.crypto.fields import Lanes, field_bytes, lane_type, pack_fields, unpack_fields
+from tacit.sim.hollow import blank, filled, hollow
 
 __all__ = ["Pair", "sums", "sums_work", "unmask", "unmask_work"]
 
@@ -136,6 +137,7 @@ def _cut(vectors: range, size: int) -> list[range]:
     return [vectors[start : start + step] for start in range(0, len(vectors), step)]
 
 
+@hollow(lambda pair, parts: blank(field_bytes(pair.n_j * pair.n_k, pair.width)))
 def sums(pair: Pair, parts: Sequence[Lanes]) -> bytes:
     """R or T for the server, from the parts of all chunks in order. Raises ValueError when some are missing."""
     total = np.concatenate(parts)
@@ -144,6 +146,7 @@ def sums(pair: Pair, parts: Sequence[Lanes]) -> bytes:
     return pack_fields(total, pair.width)
 
 
+@hollow(lambda t, r, n_j, n_k, length: filled((n_k, n_j), np.int64))
 def unmask(t: bytes, r: bytes, n_j: int, n_k: int, length: int) -> NDArray[np.int64]:
     """The server: distances (n_k, n_j), each in 0..length, from T of k and R of j.
 

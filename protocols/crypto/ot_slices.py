@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from protocols.crypto import iknp
-from protocols.crypto.columns import Words
-from protocols.crypto.fields import Lanes, field_bytes, pack_fields, pack_lanes, unpack_fields, unpack_lanes
-from protocols.crypto.ot_pair import Pair
+from tacit.protocols.crypto import iknp
+from tacit.protocols.crypto.columns import Words
+from tacit.protocols.crypto.fields import Lanes, field_bytes, pack_fields, pack_lanes, unpack_fields, unpack_lanes
+from tacit.protocols.crypto.ot_pair import Pair
 
 __all__ = ["Corrections", "Pads", "slices"]
 

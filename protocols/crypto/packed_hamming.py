@@ -35,15 +35,17 @@ R and T plaintexts of |N|/8 bytes, (vector of k, group).
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from gmpy2 import invert, mpz
 from numpy.typing import ArrayLike, NDArray
 
-from protocols.crypto import paillier
-from protocols.crypto.fixed_base import Split, SubsetTable, TableProducts, join, split_all
-from protocols.crypto.paillier import FreshRerandomiser, PrivateKey, PublicKey, Rerandomiser
-from sim.streams import Entropy
+from tacit.protocols.crypto import paillier
+from tacit.protocols.crypto.fixed_base import Split, SubsetTable, TableProducts, join, split_all
+from tacit.protocols.crypto.paillier import FreshRerandomiser, PrivateKey, PublicKey, Rerandomiser
+from tacit.sim.hollow import blank, filled, hollow
+from tacit.sim.streams import Entropy
 
 __all__ = [
     "Packing",
@@ -125,6 +127,13 @@ def _ones(count: int, width: int) -> mpz:
     return ((mpz(1) << (width * count)) - 1) // ((1 << width) - 1)
 
 
+def _hollow_encode(key: Any, bits: ArrayLike, entropy: Entropy, *, slots: int | None = None) -> bytes:
+    count, length = np.shape(bits)
+    layout = packing(key.public.bits, count, length, slots)
+    return blank(layout.groups * layout.length * key.public.ciphertext_bytes)
+
+
+@hollow(_hollow_encode)
 def encode(key: PrivateKey, bits: ArrayLike, entropy: Entropy, *, slots: int | None = None) -> bytes:
     """Encrypt client j's `bits` (n_j, L) of 0 and 1, once for all of its peers, as groups * L ciphertexts."""
     matrix = _bit_matrix(bits)
@@ -139,6 +148,16 @@ def table_width(vectors: int) -> int:
     return min(range(1, _WIDEST + 1), key=lambda v: ((1 << v) * _ENTRY + vectors) / v)
 
 
+def _hollow_evaluate(
+    key: PublicKey, ciphertexts: bytes, count: int, bits: ArrayLike, entropy: Entropy, *, slots: int | None = None,
+    fresh: bool = False,
+) -> tuple[bytes, bytes]:  # fmt: skip
+    vectors, length = np.shape(bits)
+    results = vectors * packing(key.bits, count, length, slots).groups
+    return blank(results * key.ciphertext_bytes), blank(results * key.plaintext_bytes)
+
+
+@hollow(_hollow_evaluate)
 def evaluate(
     key: PublicKey,
     ciphertexts: bytes,
@@ -205,6 +224,7 @@ def _by_vector(groups: list[list[bytes]]) -> bytes:
     return b"".join(item for items in zip(*groups, strict=True) for item in items)
 
 
+@hollow(lambda key, masked: blank(len(masked) // key.public.ciphertext_bytes * key.public.plaintext_bytes))
 def decrypt(key: PrivateKey, masked: bytes) -> bytes:
     """Client j: the plaintexts T of k's masked results, in the same order.
 
@@ -216,6 +236,7 @@ def decrypt(key: PrivateKey, masked: bytes) -> bytes:
     return b"".join(plaintext.to_bytes(width, "big") for plaintext in key.decrypt_all(received))
 
 
+@hollow(lambda modulus, results, masks, n_j, n_k, length, *, slots=None: filled((n_k, n_j), np.int64))
 def unmask(
     modulus: int, results: bytes, masks: bytes, n_j: int, n_k: int, length: int, *, slots: int | None = None
 ) -> NDArray[np.int64]:

@@ -28,10 +28,10 @@ from typing import TypeAlias
 import gmpy2
 from gmpy2 import mpz
 
-from protocols.crypto.fermat import fermat_quotient, fermat_quotients
-from protocols.crypto.fixed_base import Comb, FixedBase, choose_comb, join
-from protocols.crypto.primes import find_factor
-from sim.streams import Entropy
+from tacit.protocols.crypto.fermat import fermat_quotient, fermat_quotients
+from tacit.protocols.crypto.fixed_base import Comb, FixedBase, choose_comb, join
+from tacit.protocols.crypto.primes import find_factor
+from tacit.sim.streams import Entropy
 
 __all__ = [
     "INSECURE_BITS",

@@ -10,7 +10,7 @@ import math
 import gmpy2
 from gmpy2 import mpz
 
-from sim.streams import Entropy
+from tacit.sim.streams import Entropy
 
 __all__ = ["find_factor"]
 

@@ -20,7 +20,7 @@ these t the best. They are computed exactly, in whole numbers. t > k/2, so that 
 and t who take it for left have one in common.
 
 Where no k < n - 1 is enough the graph is complete, and each client holds a share of its own secrets, too:
-t = floor(n/2) + 1 of n, as without a graph (`protocols.dealing`).
+t = floor(n/2) + 1 of n, as without a graph (`tacit.protocols.dealing`).
 """
 
 import math
@@ -30,9 +30,9 @@ from fractions import Fraction
 from functools import cache
 from itertools import accumulate
 
-from sim.streams import Entropy
+from tacit.sim.streams import Entropy
 
-__all__ = ["MOST_CLIENTS", "Degree", "Graph", "Tolerance", "answers_needed", "degree_of", "shuffled"]
+__all__ = ["MOST_CLIENTS", "Degree", "Graph", "Tolerance", "degree_of", "shuffled"]
 
 MOST_CLIENTS = 1 << 20
 """The most clients of a graph."""
@@ -125,22 +125,6 @@ def _tails(n: int, marked: int, k: int) -> list[int]:
 
 def _log2(number: Fraction) -> float:
     return math.log2(number.numerator) - math.log2(number.denominator) if number else -math.inf
-
-
-def answers_needed(degree: Degree) -> int:
-    """How many of all clients answer, in any order, until t neighbours of each have, as likely as not; an estimate.
-
-    The least m with n P[X < t] <= 1/2, X ~ Hypergeometric(n - 1, m, k).
-    """
-    if degree.complete:
-        return degree.threshold
-    n, k, t = degree.clients, degree.k, degree.threshold
-    low, high = t, n
-    while low < high:
-        middle = (low + high) // 2
-        missed = math.comb(n - 1, k) - _tails(n, min(middle, n - 1), k)[t]
-        low, high = (low, middle) if 2 * n * missed <= math.comb(n - 1, k) else (middle + 1, high)
-    return low
 
 
 def shuffled(names: Sequence[str], entropy: Entropy) -> tuple[str, ...]:

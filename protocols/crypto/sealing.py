@@ -8,7 +8,8 @@ two messages and the authentication key.
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.sim.hollow import Body
 
 __all__ = ["NONCE_BYTES", "OVERHEAD", "TAG_BYTES", "Direction", "PairChannel"]
 
@@ -63,18 +64,24 @@ class PairChannel:
         """`plaintext` sealed and bound to `associated_data`."""
         nonce = self._sent.to_bytes(NONCE_BYTES, "big")
         self._sent += 1
+        if isinstance(plaintext, Body):
+            return plaintext.sealed(OVERHEAD, self._sent - 1)
         return nonce + self._out.cipher().encrypt(nonce, plaintext, self._context + associated_data)
 
     def open(self, sealed: bytes, associated_data: bytes) -> bytes:
         """Open a sealed message. Raises ValueError if it is not authentic or was opened before."""
         if len(sealed) < OVERHEAD:
             raise ValueError(f"{len(sealed)} bytes are too few for a sealed message")
-        nonce = sealed[:NONCE_BYTES]
-        number = int.from_bytes(nonce, "big")
-        try:
-            plaintext = self._in.cipher().decrypt(nonce, sealed[NONCE_BYTES:], self._context + associated_data)
-        except InvalidTag:
-            raise ValueError("the seal does not verify: altered on the way, or not from this sender") from None
+        plaintext: bytes = sealed
+        if isinstance(sealed, Body):
+            number = sealed.number
+        else:
+            nonce = sealed[:NONCE_BYTES]
+            number = int.from_bytes(nonce, "big")
+            try:
+                plaintext = self._in.cipher().decrypt(nonce, sealed[NONCE_BYTES:], self._context + associated_data)
+            except InvalidTag:
+                raise ValueError("the seal does not verify: altered on the way, or not from this sender") from None
         if number in self._seen:
             raise ValueError(f"sealed message {number} came twice")
         self._seen.add(number)

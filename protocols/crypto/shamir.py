@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.streams import Entropy
+from tacit.sim.streams import Entropy
 
 __all__ = ["PRIME", "check", "combine", "combine_work", "lagrange_at_zero", "share_bytes", "split", "split_work"]
 

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from protocols.crypto import shamir
+from tacit.protocols.crypto import shamir
 
 __all__ = ["blamed", "corrected"]
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from protocols.federated import fedavg, fedprox, pseudo_labelled, scaffold
-from protocols.federated.fedmatch import fedmatch
-from protocols.federated.fedsiam import fedsiam
-from protocols.federated.mean_teacher import fedavg_mt
-from protocols.federated.method import Extra, Method, Options
-from protocols.federated.server_update import ServerUpdate
-from sim.registry import Registry
+from tacit.protocols.federated import fedavg, fedprox, pseudo_labelled, scaffold
+from tacit.protocols.federated.fedmatch import fedmatch
+from tacit.protocols.federated.fedsiam import fedsiam
+from tacit.protocols.federated.mean_teacher import fedavg_mt
+from tacit.protocols.federated.method import Extra, Method, Options
+from tacit.protocols.federated.server_update import ServerUpdate
+from tacit.sim.registry import Registry
 
 __all__ = ["ALGORITHMS", "UPDATES", "Algorithm", "Update"]
 

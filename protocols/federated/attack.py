@@ -3,14 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning import jobs
-from protocols.federated.averaging import LocalModel
-from protocols.federated.experiment import model_of
-from protocols.federated.keys import TrainingTables
-from protocols.observing.parts import Parts
-from protocols.observing.probe import Probe
-from protocols.observing.signals import AttackedMessages, Probabilities, Reader
-from sim.wire import Message
+from tacit.parties.learning import jobs
+from tacit.protocols.federated.averaging import LocalModel
+from tacit.protocols.federated.experiment import model_of
+from tacit.protocols.federated.keys import TrainingTables
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.probe import Probe
+from tacit.protocols.observing.signals import AttackedMessages, Probabilities, Reader
+from tacit.sim.wire import Message
 
 __all__ = ["attacked_models"]
 

@@ -13,44 +13,55 @@ each client, so an average is exact to 2^-32.
 Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+).
 
 Security: with `Plain` the server sees each client's model; with the others their average, mean loss, number and sum of
-weights, and who took part (`secure_sum` and `neighbours` say under which assumptions). Of each average by itself, that
-is: rounds that begin with the same model, as after one that was lost, have nearly the same models again (to 10^-6 where
-a batch holds all points), and two averages over different clients then differ by those. Only noise hides that
-(`dp_fedavg`).
+weights, and who took part (`secure_sum` and `neighbours` say under which assumptions). Rounds that begin with the same
+model give nearly the same models again (to 10^-6 where a batch holds all points), so two averages over different
+clients would differ by one client's model. A run therefore ends with a lost round in which a client may have sent
+masked values, and a client masks for no model a second time, whatever happens in between (`rounds`,
+`refusal.may_answer`). A server that lies may call with a model that differs by a little; only noise hides what two such
+averages show (`dp_fedavg`).
 """
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.learning.vectors import average, decode, encode
-from parties.server import Server
-from protocols import secure_sum, setup
-from protocols.crypto.regular_graph import Tolerance
-from protocols.identities import Identities
-from protocols.outcome import require
-from protocols.values import understood
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard
+from tacit.parties.learning.vectors import average, decode, encode
+from tacit.parties.server import Server
+from tacit.protocols import neighbours, quorum, secure_sum, setup
+from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
+from tacit.protocols.identities import Identities
+from tacit.protocols.outcome import require
+from tacit.protocols.parts import Part, SumBounds, Taken
+from tacit.protocols.values import understood
+from tacit.sim.hollow import HollowArray, blank, hollow
+from tacit.sim.wire import Message
 
 __all__ = [
     "ENOUGH",
     "FIGURES_BYTES",
     "Averages",
     "Averaging",
+    "AveragingInGraph",
     "Expected",
     "Plain",
+    "PlainAveraging",
     "SecAggPlus",
     "Secure",
+    "SecureAveraging",
     "Update",
     "average_work",
+    "fewest_hidden",
     "figures_of",
+    "tolerance_of",
     "update_in",
+    "ways",
 ]
 
 
@@ -98,6 +109,8 @@ def update_in(sent: LocalModel, expected: Expected) -> Update:
     weight, loss = _FIGURES.unpack(sent.figures)
     if not (math.isfinite(weight) and weight >= 0):
         raise ValueError(f"weight(={weight}) must be >= 0")
+    if not all(np.isfinite(decode(vector)).all() for vector in vectors):
+        raise ValueError("a model with numbers that are infinite or not a number, as where training diverges")
     return Update(vectors, weight, loss)
 
 
@@ -210,6 +223,7 @@ def average_work(models: int, expected: Expected) -> dict[str, int]:
     return {"vector.add": models * sum(expected.sizes) // 4}
 
 
+@hollow(lambda columns, weights, weighted: tuple(blank(len(column[0])) for column in columns))
 def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tuple[bool, ...]) -> tuple[bytes, ...]:
     return tuple(
         average(column, weights if by_weight else None) for column, by_weight in zip(columns, weighted, strict=True)
@@ -269,6 +283,8 @@ class Secure:
         present = await self._present(me, members, least, deadline)
         settings = replace(self._settings(expected, least, deadline), identities=present.identities)
         total = await secure_sum.server(me, present.names, settings)
+        if isinstance(total.ring, HollowArray):  # nothing was added: taken is that all have trained
+            return Averages(total.contributors, tuple(map(blank, expected.sizes)), 0.0)
         values = total.values
         weight, count, loss = values[-3:].tolist()
         require(round(count), "clients with trained models", least)
@@ -299,3 +315,74 @@ class SecAggPlus(Secure):
 
     async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> setup.Group:
         return setup.Group(tuple(members), {}, {})
+
+
+def fewest_hidden(drawn: int, made_for_many: bool) -> int:
+    """How many models a secure average of `drawn` clients needs, if no number is given.
+
+    `made_for_many`: clients add noise; the fewer it is made for, the more it is.
+    """
+    threshold = quorum.threshold_of(None, drawn)
+    return threshold if made_for_many else quorum.always_left(drawn, threshold)
+
+
+def tolerance_of(tables: Any) -> Tolerance:
+    """What a sum in a graph withstands."""
+    keys = tables.training
+    return Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent)
+
+
+class PlainAveraging(Part):
+    """`Plain` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
+
+    def payloads(self, tables: Any, among: Any) -> dict[str, int | None]:
+        up = len(among.names) * (sum(among.settings.expected.sizes) + FIGURES_BYTES)
+        return {"LocalModel": None if among.settings.extra else up}
+
+    def waits(self, tables: Any) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class SecureAveraging(Part):
+    """`Secure` as a part of a round of training. `private`: models are clipped, and clients may add noise."""
+
+    private: bool = False
+    messages = ()
+    takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), secure_sum.SumOfVectors(identities=True))
+    uses: ClassVar[Sequence[str]] = ("protocol.identity",)
+    kind: ClassVar[str] = "secure_sum"
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        noisy = self.private and tables.privacy.noise_at == "clients"
+        return [SumBounds(self.kind, max(2, tables.training.fewest(fewest_hidden(clients, noisy))))]
+
+
+@dataclass(frozen=True)
+class AveragingInGraph(SecureAveraging):
+    """`SecAggPlus` as a part of a round of training."""
+
+    takes = (secure_sum.SumOfVectors(in_graph=neighbours.DealingInGraph(tolerance_of)),)
+    uses = ()
+    kind = "secagg+"
+
+    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line where clients' noise is made for more clients than each of them sees in a sum."""
+        if not self.private or tables.privacy.noise_at != "clients":
+            return []
+        what = (
+            "the guarantee holds against a server that follows the protocol, not against one that names few survivors"
+        )
+        return [f'privacy.noise_at = "clients" with training.averaging = "{SecAggPlus.name}": {what}']
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """The graphs of the rounds: how many neighbours each client has, and how many of them must be left."""
+        clients = shards().values()
+        able = sum(1 for shard in clients if shard.labeled.any())
+        drawn = {math.ceil(tables.training.share * many - 1e-9) for many in (able, len(clients)) if many}
+        return [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables))}" for many in sorted(drawn)]
+
+
+def ways(private: bool = False) -> dict[str, Part]:
+    """The ways of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
+    return {"plain": PlainAveraging(), "secure": SecureAveraging(private), "secagg+": AveragingInGraph(private)}

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from parties.learning.learners import LearnerError
-from parties.learning.spec import ModelError
-from sim.setting_error import SettingError
+from tacit.parties.learning.learners import LearnerError
+from tacit.parties.learning.spec import ModelError
+from tacit.sim.setting_error import SettingError
 
 __all__ = ["key_of"]
 

@@ -4,24 +4,24 @@ from collections.abc import Collection
 
 import psutil
 
-from parties.data.sets import Dataset
-from parties.learning import jobs
-from parties.learning.extras import MissingExtra
-from parties.learning.spec import MODELS
-from protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
-from protocols.federated.averaging import SecAggPlus
-from protocols.federated.blame import key_of
-from protocols.federated.experiment import settings_of, smallest_cohort
-from protocols.federated.keys import Model, Training, TrainingTables
-from protocols.federated.method import Companion
-from protocols.federated.round import TrainingSettings
-from protocols.privacy.spending import check_noise
-from sim.registry import check_name
-from sim.setting_error import Problem
-from sim.toml_text import toml
-from sim.units import format_bytes
+from tacit.parties.data.sets import Dataset
+from tacit.parties.learning import jobs
+from tacit.parties.learning.extras import MissingExtra
+from tacit.parties.learning.spec import MODELS
+from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
+from tacit.protocols.federated.averaging import SecAggPlus
+from tacit.protocols.federated.blame import key_of
+from tacit.protocols.federated.experiment import settings_of, smallest_cohort
+from tacit.protocols.federated.keys import Model, Training, TrainingTables
+from tacit.protocols.federated.method import Companion
+from tacit.protocols.federated.round import TrainingSettings
+from tacit.protocols.privacy.spending import check_noise
+from tacit.sim.registry import check_name
+from tacit.sim.setting_error import Problem
+from tacit.sim.toml_text import toml
+from tacit.sim.units import format_bytes
 
-__all__ = ["check_training", "graph_cautions", "training_memory"]
+__all__ = ["check_training", "training_memory"]
 
 _LEAST_SIDE = 5
 """Pixels; augmentation moves an image by four of them."""
@@ -102,14 +102,6 @@ def _check_buffered(tables: TrainingTables, labels: Collection[int]) -> None:
 def _fits_buffer(update: Update) -> bool:
     """Whether all of it is done by clients."""
     return update.server is None and all(type(make()) is Companion for _, make in update())
-
-
-def graph_cautions(tables: TrainingTables) -> list[str]:
-    """A line where clients' noise is made for more clients than each of them sees in a sum."""
-    if tables.privacy.noise_at != "clients" or tables.training.averaging != SecAggPlus.name:
-        return []
-    what = "the guarantee holds against a server that follows the protocol, not against one that names few survivors"
-    return [f'privacy.noise_at = "clients" with training.averaging = "{SecAggPlus.name}": {what}']
 
 
 def _check_tolerance(training: Training) -> None:

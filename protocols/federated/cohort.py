@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sim.setting_error import SettingError
-from sim.streams import Entropy
+from tacit.sim.setting_error import SettingError
+from tacit.sim.streams import Entropy
 
 __all__ = ["draw", "enlarged", "some"]
 

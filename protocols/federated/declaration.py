@@ -1,54 +1,38 @@
-"""Federated training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
+"""Federated training, declared: each algorithm with its name, its parts, and the keys that it uses."""
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from parties.data.splits import Shard, counted
-from parties.learning.loaded import TORCH
-from protocols import consistency, dealing, neighbours, rounds, secure_sum, setup
-from protocols.crypto.regular_graph import degree_of
-from protocols.declaration import Declaration, Needs, SecureSum, messages_in, taken_steps
-from protocols.federated import averaging, fedavg_then_xclp
-from protocols.federated import round as training_round
-from protocols.federated.algorithms import ALGORITHMS
-from protocols.federated.attack import attacked_models
-from protocols.federated.averaging import SecAggPlus
-from protocols.federated.checks import check_training, graph_cautions, training_memory
-from protocols.federated.experiment import Training, averaging_of, fewest_hidden, settings_of
-from protocols.federated.keys import TrainingTables
-from protocols.federated.payloads import training_payloads
-from protocols.federated.planned import training_plan
-from protocols.federated.prediction import FedavgThenXclp
-from protocols.federated.promises import PROMISES
-from protocols.federated.round import steps as training_steps
-from protocols.observing.experiment import Experiment, Setting
-from protocols.observing.parts import Parts
-from protocols.observing.signals import AttackedMessages
-from protocols.privacy.spending import noise_cautions, randomised_cautions
-from protocols.promises import Promise
-from protocols.rounds_promises import promises_of_rounds
-from protocols.steps import Step
-from protocols.xclp import xclp
-from protocols.xclp.checks import (
-    check_clients,
-    check_graph,
-    check_keys,
-    check_memory,
-    graph_memory,
-    xclp_cautions,
-)
-from protocols.xclp.choices import chosen, messages_of, recovery_steps
-from protocols.xclp.declaration import ACROSS, BESIDE, GRAPH, LEARNED, RANDOMISED, XCLP_PAPERS, row_sums_of
-from protocols.xclp.promises import MASKS_ONCE
-from protocols.xclp.variants import VARIANTS
-from sim.planned import Planned
-from sim.setting_error import Problem
-from sim.wire import Message
+from tacit.parties.data.splits import Shard, counted
+from tacit.parties.learning.loaded import TORCH
+from tacit.protocols import secure_sum
+from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.federated import averaging, fedavg_then_xclp
+from tacit.protocols.federated.algorithms import ALGORITHMS
+from tacit.protocols.federated.attack import attacked_models
+from tacit.protocols.federated.checks import check_training, training_memory
+from tacit.protocols.federated.experiment import Training, cohorts_of, settings_of, sum_dimension, trains
+from tacit.protocols.federated.keys import TrainingTables
+from tacit.protocols.federated.labelling import Across
+from tacit.protocols.federated.prediction import FedavgThenXclp
+from tacit.protocols.federated.promises import PROMISES
+from tacit.protocols.federated.round import AVERAGE, LABEL, Called, Calling, TrainingRound
+from tacit.protocols.observing.experiment import Experiment, Setting
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.signals import AttackedMessages
+from tacit.protocols.parts import Among, Choice, Part, Taken
+from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
+from tacit.protocols.promises import Promise
+from tacit.protocols.rounds import ENROLMENT
+from tacit.protocols.rounds_promises import promises_of_rounds
+from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.protocols.xclp.variants import ROW_SUMS
+from tacit.sim.setting_error import Problem
 
-__all__ = ["DECLARATIONS", "LEARNING", "TRAINING", "FederatedTraining"]
+__all__ = ["DECLARATIONS", "LEARNING", "RANDOMISED_LABELS", "TRAINING", "FederatedTraining", "NetworkTraining"]
 
 LEARNING = (
     "model.*",
@@ -68,14 +52,71 @@ TRAINING = tuple(
 )  # fmt: skip
 """Those of rounds in which clients train on labels."""
 
-_PRIVATE = tuple(f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "noise_at"))
 
-_ANSWERS = ("LocalModel", "MaskedChunk")
+class NetworkTraining(Part):
+    """What all training of networks has."""
 
-_LEARNED = {
-    "server": "each client's model, or with a secure average only the average; how many points and labels each has",
-    "client": "the average of each round",
-}
+    def check_data(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        check_training(tables, parts.held, counted(shards)[1].values())
+
+    def memory(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
+        return training_memory(tables, settings_of(tables, parts.held, labels=counted(shards)[1].values()))
+
+    def loaded(self, tables: TrainingTables) -> int:
+        return TORCH
+
+
+@dataclass(frozen=True)
+class LocalTraining(NetworkTraining):
+    """The training of a round's cohort, whatever is between its call and the average.
+
+    `private`: models are clipped, and noise is added. `over`: a round may be over before all that were called have
+    answered. `selects`: a model may be selected by points that are kept apart.
+    """
+
+    private: bool
+    over: bool
+    selects: bool
+    takes = AVERAGE[:1]
+
+    @property
+    def uses(self) -> Sequence[str]:
+        private = tuple(f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "noise_at"))
+        more = (("training.extra",) * self.over, ("training.validation",) * self.selects, private * self.private)
+        return (*LEARNING, *TRAINING, *(key for keys in more for key in keys))
+
+    def cautions(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        return noise_cautions(tables.privacy, tables.entropy) if self.private else []
+
+    def draws_noise(self, tables: TrainingTables) -> bool:
+        return self.private and tables.privacy.noise_at == "clients"
+
+    def promises(self, tables: TrainingTables) -> Mapping[str, Promise]:
+        extra, answers = self.over * tables.training.extra, (averaging.LocalModel, secure_sum.MaskedChunk)
+        share = tables.training.share
+        return {**PROMISES, **promises_of_rounds(TrainingRound, share, labeled=True, answers=answers, extra=extra)}
+
+
+class RandomisedLabels(Part):
+    """Labels that clients randomise before they are used, as a part of any protocol that learns from labels alone."""
+
+    uses = ("privacy.label_epsilon",)
+
+    def cautions(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        return randomised_cautions(tables.privacy, tables.entropy, hashes=False)
+
+
+RANDOMISED_LABELS = RandomisedLabels()
+
+
+class PseudoLabels(Part):
+    """Pseudo-labels, as clients train on them."""
+
+    takes = LABEL
+    uses = ("training.label_from", "training.class_weights")
+
+    def assumed(self, tables: TrainingTables) -> Sequence[str]:
+        return ["every point gets a pseudo-label; with fewer of them training takes less time"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +124,7 @@ class FederatedTraining(Declaration):
     """An algorithm of federated training.
 
     `graph`: pseudo-labels by a graph, `across` clients (XCLP) or each client's own; `labels`: pseudo-labels at all.
-    `secure`: models may be averaged by a secure sum. `recovery`: the strategy of the row sums, if it always has one.
+    `secure`: models may be averaged by a secure sum. `shares`: row sums are always taken by secret sharing.
     """
 
     name: str
@@ -93,7 +134,7 @@ class FederatedTraining(Declaration):
     graph: bool = False
     labels: bool = False
     secure: bool = True
-    recovery: str = ""
+    shares: bool = False
     needs = Needs(testing=True, validation=True)
     learns = True
     server_returns = True
@@ -106,67 +147,38 @@ class FederatedTraining(Declaration):
         return ALGORITHMS[self.name].private
 
     @property
-    def uses(self) -> Sequence[str]:  # type: ignore[override]
-        """The keys of training, and those of its pseudo-labels and its noise."""
-        return (
-            *LEARNING,
-            *TRAINING,
-            *(() if self.private or (self.across and self.labels) else ("training.extra",)),
-            *(ACROSS if self.across else ("protocol.identity",)),
-            *(GRAPH if self.graph else ()),
-            *(("training.label_from", "training.class_weights") if self.labels else ()),
-            *(("training.validation",) if self.needs.validation else ()),
-            *(_PRIVATE if self.private else ()),
-            *(RANDOMISED if self.across else RANDOMISED[1:]),
-        )
+    def labelling(self) -> Sequence[Taken]:
+        """What is taken between the call of a round and its training."""
+        graph = (NeighbourGraph(),) if self.graph else ()
+        return (*((PseudoLabels(),) if self.labels else ()), *graph, self._propagation() or RANDOMISED_LABELS)
 
     @property
-    def learned(self) -> Mapping[str, str]:  # type: ignore[override]
-        """What training reveals, and what XCLP does."""
-        if not self.across:
-            return _LEARNED
-        return {role: f"{what}; {LEARNED[role]}" for role, what in _LEARNED.items()}
+    def averaging(self) -> Choice:
+        """How the models of a round come together."""
+        ways = averaging.ways(self.private)
+        return Choice("training.averaging", ways if self.secure else {"plain": ways["plain"]})
 
     @property
-    def steps(self) -> Sequence[Step]:  # type: ignore[override]
-        """All that may be taken."""
-        return training_steps(labels=self.labels, inside=xclp.STEPS if self.across else (), secure=self.secure)
+    def parts(self) -> Sequence[Taken]:
+        over = not self.private and not (self.across and self.labels)
+        training = LocalTraining(self.private, over, self.needs.validation)
+        return (ENROLMENT, Calling(), *self.labelling, training, *AVERAGE, self.averaging)
+
+    def _propagation(self) -> Propagation | None:
+        """XCLP among a cohort."""
+        return Propagation(lambda tables, shards: [self.largest(tables, shards)], self._where) if self.across else None
+
+    def _where(self, tables: TrainingTables, shards: Mapping[str, Shard]) -> str:
+        few = len(self.largest(tables, shards)) < len(shards)
+        return f"{self.share(tables):g} of {len(shards)} clients are too few: " if few else ""
 
     def value(self, tables: TrainingTables, key: str) -> Any:
-        own = {"protocol.recovery": self.recovery, "training.update": ALGORITHMS[self.name].update}
-        return own.get(key) or super().value(tables, key)
-
-    def choices(self, tables: TrainingTables) -> Mapping[str, str]:
-        across = chosen(tables.protocol, self.recovery) if self.across else {}
-        averaging, signed = tables.training.averaging, tables.protocol.identity == "signed"
-        identity = {"protocol.identity": "signed"} if signed and averaging == "secure" else {}
-        return {**across, "training.averaging": averaging, **identity}
-
-    def steps_with(self, tables: TrainingTables) -> Sequence[Step]:
-        choices = self.choices(tables)
-        secure = {
-            "plain": (),
-            "secure": (*(() if self.across else setup.STEPS), *secure_sum.STEPS),
-            "secagg+": secure_sum.STEPS,
-        }
-        ways: list[tuple[Mapping[str, Sequence[Step]], str]] = [(secure, choices["training.averaging"])]
-        if self.across:
-            ways.append((recovery_steps(), choices["protocol.recovery"]))
-        return consistency.steps_with(taken_steps(self.steps, *ways), "protocol.identity" in choices)
-
-    def types_with(self, tables: TrainingTables) -> Sequence[type[Message]]:
-        choices = self.choices(tables)
-        sums: dict[str, tuple[type[Message], ...]] = {
-            "plain": messages_in(averaging),
-            "secure": messages_in(setup, dealing, secure_sum),
-            "secagg+": (*messages_in(neighbours, secure_sum), *neighbours.SHARED),
-        }
-        return (
-            *(messages_of(choices) if self.across else ()),
-            *messages_in(rounds, training_round),
-            *sums[choices["training.averaging"]],
-            *(messages_in(consistency) if "protocol.identity" in choices else ()),
-        )
+        asked = super().value(tables, key)
+        if key == "training.update":
+            return ALGORITHMS[self.name].update or asked
+        if key == "protocol.recovery" and self.shares and not isinstance(ROW_SUMS[asked].make(None), Shamir):
+            return Shamir.name
+        return asked
 
     def rounds(self, tables: TrainingTables) -> int:
         return tables.training.rounds
@@ -180,74 +192,23 @@ class FederatedTraining(Declaration):
     def build(self, setting: Setting) -> Experiment:
         return Training(setting)
 
-    def check_tables(self, tables: TrainingTables) -> None:
-        if self.across:
-            check_keys(tables)
-
-    def check_data(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        if self.graph:
-            check_graph(tables, len(parts.held.labels))
-        if self.across:
-            check_clients(tables, self.largest(tables, shards).values(), self._part(tables, shards))
-        check_training(tables, parts.held, counted(shards)[1].values())
-
-    def check_memory(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        if self.across:
-            check_memory(tables, [self.largest(tables, shards).values()])
-
-    def _part(self, tables: TrainingTables, shards: Mapping[str, Shard]) -> str:
-        few = len(self.largest(tables, shards)) < len(shards)
-        return f"{self.share(tables):g} of {len(shards)} clients are too few: " if few else ""
-
-    def cautions(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        found = [*noise_cautions(tables.privacy, tables.entropy), *graph_cautions(tables)] if self.private else []
-        if self.across:
-            return found + xclp_cautions(tables, lambda: self.largest(tables, shards()))
-        return found + randomised_cautions(tables.privacy, tables.entropy, hashes=False)
-
-    def notes(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        if not isinstance(way := averaging_of(tables.training), SecAggPlus):
-            return []
-        clients = shards().values()
-        able = sum(1 for shard in clients if shard.labeled.any())
-        drawn = {math.ceil(self.share(tables) * many - 1e-9) for many in (able, len(clients)) if many}
-        return [f"{way.name}: {degree_of(many, way.tolerance)}" for many in sorted(drawn)]
-
-    def sent_bytes(
+    def takings(
         self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]
-    ) -> Mapping[str, int | None] | None:
-        return training_payloads(tables, parts.held, shards)
-
-    def planned(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
-        return training_plan(tables, parts.held, shards)
-
-    def memory(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        models = training_memory(tables, settings_of(tables, parts.held, labels=counted(shards)[1].values()))
-        if not self.across:
-            return models
-        together = self.largest(tables, shards)
-        return max(models, graph_memory(sum(len(shard.rows) for shard in together.values()), len(together)))
-
-    def loaded(self, tables: TrainingTables) -> int:
-        return TORCH + (VARIANTS[tables.protocol.hamming].loaded if self.across else 0)
+    ) -> Iterable[tuple[Sequence[Taken], Among]]:
+        """The parts of each round, among its cohort."""
+        points, labels = counted(shards)
+        settings = settings_of(tables, parts.held, labels=labels.values())
+        classes, dimension = len(parts.held.classes), sum_dimension(settings)
+        seen: dict[str, None] = {}
+        for number, members in enumerate(cohorts_of(settings, labels, tables.seed), 1):
+            own = counted({name: shards[name] for name in members})
+            among = Called(*own, classes, dimension, settings=settings, seen=tuple(seen))
+            labelled = isinstance(settings.method.labeller, Across) and settings.labels_in(number)
+            yield (Calling(), *(self.labelling if labelled else ()), self.averaging), among
+            seen |= {name: None for name in members if trains(settings, points[name], labels[name], number)}
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise] | None:
-        if self.private:
-            return None
-        masks = MASKS_ONCE if tables.training.averaging == "plain" else {}
-        extra = tables.training.extra if "training.extra" in self.uses else 0
-        of_rounds = promises_of_rounds(tables.training.share, labeled=True, answers=_ANSWERS, extra=extra)
-        return {**masks, **PROMISES, **of_rounds}
-
-    def sums(self, tables: TrainingTables, clients: int) -> Sequence[SecureSum]:
-        found = []
-        if self.across:
-            found.append(row_sums_of(tables.protocol, self.value(tables, "protocol.recovery")))
-        if tables.training.averaging != "plain":
-            noisy = self.private and tables.privacy.noise_at == "clients"
-            kind = "secure_sum" if tables.training.averaging == "secure" else tables.training.averaging
-            found.append(SecureSum(kind, max(2, tables.training.fewest(fewest_hidden(clients, noisy)))))
-        return found
+        return None if self.private else super().promises(tables)
 
     def attacked(self, tables: TrainingTables) -> AttackedMessages:
         if (way := tables.training.averaging) != "plain":
@@ -264,14 +225,17 @@ class TrainingThenPrediction(FederatedTraining):
     rests = False
 
     @property
-    def uses(self) -> Sequence[str]:  # type: ignore[override]
-        """Those of training and of XCLP, and what its round is compared with."""
-        return (*super().uses, *BESIDE)
+    def labelling(self) -> Sequence[Taken]:
+        return ()
 
     @property
-    def steps(self) -> Sequence[Step]:  # type: ignore[override]
-        """Those of the training, and those after it."""
-        return training_steps(labels=False, after=fedavg_then_xclp.STEPS)
+    def after(self) -> Sequence[Taken]:
+        """What follows the training."""
+        return (fedavg_then_xclp.EMBED, NeighbourGraph(), Propagation(), Compared())
+
+    @property
+    def parts(self) -> Sequence[Taken]:
+        return (*super().parts, *self.after)
 
     def rounds(self, tables: TrainingTables) -> int:
         return tables.training.rounds + 1
@@ -281,6 +245,14 @@ class TrainingThenPrediction(FederatedTraining):
 
     def build(self, setting: Setting) -> Experiment:
         return FedavgThenXclp(setting)
+
+    def takings(
+        self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]
+    ) -> Iterator[tuple[Sequence[Taken], Among]]:
+        points, labels = counted(shards)
+        settings = settings_of(tables, parts.held, labels=labels.values())
+        yield from super().takings(tables, parts, shards)
+        yield (Calling(), *self.after), Called(points, labels, len(parts.held.classes), settings=settings)
 
     def promises(self, tables: TrainingTables) -> None:
         return None
@@ -318,7 +290,7 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
         across=True,
         graph=True,
         labels=True,
-        recovery="shamir",
+        shares=True,
     ),
     FederatedTraining(
         name="fedprop+mt",
@@ -327,7 +299,7 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
         across=True,
         graph=True,
         labels=True,
-        recovery="shamir",
+        shares=True,
     ),
     FederatedTraining(
         name="fedavg+perclient-lp",

@@ -41,9 +41,10 @@ from typing import Literal
 
 import numpy as np
 
-from parties.learning.vectors import decode, encode
-from protocols.privacy.noise import gaussian
-from sim.streams import Entropy
+from tacit.parties.learning.vectors import decode, encode
+from tacit.protocols.privacy.noise import gaussian
+from tacit.sim.hollow import blank, hollow
+from tacit.sim.streams import Entropy
 
 __all__ = ["Clipped"]
 
@@ -80,6 +81,7 @@ class Clipped:
         """Operations of `released` for a model of that number of numbers."""
         return {"vector.add": 2 * numbers}
 
+    @hollow(lambda self, before, after, fewest, entropy: blank(len(after)))
     def sent(self, before: bytes, after: bytes, fewest: int, entropy: Entropy) -> bytes:
         """What a client sends that trained the model `before` to `after`; `fewest`, of models in a round.
 
@@ -98,6 +100,7 @@ class Clipped:
             change += own * gaussian(change.shape, entropy)
         return encode(start + change)
 
+    @hollow(lambda self, mean, models, entropy: blank(len(mean)))
     def released(self, mean: bytes, models: int, entropy: Entropy) -> bytes:
         """What the server makes of the `mean` of this number of models."""
         deviation = self._deviation / models if self.at == "server" else 0.0

@@ -7,34 +7,31 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from parties.data.sets import Dataset
-from parties.data.splits import counted
-from parties.foresight import foresee
-from parties.learning import jobs
-from parties.learning.settings import LocalUpdate
-from parties.learning.spec import ModelSpec
-from parties.life import Present
-from protocols import quorum
-from protocols.crypto.regular_graph import Tolerance
-from protocols.federated import cohort, fedavg_then_xclp, fedbuff
-from protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
-from protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure
-from protocols.federated.dp_fedavg import Clipped
-from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.keys import Training as TrainingKeys
-from protocols.federated.keys import TrainingTables
-from protocols.federated.labelling import Across
-from protocols.federated.method import Method, Options
-from protocols.federated.observer import BufferedObserver, TrainingObserver
-from protocols.federated.round import TrainingRound, TrainingSettings
-from protocols.identities import Identities, identities_of
-from protocols.observing.experiment import Setting
-from protocols.privacy.released import Randomised, released
-from protocols.privacy.spending import Spending, Spent, spending_on_models
-from protocols.setup import Group
-from protocols.xclp.choices import parameters_of
-from sim.streams import generator
-from sim.units import duration
+from tacit.parties.data.sets import Dataset
+from tacit.parties.data.splits import counted
+from tacit.parties.foresight import foresee
+from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.life import Present
+from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
+from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
+from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, fewest_hidden, tolerance_of
+from tacit.protocols.federated.dp_fedavg import Clipped
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.keys import TrainingTables
+from tacit.protocols.federated.labelling import Across
+from tacit.protocols.federated.method import Method, Options
+from tacit.protocols.federated.observer import BufferedObserver, TrainingObserver
+from tacit.protocols.federated.round import TrainingRound, TrainingSettings
+from tacit.protocols.identities import identities_of
+from tacit.protocols.observing.experiment import Setting
+from tacit.protocols.privacy.released import Randomised, released
+from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models
+from tacit.protocols.setup import Group
+from tacit.protocols.xclp.choices import parameters_of
+from tacit.sim.streams import generator
+from tacit.sim.units import duration
 
 __all__ = [
     "BufferedTraining",
@@ -42,12 +39,13 @@ __all__ = [
     "Training",
     "averaging_of",
     "cohorts_of",
-    "fewest_hidden",
     "method_of",
     "model_of",
     "overselects",
     "settings_of",
     "smallest_cohort",
+    "sum_dimension",
+    "trains",
 ]
 
 
@@ -151,12 +149,11 @@ def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:
     return Method(base.labeller, (*base.additions, *extra(training.mu)), extra.server)
 
 
-def averaging_of(keys: TrainingKeys, identities: Identities | None = None) -> Averaging:
-    """How a round's models come together; `identities`: by which keys are signed, if they are. Raises ValueError."""
-    if keys.averaging == SecAggPlus.name:
-        tolerance = Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent)
-        return SecAggPlus(tolerance=tolerance)
-    return {way.name: way for way in (Plain(), Secure(identities=identities))}[keys.averaging]
+def averaging_of(tables: TrainingTables) -> Averaging:
+    """How a round's models come together. Raises ValueError."""
+    if tables.training.averaging == SecAggPlus.name:
+        return SecAggPlus(tolerance=tolerance_of(tables))
+    return {way.name: way for way in (Plain(), Secure(identities=identities_of(tables)))}[tables.training.averaging]
 
 
 def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
@@ -226,7 +223,7 @@ def settings_of(
         share=training.share,
         extra=training.extra if overselects(algorithm, method) else 0,
         label_from=training.label_from,
-        averaging=averaging_of(training, identities_of(tables)),
+        averaging=averaging_of(tables),
         by_points=training.weighting == "points",
         class_weights=training.class_weights == "own",
         deadline=duration(tables.protocol.deadline),
@@ -267,10 +264,12 @@ def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:
     return fewest_hidden(smallest_cohort(settings, labels), made_for_many)
 
 
-def fewest_hidden(drawn: int, made_for_many: bool) -> int:
-    """How many models a secure average of `drawn` clients needs, if no number is given.
+def sum_dimension(settings: TrainingSettings) -> int:
+    """The numbers of a secure sum: w x, then w, 1 and the loss."""
+    return sum(settings.expected.sizes) // 4 + 3
 
-    `made_for_many`: clients add noise; the fewer it is made for, the more it is.
-    """
-    threshold = quorum.threshold_of(None, drawn)
-    return threshold if made_for_many else quorum.always_left(drawn, threshold)
+
+def trains(settings: TrainingSettings, points: int, labels: int, number: int) -> bool:
+    """Whether a client with that many `points`, and `labels` of them, has anything to train on."""
+    others = points - labels if settings.trains_unlabeled(number) else 0
+    return settings.update.batches(labels, others).steps > 0

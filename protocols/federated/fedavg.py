@@ -28,8 +28,8 @@ FedAvg (labeled only) of the XCLP paper is this. Every other algorithm of federa
 messages travel, who is waited for and what is lost is in `round`.
 """
 
-from protocols.federated.method import Extra, Method, Options
-from protocols.federated.round import Record, TrainingClient, TrainingRound, TrainingServer
+from tacit.protocols.federated.method import Extra, Method, Options
+from tacit.protocols.federated.round import Record, TrainingClient, TrainingRound, TrainingServer
 
 __all__ = ["FedAvgClient", "FedAvgServer", "fedavg", "update"]
 

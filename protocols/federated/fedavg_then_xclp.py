@@ -23,18 +23,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parties.learning import jobs
-from protocols.federated import round as training
-from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.round import Record, TrainingRound
-from protocols.returning import NOT_AGAIN
-from protocols.steps import Step
-from protocols.xclp import xclp
+from tacit.parties.learning import jobs
+from tacit.protocols.federated import round as training
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.round import Record, TrainingRound
+from tacit.protocols.returning import NOT_AGAIN
+from tacit.protocols.steps import Step
+from tacit.protocols.xclp import xclp
 
-__all__ = ["STEPS", "PredictingClient", "PredictingServer", "PredictingSettings"]
+__all__ = ["EMBED", "PredictingClient", "PredictingServer", "PredictingSettings"]
 
-STEPS = (Step("client", "predict.embed", "compute the features of its points with the trained model"), *xclp.STEPS)
-"""What follows the training."""
+EMBED = Step("client", "predict.embed", "compute the features of its points with the trained model")
 
 
 @dataclass(frozen=True)

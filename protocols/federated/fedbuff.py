@@ -18,7 +18,7 @@ optimization, 2019, section 5.2, with any other.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.enroll | those of `protocols.rounds` | | | who is there, with how many points and labels? |
+| train.enroll | those of `tacit.protocols.rounds` | | | who is there, with how many points and labels? |
 | train.open | TrainingRound | server -> each that is called | 4 P | the model, so that M_c clients are at work |
 | train.update | BufferedModel | client -> server | 4 P + 16 | y, n_i and loss, and the round in which it was called |
 | train.buffer | TrainingRound | server -> one client | 4 P | for each model but a round's last: another client's turn |
@@ -50,22 +50,21 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from parties.learning.settings import Trained
-from parties.learning.vectors import decode, encode
-from protocols.federated import cohort
-from protocols.federated.averaging import Expected, LocalModel, Update, figures_of, update_in
-from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.round import Record, TrainingRound, TrainingSettings, Usable
-from protocols.rounds import ENROLL
-from protocols.steps import Step
-from protocols.values import BadValues, values_of
-from sim.clock import Timer
-from sim.streams import generator
+from tacit.parties.learning.settings import Trained
+from tacit.parties.learning.vectors import decode, encode
+from tacit.protocols.federated import cohort
+from tacit.protocols.federated.averaging import Expected, LocalModel, Update, figures_of, update_in
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.round import Record, TrainingRound, TrainingSettings, Usable
+from tacit.protocols.steps import Step
+from tacit.protocols.values import BadValues, values_of
+from tacit.sim.clock import Timer
+from tacit.sim.hollow import blank, hollow
+from tacit.sim.streams import generator
 
 __all__ = ["OVER", "STEPS", "BufferRecord", "BufferedSettings", "Call", "Change", "FedBuffClient", "FedBuffServer"]
 
 STEPS = (
-    *ENROLL,
     Step("server", "train.open", "call clients until enough are at work"),
     Step("client", "train.update", "train the model on its points and send it back"),
     Step("server", "train.buffer", "take models in until the buffer is full, and call another client for each"),
@@ -300,6 +299,7 @@ def moved_work(models: int, numbers: int) -> dict[str, int]:
     return {"vector.add": (2 * models + 1) * numbers}
 
 
+@hollow(lambda model, changes, total, rate: blank(len(model)))
 def moved(model: bytes, changes: Iterable[tuple[bytes, bytes, float]], total: float, rate: float) -> bytes:
     """w + eta_g sum_i f_i (y_i - w_i) / `total`, where `changes` are y_i, w_i and f_i; sums are float64, in this order.
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from parties.learning import jobs
-from protocols.federated.promises import Numbers, begun, close, points_of
-from protocols.promises import Affected, Promise, Trial
-from protocols.rounds_promises import all_rounds_are_held, ends_early_only_for_loss
+from tacit.parties.learning import jobs
+from tacit.protocols.federated.promises import Numbers, begun, close, points_of
+from tacit.protocols.promises import Affected, Promise, Trial
+from tacit.protocols.rounds_promises import all_rounds_are_held, ends_early_only_for_loss
 
 __all__ = ["promises_of_buffers"]
 
@@ -43,7 +43,7 @@ def _moved(trial: Trial, before: bytes, updates: tuple[Any, ...], stale: list[in
     training, change, total = trial.scenario.training, 0.0, 0.0
     for one, tau in zip(updates, stale, strict=True):
         trained = np.frombuffer(trial.again(jobs.train, *one.arguments).parameters, "<f4").astype(np.float64)
-        weight = points_of(one) if training.weighting == "points" else 1
+        weight = points_of(one.arguments) if training.weighting == "points" else 1
         change = change + weight * (trained - np.frombuffer(one.arguments[1], "<f4")) / (1 + tau) ** training.staleness
         total += weight
     model: Numbers = np.frombuffer(before, "<f4") + training.server_rate * change / total

@@ -30,19 +30,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from parties.learning import jobs
-from parties.learning.additions import Active, Addition, Batch, Run
-from parties.learning.plain_update import PlainUpdate
-from parties.learning.spec import ModelSpec
-from parties.server import Server
-from protocols.federated.method import Companion, Method, Options
-from sim.compute import Work
-from sim.setting_error import SettingError
-from sim.streams import generator
+from tacit.parties.learning import jobs
+from tacit.parties.learning.additions import Active, Addition, Batch, Run
+from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.server import Server
+from tacit.protocols.federated.method import Companion, Method, Options
+from tacit.sim.compute import Work
+from tacit.sim.hollow import hollow, together
+from tacit.sim.setting_error import SettingError
+from tacit.sim.streams import generator
 
 if TYPE_CHECKING:
-    from parties.learning.backend import Tensor
-    from parties.learning.networks import NeuralNetwork
+    from tacit.parties.learning.backend import Tensor
+    from tacit.parties.learning.networks import NeuralNetwork
 
 __all__ = ["HELPERS", "FedMatch", "Helpers", "choose_helpers", "fedmatch"]
 
@@ -89,7 +90,7 @@ class FedMatch(Addition):
 
 class _Disjoint(Active):
     def __init__(self, settings: FedMatch, run: Run, received: bytes) -> None:
-        from parties.learning.parameters import split
+        from tacit.parties.learning.parameters import split
 
         self._settings, self._run = settings, run
         theta = [parameter.detach() for parameter in run.parameters]
@@ -104,8 +105,8 @@ class _Disjoint(Active):
         self._unsupervised: list[Tensor] = []
 
     def _helper(self, place: int, psi: "list[Tensor]") -> "NeuralNetwork":
-        from parties.learning.backend import torch
-        from parties.learning.parameters import cached, entries
+        from tacit.parties.learning.backend import torch
+        from tacit.parties.learning.parameters import cached, entries
 
         network = cached(self._run.spec, self._run.device, f"helper/{place}")
         trained, running = entries(network)
@@ -116,7 +117,7 @@ class _Disjoint(Active):
         return network.eval()
 
     def loss(self, batch: Batch) -> None:
-        from parties.learning.backend import torch
+        from tacit.parties.learning.backend import torch
 
         gradients = [torch.zeros_like(psi) for psi in self._psi]
         term = self._agreement(batch)
@@ -129,7 +130,7 @@ class _Disjoint(Active):
 
     def _agreement(self, batch: Batch) -> "Tensor | None":
         """The losses on the unlabeled points that the network is sure of; None without such a point."""
-        from parties.learning.backend import nn, torch
+        from tacit.parties.learning.backend import nn, torch
 
         logits = batch.logits[batch.labeled :]
         sure = logits.detach().softmax(1).amax(1) >= self._settings.confidence if len(logits) else None
@@ -163,7 +164,7 @@ class _Disjoint(Active):
             parameter.grad.add_(unsupervised)
 
     def finish(self) -> tuple[bytes, bytes]:
-        from parties.learning.parameters import join
+        from tacit.parties.learning.parameters import join
 
         return join(self._psi), b""
 
@@ -188,7 +189,7 @@ class Helpers(Companion):
         return 4 * jobs.trained_size(spec)
 
     def outgoing(self, client: str) -> bytes:
-        return self._mean + b"".join(self._own[name] for name in self._chosen.get(client, ()))
+        return self._mean + together(self._own[name] for name in self._chosen.get(client, ()))
 
     def outgoing_size(self, spec: ModelSpec, client: str, averaged: Collection[str]) -> int:
         helpers = min(self._count, len(averaged) - 1) if client in averaged else 0
@@ -213,6 +214,11 @@ class Helpers(Companion):
         self._mean, self._own, self._models, self._chosen = state
 
 
+@hollow(
+    lambda spec, vectors, count, seed: [
+        tuple(other for other in range(len(vectors)) if other != place)[:count] for place in range(len(vectors))
+    ]
+)
 def choose_helpers(spec: ModelSpec, vectors: Sequence[bytes], count: int, seed: int) -> list[tuple[int, ...]]:
     """For each of the clients' parameter `vectors`, the places of the `count` others that predict most alike.
 

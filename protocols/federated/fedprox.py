@@ -15,10 +15,10 @@ The client term adds mu (w - w_t) to the gradients; there is no server term, and
 from dataclasses import dataclass
 from typing import ClassVar
 
-from parties.learning.additions import Active, Addition, Batch, Run
-from parties.learning.plain_update import PlainUpdate
-from protocols.federated.method import Companion, Extra
-from sim.setting_error import SettingError
+from tacit.parties.learning.additions import Active, Addition, Batch, Run
+from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.protocols.federated.method import Companion, Extra
+from tacit.sim.setting_error import SettingError
 
 __all__ = ["FedProx", "update"]
 

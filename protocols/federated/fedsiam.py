@@ -18,13 +18,13 @@ Their layer-wise choice of what to send is left out: both networks travel whole.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from parties.learning.additions import Active, Addition, Batch, Run
-from parties.learning.plain_update import PlainUpdate
-from protocols.federated.mean_teacher import Teaching, rampup
-from protocols.federated.method import Averaged, Method, Options
+from tacit.parties.learning.additions import Active, Addition, Batch, Run
+from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.protocols.federated.mean_teacher import Teaching, rampup
+from tacit.protocols.federated.method import Averaged, Method, Options
 
 if TYPE_CHECKING:
-    from parties.learning.backend import Tensor
+    from tacit.parties.learning.backend import Tensor
 
 __all__ = ["FedSiam", "fedsiam"]
 

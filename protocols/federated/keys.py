@@ -2,16 +2,17 @@
 
 from typing import Annotated, Literal, Protocol
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from parties.learning.spec import MODELS
-from protocols.federated.algorithms import UPDATES
-from protocols.xclp.keys import XclpTables
+from tacit.parties.learning.spec import MODELS
+from tacit.protocols.federated.algorithms import UPDATES
+from tacit.protocols.xclp.keys import XclpTables
+from tacit.sim.table import Keys
 
 __all__ = ["Model", "Training", "TrainingTables"]
 
 
-class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[model]: the network, whose inputs and classes are those of the data."""
 
     name: Annotated[
@@ -50,7 +51,7 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = ()
 
 
-class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[training]: rounds of local updates, and how the models come together."""
 
     rounds: Annotated[int, Meta(ge=1, description="Rounds.", extra={"unit": "rounds"})] = 20

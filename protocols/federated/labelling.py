@@ -18,15 +18,16 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.learning import jobs
-from parties.learning.spec import ModelSpec
-from parties.server import Server
-from protocols.xclp import xclp
-from protocols.xclp.label_propagation import label_by, propagate
-from protocols.xclp.lsh import SEED_BYTES, distances, hash_bits, planes
-from protocols.xclp.recipe import PAPER, Recipe
-from sim.compute import Work
+from tacit.parties.client import Client
+from tacit.parties.learning import jobs
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.server import Server
+from tacit.protocols.xclp import xclp
+from tacit.protocols.xclp.label_propagation import label_by, propagate
+from tacit.protocols.xclp.lsh import SEED_BYTES, distances, hash_bits, planes
+from tacit.protocols.xclp.recipe import PAPER, Recipe
+from tacit.sim.compute import Work
+from tacit.sim.hollow import hollow
 
 __all__ = ["Across", "Alone", "Labeller", "NetworkLabeller", "Once", "PseudoLabels", "by_class"]
 
@@ -94,6 +95,11 @@ class NetworkLabeller(_Local):
         return await me.compute(self.work(len(images)), _predict, self, model, images)
 
 
+def _all_labelled(points: int) -> PseudoLabels:
+    return PseudoLabels(np.zeros(points, np.int64), np.ones(points, np.float32))
+
+
+@hollow(lambda settings, model, images: _all_labelled(len(images)))
 def _predict(settings: NetworkLabeller, model: bytes, images: NDArray[np.generic]) -> PseudoLabels:
     scores_of = jobs.logits if settings.recipe.logits else jobs.probabilities
     scores = scores_of(settings.spec, model, images, settings.device).astype(np.float64)
@@ -130,6 +136,15 @@ class Alone(_Local):
         return await me.compute(work, _propagate_alone, self, model, shard.points, known, seed)
 
 
+def _hollow_alone(
+    settings: Alone, model: bytes, images: NDArray[np.generic], known: NDArray[np.int64], seed: bytes
+) -> PseudoLabels:
+    if (known >= 0).any():
+        return _all_labelled(len(images))
+    return PseudoLabels(np.full(len(images), -1), np.zeros(len(images), np.float32))
+
+
+@hollow(_hollow_alone)
 def _propagate_alone(
     settings: Alone, model: bytes, images: NDArray[np.generic], known: NDArray[np.int64], seed: bytes
 ) -> PseudoLabels:

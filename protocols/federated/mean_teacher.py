@@ -18,12 +18,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from parties.learning.additions import Active, Addition, Batch, Run
-from parties.learning.plain_update import PlainUpdate
-from protocols.federated.method import Averaged, Method, Options
+from tacit.parties.learning.additions import Active, Addition, Batch, Run
+from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.protocols.federated.method import Averaged, Method, Options
 
 if TYPE_CHECKING:
-    from parties.learning.backend import Tensor
+    from tacit.parties.learning.backend import Tensor
 
 __all__ = ["MeanTeacher", "Teaching", "fedavg_mt", "rampup"]
 
@@ -65,7 +65,7 @@ class Teaching(Active):
     """A teacher at work with a fixed weight of the consistency loss."""
 
     def __init__(self, run: Run, received: bytes, decay: float, weight: float) -> None:
-        from parties.learning.parameters import cached, entries, flatten, load
+        from tacit.parties.learning.parameters import cached, entries, flatten, load
 
         self._decay, self.weight, self._student = decay, weight, run.parameters
         self.teacher = cached(run.spec, run.device, "teacher")
@@ -74,7 +74,7 @@ class Teaching(Active):
         self._moving = entries(self.teacher)[0]
 
     def loss(self, batch: Batch) -> "Tensor | None":
-        from parties.learning.backend import torch
+        from tacit.parties.learning.backend import torch
 
         with torch.no_grad():
             target = self.teacher(batch.view())
@@ -89,7 +89,7 @@ class Teaching(Active):
             moving.lerp_(parameter, 1.0 - self._decay)
 
     def finish(self) -> tuple[bytes, bytes]:
-        from parties.learning.parameters import flatten
+        from tacit.parties.learning.parameters import flatten
 
         return flatten(self.teacher), b""
 

@@ -1,9 +1,9 @@
 """What a method of training is made of: where its pseudo-labels come from, and pairs of client term and server term.
 
-A client term is an `Addition` to the local update (`parties.learning.additions`). It is sent to worker processes, so
-its class must be importable there. Its server term is a `Companion`: what the server sends beside the model, and makes
-of what clients send. Each method has a file with both of them. One of your own fills in the hooks that it needs; the
-others do nothing.
+A client term is an `Addition` to the local update (`tacit.parties.learning.additions`). It is sent to worker processes,
+so its class must be importable there. Its server term is a `Companion`: what the server sends beside the model, and
+makes of what clients send. Each method has a file with both of them. One of your own fills in the hooks that it needs;
+the others do nothing.
 
 | in a round | hook | default |
 | --- | --- | --- |
@@ -17,14 +17,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from parties.learning import jobs
-from parties.learning.additions import Addition
-from parties.learning.spec import ModelSpec
-from parties.server import Server
-from protocols.federated.labelling import Labeller
-from protocols.federated.server_update import ServerUpdate
-from protocols.xclp.xclp import Parameters
-from sim.compute import Work
+from tacit.parties.learning import jobs
+from tacit.parties.learning.additions import Addition
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.server import Server
+from tacit.protocols.federated.labelling import Labeller
+from tacit.protocols.federated.server_update import ServerUpdate
+from tacit.protocols.xclp.xclp import Parameters
+from tacit.sim.compute import Work
 
 __all__ = ["Averaged", "Companion", "Extra", "Method", "Options"]
 

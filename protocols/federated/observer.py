@@ -1,6 +1,7 @@
 """Looks at federated training as no party could: how good the model of each round is, and who was lost."""
 
 import hashlib
+import itertools
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -9,20 +10,27 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from parties.learning import jobs
-from parties.learning.vectors import decode
-from parties.life import Present
-from parties.server import Loss
-from protocols.federated.fedbuff import BufferRecord, Call, Change
-from protocols.federated.labelling import PseudoLabels
-from protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
-from protocols.observing.parts import Parts
-from protocols.rounds_observer import HeldRound, Points, RoundsObserver, known_points, testing_points
-from sim.faults import Fault
-from sim.world import World
+from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import Trained
+from tacit.parties.learning.vectors import decode
+from tacit.parties.life import Present
+from tacit.parties.server import Loss
+from tacit.protocols.federated.fedbuff import BufferRecord, Call, Change
+from tacit.protocols.federated.labelling import PseudoLabels
+from tacit.protocols.federated.promises import close, plain_average, points_of
+from tacit.protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.rounds_observer import HeldRound, Points, RoundsObserver, known_points, testing_points
+from tacit.sim.faults import Fault
+from tacit.sim.world import World
 
 __all__ = ["BufferedObserver", "BufferedRound", "TrainedRound", "TrainingObserver"]
+
+
+_MOST_HELD = 1 << 29
+"""The most bytes of clients' models that are kept until a round has ended, to compare its average with theirs."""
 
 
 class TrainedRound(HeldRound, frozen=True, kw_only=True):
@@ -31,7 +39,8 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     `cohort`: who was drawn, `averaged`: whose models were received, or `problem`: why the round was lost. `loss` is the
     mean of theirs over the round. `accuracy` is that of the average on the points for testing, `validation` on those
     held out, `pseudo_accuracy` that of the pseudo-labels of unlabeled points that were trained on; None where not
-    measured.
+    measured. `equals_plaintext`: the model is what the plain average of the models in `averaged` gives; None where that
+    is not compared.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("cohort", "averaged", "loss", "pseudo-labels", "validation", "accuracy")
@@ -41,6 +50,7 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     pseudo_accuracy: float | None
     validation: float | None
     accuracy: float | None
+    equals_plaintext: bool | None = None
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -82,6 +92,33 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._test, self.measured_on = testing_points(parts, clients)
         self._validation = None if parts.validation is None else known_points(parts.validation)
         self._best: tuple[float, int, bytes] | None = None
+        self._trained: dict[str, list[tuple[NDArray[np.float32], int]]] = {}  # of each client, in this round
+        self._held = 0
+        self._before = server.model
+        if server.settings.private is None and self.compares:
+            world.taps.computed.append(self._take)
+
+    compares: ClassVar[bool] = True
+    """The average of a round is that of models which were trained in it, from one model."""
+
+    def _take(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
+        """Keep what a client has trained, until its round has ended."""
+        if isinstance(result, Trained) and arguments[1] == self._before:
+            self._held += len(result.parameters)
+            if result.steps and self._held <= _MOST_HELD:
+                weight = points_of(arguments) if self._server.settings.by_points else 1
+                self._trained.setdefault(party, []).append((decode(result.parameters), weight))
+
+    def _equals(self, record: Record) -> bool | None:
+        """Whether the average of a round that has ended is that of the models of its survivors, computed in numpy."""
+        trained, held = self._trained, self._held
+        self._trained, self._held, self._before = {}, 0, self._server.model
+        if record.lost or held > _MOST_HELD or not all(name in trained for name in record.averaged):
+            return None
+        found = decode(self._server.mean).astype(np.float64)
+        # A client that crashed and returned in the round has trained twice.
+        every = itertools.product(*(trained[name] for name in record.averaged))
+        return any(close(found, plain_average(chosen)) for chosen in every)
 
     def state(self) -> Any:
         """What it has seen so far."""
@@ -90,11 +127,19 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     def restore(self, state: Any) -> None:
         """Go on from a `state`."""
         self.rounds, self.ended, self._best = state
+        self._before = self._server.model
+
+    @property
+    def averages_equal(self) -> bool | None:
+        """Whether the model of each round that was compared is the plain average's; None where none was."""
+        compared = [one.equals_plaintext for one in self.rounds if one.equals_plaintext is not None]
+        return all(compared) if compared else None
 
     def found(self) -> dict[str, Any]:
         server = self._server
         selected = None if self._best is None else self._best[2]
         return dict(
+            equals_plaintext=self.averages_equal,
             accuracy=self._accuracy(server.model, self._test),
             accuracy_selected=None if selected is None else self._accuracy(selected, self._test),
             selected_round=None if self._best is None else self._best[1],
@@ -122,6 +167,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             pseudo_accuracy=self._pseudo_accuracy(record),
             validation=validation,
             accuracy=self._accuracy(model, self._test) if measured else None,
+            equals_plaintext=self._equals(record),
         )
         self.tell(one)
 
@@ -160,6 +206,7 @@ class BufferedObserver(TrainingObserver):
     """Tests the model each time that it moves."""
 
     kinds: ClassVar[tuple[type, ...]] = (*TrainingObserver.kinds, BufferedRound, Call, Change)
+    compares = False
 
     def round_of(self, record: Record, **fields: Any) -> TrainedRound:
         staleness = record.staleness if isinstance(record, BufferRecord) else ()

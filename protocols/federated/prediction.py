@@ -8,23 +8,23 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning import jobs
-from parties.life import Present
-from protocols.federated.experiment import Kinds, Training
-from protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
-from protocols.federated.keys import TrainingTables
-from protocols.federated.observer import TrainingObserver
-from protocols.federated.round import Record
-from protocols.observing.experiment import Setting
-from protocols.observing.parts import Parts
-from protocols.observing.scores import accuracy, balanced_accuracy
-from protocols.observing.simulated import Simulated
-from protocols.privacy.released import Randomised, released
-from protocols.setup import Group
-from protocols.xclp.choices import shown
-from protocols.xclp.observer import Observer
-from sim.faults import Fault
-from sim.world import World
+from tacit.parties.learning import jobs
+from tacit.parties.life import Present
+from tacit.protocols.federated.experiment import Kinds, Training
+from tacit.protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
+from tacit.protocols.federated.keys import TrainingTables
+from tacit.protocols.federated.observer import TrainingObserver
+from tacit.protocols.federated.round import Record
+from tacit.protocols.observing.experiment import Setting
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.scores import accuracy, balanced_accuracy
+from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.privacy.released import Randomised, released
+from tacit.protocols.setup import Group
+from tacit.protocols.xclp.choices import shown
+from tacit.protocols.xclp.observer import Observer
+from tacit.sim.faults import Fault
+from tacit.sim.world import World
 
 __all__ = ["FedavgThenXclp"]
 
@@ -72,6 +72,7 @@ class PredictionObserver(TrainingObserver):
             found,
             outcome="aborted" if untrained else found.outcome,
             reason=f"every round of training was lost: {problems[-1]}" if untrained else found.reason,
+            equals_plaintext=found.equals_plaintext if self.averages_equal is not False else False,
             baselines=found.baselines | self._xclp.scores(accuracy, network),
             balanced_baselines=found.balanced_baselines | self._xclp.scores(balanced_accuracy, network),
             model_digest=hashlib.sha256(server.model).hexdigest(),

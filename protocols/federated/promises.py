@@ -5,17 +5,17 @@ began. It computes these again in the clear and averages them in numpy.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning import jobs
-from protocols.federated.server_update import State, updated
-from protocols.promises import Affected, Promise, Trial
+from tacit.parties.learning import jobs
+from tacit.protocols.federated.server_update import State, updated
+from tacit.protocols.promises import Affected, Promise, Trial
 
-__all__ = ["PROMISES", "Numbers", "begun", "close", "points_of"]
+__all__ = ["PROMISES", "Numbers", "begun", "close", "next_model", "plain_average", "points_of"]
 
 Numbers = NDArray[np.float64]
 
@@ -38,7 +38,8 @@ def equals_plain_average(trial: Trial, affected: Affected) -> Iterator[str]:
         found = np.frombuffer(after, "<f4").astype(np.float64)
         # One that crashed and rejoined in the round has begun twice.
         averages = (_average(trial, chosen) for chosen in itertools.product(*updates))
-        wanted = [_stepped(trial, kept, before, average) for average in averages]
+        settings = trial.simulation.server.settings
+        wanted = [next_model(settings, kept, before, average) for average in averages]
         kept = next((state for model, state in wanted if close(found, model)), kept)
         if not any(close(found, model) for model, _ in wanted):
             yield f"the model of round {record.number} is not the average of {', '.join(record.averaged)}"
@@ -51,25 +52,32 @@ def begun(trial: Trial, name: str, number: int, model: bytes) -> list[Any]:
 
 def _average(trial: Trial, updates: tuple[Any, ...]) -> Numbers:
     """The average of models that were trained with points; they count alike, or as many as the points of an epoch."""
-    vectors, weights = [], []
+    models = []
     for one in updates:
         trained = trial.again(jobs.train, *one.arguments)
         if trained.steps:
-            vectors.append(np.frombuffer(trained.parameters, "<f4").astype(np.float64))
-            weights.append(points_of(one) if trial.scenario.training.weighting == "points" else 1)
-    return np.average(vectors, axis=0, weights=weights)
+            weight = points_of(one.arguments) if trial.scenario.training.weighting == "points" else 1
+            models.append((np.frombuffer(trained.parameters, "<f4"), weight))
+    return plain_average(models)
 
 
-def points_of(one: Any) -> int:
-    """The points of an epoch of the update `one`."""
-    _, _, data, update, *_ = one.arguments
+def plain_average(models: Sequence[tuple[NDArray[np.float32], int]]) -> Numbers:
+    """The average of models with their weights, in the clear."""
+    total: Numbers = np.zeros(len(models[0][0]))
+    for vector, weight in models:
+        total += np.multiply(vector, weight, dtype=np.float64)
+    return total / sum(weight for _, weight in models)
+
+
+def points_of(arguments: tuple[Any, ...]) -> int:
+    """The points of an epoch of an update, from the `arguments` of `jobs.train`."""
+    _, _, data, update, *_ = arguments
     points: int = update.batches(*map(len, update.usable(data))).points
     return points
 
 
-def _stepped(trial: Trial, kept: State, before: bytes, average: Numbers) -> tuple[Numbers, State]:
-    """The next model, and what the server keeps for the step after."""
-    settings = trial.simulation.server.settings
+def next_model(settings: Any, kept: State, before: bytes, average: Numbers) -> tuple[Numbers, State]:
+    """The next model, and what the server keeps for the step after, by the `settings` of the training."""
     if settings.method.server is None:
         return average, kept
     mean = average.astype("<f4").tobytes()

@@ -6,10 +6,10 @@ TMLR, Algorithm 2, and its baselines (Section 4.2).
 
 from dataclasses import replace
 
-from protocols.federated.labelling import Across, Alone, NetworkLabeller, Once
-from protocols.federated.mean_teacher import fedavg_mt
-from protocols.federated.method import Method, Options
-from protocols.xclp.rowsums_shamir import Shamir
+from tacit.protocols.federated.labelling import Across, Alone, NetworkLabeller, Once
+from tacit.protocols.federated.mean_teacher import fedavg_mt
+from tacit.protocols.federated.method import Method, Options
+from tacit.protocols.xclp.rowsums_shamir import Shamir
 
 __all__ = ["fedavg_network", "fedavg_perclient", "fedavg_xclp", "fedprop", "fedprop_mt", "fedsem"]
 

@@ -2,7 +2,7 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.enroll | those of `protocols.rounds` | | | who is there, with how many points and labels? |
+| train.enroll | those of `tacit.protocols.rounds` | | | who is there, with how many points and labels? |
 | train.open | TrainingRound | server -> each of the cohort | 4 P, and the additions' | the model |
 | train.label | the labeller's | | | pseudo-labels of unlabeled points |
 | train.update | the averaging's | | | the models as trained |
@@ -28,65 +28,52 @@ average.
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from parties.learning import jobs
-from parties.learning.settings import LocalData, LocalUpdate, Trained
-from parties.learning.spec import ModelError, ModelSpec
-from parties.life import Observed
-from parties.registered import Resting
-from parties.waiting import type_names
-from protocols import rounds, secure_sum, setup
-from protocols.federated import cohort
-from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
-from protocols.federated.dp_fedavg import Clipped
-from protocols.federated.labelling import Across, PseudoLabels, by_class
-from protocols.federated.method import Method
-from protocols.federated.server_update import State, updated
-from protocols.outcome import require
-from protocols.returning import copied
-from protocols.rounds import ENROLL, Enrolled, RoundsClient, RoundsServer
-from protocols.steps import Step
-from sim.setting_error import SettingError
-from sim.streams import generator
-from sim.wire import Message
-from sim.world import World
+from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import LocalData, LocalUpdate, Trained
+from tacit.parties.learning.spec import ModelError, ModelSpec
+from tacit.parties.life import Observed
+from tacit.parties.registered import Resting
+from tacit.parties.waiting import type_names
+from tacit.protocols import rounds, secure_sum
+from tacit.protocols.federated import cohort
+from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
+from tacit.protocols.federated.dp_fedavg import Clipped
+from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
+from tacit.protocols.federated.method import Method
+from tacit.protocols.federated.server_update import State, updated
+from tacit.protocols.ledger import release
+from tacit.protocols.outcome import require
+from tacit.protocols.parts import Among, Part
+from tacit.protocols.refusal import may_answer
+from tacit.protocols.returning import copied
+from tacit.protocols.rounds import Enrolled, RoundsClient, RoundsServer
+from tacit.protocols.steps import Step
+from tacit.sim.setting_error import SettingError
+from tacit.sim.streams import generator
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
-__all__ = ["Enrolled", "Record", "TrainingClient", "TrainingServer", "TrainingSettings", "steps"]
+__all__ = [
+    "AVERAGE", "LABEL", "Called", "Calling", "Enrolled", "Record", "TrainingClient", "TrainingServer",
+    "TrainingSettings",
+]  # fmt: skip
 
-_OPEN = (*ENROLL, Step("server", "train.open", "draw a cohort and send it the model"))
-_LABEL = (
+OPEN = Step("server", "train.open", "draw a cohort and send it the model")
+LABEL = (
     Step("client", "train.label", "give its unlabeled points pseudo-labels"),
     Step("server", "train.label", "play the server's part in giving pseudo-labels"),
 )
-_AVERAGE = (
+AVERAGE = (
     Step("client", "train.update", "train the model on its points and send it back"),
     Step("server", "train.average", "average the models that come in time"),
 )
-_SECURE = tuple(
-    replace(step, what=f"{step.what}; only with averaging = {ways}")
-    for steps, ways in ((setup.STEPS, "secure"), (secure_sum.STEPS, "secure, secagg+"))
-    for step in steps
-)
-
-
-def steps(
-    *, labels: bool, inside: Iterable[Step] = (), secure: bool = True, after: Sequence[Step] = ()
-) -> tuple[Step, ...]:
-    """The steps of an algorithm in order: whether it has pseudo-labels, which steps are taken `inside` of those.
-
-    `secure`: whether models may be averaged by a secure sum. `after`: what follows the rounds.
-    """
-    taken: dict[tuple[str, str], Step] = {}  # a secure sum sets up as XCLP does
-    for step in (*_OPEN, *(_LABEL if labels else ()), *inside, *_AVERAGE, *(_SECURE if secure else ())):
-        taken.setdefault((step.role, step.name), step)
-    for step in after:
-        taken.pop((step.role, step.name), None)  # listed where it is always taken
-    return (*taken.values(), *after)
 
 
 class TrainingRound(Message):
@@ -205,6 +192,9 @@ class TrainingClient(RoundsClient[TrainingSettings]):
     def resting(cls, settings: TrainingSettings) -> Resting | None:
         return Resting(type_names((*cls.other, cls.call)), "server", settings.patience)
 
+    def is_allowed(self, call: TrainingRound) -> bool:
+        return self.settings.averaging.individual or may_answer(self, b"".join((call.model, *call.additions)))
+
     async def go_on_at(self, place: str) -> bool:
         if place == secure_sum.END:
             averaging, expected = self.settings.averaging, self.settings.expected
@@ -266,8 +256,10 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return Update((model, *trained.sent), 1.0, 0.0)
 
     async def send_update(self, update: Update) -> None:
-        """Send `update` in the way of averaging that was agreed on."""
+        """Send `update` in the way of averaging that was agreed on; with noise of its own once a round."""
         settings = self.settings
+        if settings.private is not None and settings.private.at == "clients":
+            release(self, "models with noise", b"".join(update.vectors))
         await settings.averaging.client(self, update, settings.expected, settings.min_clients, settings.deadline)
 
     def usable(self, pseudo: PseudoLabels | None) -> Usable:
@@ -297,6 +289,8 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
     attributes: ClassVar[tuple[str, ...]] = ("model", "_kept")
     record_type = Record
     _kept: State = ()  # by the server's update
+    mean: bytes = b""
+    """The average of the last round that was not lost, before noise and the server's update."""
     _enough = 0  # models in a round
 
     def __init__(
@@ -369,7 +363,8 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
     async def next_model(self, averages: Averages) -> bytes:
         """w_{t+1}: the average of the models, to which private training adds noise, or what the server update makes."""
-        model, private = averages.means[0], self.settings.private
+        model = self.mean = averages.means[0]
+        private = self.settings.private
         if private is not None:
             cost, noise = private.released_work(len(model) // 4), self.entropy("noise")
             model = await self.compute(cost, private.released, model, len(averages.clients), noise)
@@ -390,3 +385,34 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         """The record of a round that gave these `averages`."""
         loss = averages.loss if self.settings.private is None else float("nan")
         return Record(number, began, members, averaged=averages.clients, loss=loss)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Called(Among):
+    """The cohort of a round, with the `settings` of training and the clients whose models were averaged before."""
+
+    settings: TrainingSettings
+    seen: Sequence[str] = ()
+
+
+class Calling(Part):
+    """The call of a cohort to a round of training, as a part of it."""
+
+    takes = (OPEN,)
+    learned = MappingProxyType(
+        {
+            "server": "each client's model, or with a secure average only the average; how many points and labels each "
+            "has",
+            "client": "the average of each round",
+        }
+    )
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        assert isinstance(among, Called)
+        model, spec = among.settings.expected.sizes[0], among.settings.spec
+        companions = [make() for _, make in among.settings.method.additions]
+        beside = sum(one.outgoing_size(spec, name, among.seen) for one in companions for name in among.names)
+        return {"TrainingRound": len(among.names) * model + beside}
+
+    def waits(self, tables: Any) -> int:
+        return 2

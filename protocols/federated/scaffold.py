@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from parties.learning import jobs
-from parties.learning.additions import Active, Addition, Batch, Run
-from parties.learning.plain_update import PlainUpdate
-from parties.learning.spec import ModelSpec
-from parties.learning.vectors import decode, encode
-from parties.server import Server
-from protocols.federated.method import Averaged, Extra
-from sim.setting_error import SettingError
+from tacit.parties.learning import jobs
+from tacit.parties.learning.additions import Active, Addition, Batch, Run
+from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.server import Server
+from tacit.protocols.federated.method import Averaged, Extra
+from tacit.sim.setting_error import SettingError
 
 if TYPE_CHECKING:
-    from parties.learning.backend import Tensor
+    from tacit.parties.learning.backend import Tensor
 
 __all__ = ["Controls", "Scaffold", "server_control", "update"]
 
@@ -62,7 +62,7 @@ class _Controlled(Active):
         self._correction = [c - own for c, own in zip(self._server, self._own, strict=True)]
 
     def _vector(self, data: bytes, what: str) -> "list[Tensor]":
-        from parties.learning.parameters import split
+        from tacit.parties.learning.parameters import split
 
         return split(data, self._start, what) if data else [start.new_zeros(start.shape) for start in self._start]
 
@@ -72,7 +72,7 @@ class _Controlled(Active):
             parameter.grad.add_(correction)
 
     def finish(self) -> tuple[bytes, bytes]:
-        from parties.learning.parameters import join
+        from tacit.parties.learning.parameters import join
 
         length = self._run.steps * self._run.rate
         if not length:  # nothing was learnt about the drift

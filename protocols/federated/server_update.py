@@ -14,7 +14,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.vectors import decode, encode
+from tacit.parties.learning.vectors import decode, encode
+from tacit.sim.hollow import blank, hollow
 
 __all__ = ["ServerUpdate", "State", "updated"]
 
@@ -43,6 +44,7 @@ class ServerUpdate:
         raise NotImplementedError(f"{type(self).__name__} does not say what a step is")
 
 
+@hollow(lambda update, state, model, mean, trained: (blank(len(mean)), state))
 def updated(update: ServerUpdate, state: State, model: bytes, mean: bytes, trained: int) -> tuple[bytes, State]:
     """The vector of the next model, whose first `trained` numbers are trained, and the next state.
 

@@ -1,14 +1,15 @@
 """All that Tacit knows of the package `flwr`: its messages as bytes, its apps as functions, its grid on Tacit's.
 
 Nothing else imports flwr, and this module is imported when a run begins. The lowest and the highest version that it is
-tested with are in `protocols.flower.declaration`; what differs between versions belongs here. flwr: Beutel et al.,
-Flower: a friendly federated learning research framework, 2020.
+tested with are in `tacit.protocols.flower.declaration`; what differs between versions belongs here. flwr: Beutel et
+al., Flower: a friendly federated learning research framework, 2020.
 """
 
 import gc
 import hashlib
 import importlib
 import logging
+import reprlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,13 +18,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from protocols.flower.apps import App
-from protocols.flower.seeding import seeded
-from protocols.flower.stages import STAGES
-from protocols.flower.stand_ins import EPOCH, JOB, VIRTUAL, Futures, Threading, virtual_time
-from protocols.flower.threads import in_world
+from tacit.protocols.flower.apps import App, in_app, place_in_app
+from tacit.protocols.flower.seeding import seeded
+from tacit.protocols.flower.stages import STAGES
+from tacit.protocols.flower.stand_ins import EPOCH, JOB, VIRTUAL, stand_ins
+from tacit.protocols.flower.threads import Exited, exit_of, in_world
 
 try:
+    from flwr import serverapp
     from flwr.app import Context, Message, RecordDict
     from flwr.app.error import Error
     from flwr.clientapp import ClientApp
@@ -43,6 +45,9 @@ __all__ = ["Answer", "Outgoing", "Reply", "World", "answer", "first_context", "l
 RUN = 1
 SERVER = 1
 """The number of the run, and of the server among the nodes, as in Flower."""
+
+_SERVER = str(Path(str(serverapp.__file__)).parents[1] / "server")
+"""The folder of Flower's own code for apps of the older way, which start threads."""
 
 _LARGE = 1 << 20
 """Bytes sent at once from which on the replies of the round before are looked for and freed: Flower's records are in
@@ -127,7 +132,7 @@ def _loaded(app: App) -> tuple[Any, Any]:
     sys.path.insert(0, app.folder)
     importlib.invalidate_caches()
     # What a module takes of `time` by its name is virtual, and what it draws as it is imported is the same every time.
-    with virtual_time(), seeded(app.name.encode()):
+    with stand_ins(app.folder, _SERVER), seeded(app.name.encode()):
         found = _found(app.server, ServerApp), _found(app.client, ClientApp)
     _let_time_be_virtual()
     return found
@@ -170,26 +175,6 @@ def _let_time_be_virtual() -> None:
 
 _FUNCTIONS = (type(_now), type(id))
 
-_THREADED = (
-    ("flwr.server.compat.app_utils", "threading", Threading),
-    ("flwr.server.client_manager", "threading", Threading),
-    ("flwr.server.server", "concurrent", Futures),
-)
-"""The modules of Flower that start threads or wait for them, for apps written the older way."""
-
-
-@contextmanager
-def _threads_are_fibers() -> Iterator[None]:
-    modules = [(importlib.import_module(name), key, stand_in) for name, key, stand_in in _THREADED]
-    before = [getattr(module, key) for module, key, _ in modules]
-    for module, key, stand_in in modules:
-        setattr(module, key, stand_in)
-    try:
-        yield
-    finally:
-        for (module, key, _), value in zip(modules, before, strict=True):
-            setattr(module, key, value)
-
 
 @contextmanager
 def _identified(node: int) -> Iterator[None]:
@@ -218,25 +203,60 @@ def first_context(app: App, node: int, partition: int, partitions: int) -> bytes
 def answer(app: App, message: bytes, context: bytes, seed: bytes, moment: float) -> Answer:
     """The client app's reply to `message`.
 
-    `moment`: the virtual time at which it begins. An app that raises has replied with an error, as in Flower.
+    `moment`: the virtual time at which it begins. An app that raises has replied with an error, as in Flower, and so
+    has one that ends its process or returns no message.
     """
     asked = message_from_proto(ProtoMessage.FromString(message))
     own = context_from_proto(ProtoContext.FromString(context))
+    client: Any = None
     with _identified(own.node_id), JOB.starting(moment):
         try:
             _, client = load(app)
             with seeded(seed):
                 reply, failed = client(asked, own), ""
-        except Exception as raised:
-            failed = f"raised {type(raised).__name__}: {raised}"
+            if not isinstance(reply, Message):
+                raise _NoMessage(f"returned {reprlib.repr(reply)}; allowed: a Message")
+        except (Exception, SystemExit) as raised:
+            if isinstance(raised, SystemExit) and type(raised) not in (SystemExit, Exited):
+                raise  # it is not the app's
+            place = place_in_app(raised, app.folder) or _place_of(client, asked.metadata.message_type, app.folder)
+            failed = f"{_described(raised)}{place}"
             code = ErrorCode.LOAD_CLIENT_APP_EXCEPTION
             if not isinstance(raised, ImportError):
                 code = ErrorCode.CLIENT_APP_RAISED_EXCEPTION
-            reply = Message(Error(code, f"{type(raised)!r}:<'{raised}'>"), reply_to=asked)
+            reply = Message(Error(code, f"its app {failed}"), reply_to=asked)
         reply.metadata.__dict__["_message_id"] = _message_id(b"reply", asked.metadata.message_id.encode())
     if reply.has_error() and not failed:
         failed = f"replied with an error: {reply.error.reason}"
     return Answer(_message_bytes(reply), _context_bytes(own), failed, JOB.slept)
+
+
+class _NoMessage(TypeError):
+    """What a client app has returned is no message."""
+
+
+def _described(error: BaseException) -> str:
+    """What a client app did that ended with `error`."""
+    if isinstance(error, SystemExit):
+        return f"called {exit_of(error)}"
+    return str(error) if isinstance(error, _NoMessage) else f"raised {type(error).__name__}: {error}"
+
+
+def _place_of(client: Any, kind: str, folder: str) -> str:
+    """The file and line of the function of the app in `folder` that answers messages of this `kind`; "" if unknown."""
+    name = kind if "." in kind else f"{kind}.default"
+    left = [getattr(client, "_registered_funcs", {}).get(name), getattr(client, "_call", None)]
+    for one in left:  # Flower and its mods wrap the function, which is then in a closure
+        code = getattr(one, "__code__", None)
+        if code is not None and (place := in_app(code.co_filename, code.co_firstlineno, folder)):
+            return place
+        if len(left) < _WRAPPED:
+            left += [cell.cell_contents for cell in getattr(one, "__closure__", None) or ()]
+    return ""
+
+
+_WRAPPED = 100
+"""The most functions in which that of an app is looked for."""
 
 
 def _message_bytes(message: Message) -> bytes:
@@ -258,7 +278,7 @@ def serve(app: App, world: World, seed: bytes) -> None:
     """Run the server app to its end; in a fiber, with what stands for threads and time. Raises any error of the app."""
     server, _ = load(app)
     context = Context(RUN, SERVER, {}, RecordDict(), dict(app.config))
-    with virtual_time(), _threads_are_fibers(), _identified(SERVER), seeded(seed):
+    with stand_ins(app.folder, _SERVER), _identified(SERVER), seeded(seed):
         server(WorldGrid(world, seed), context)
 
 

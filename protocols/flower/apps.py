@@ -2,15 +2,16 @@
 
 import re
 import tomllib
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sim.registry import similar
-from sim.setting_error import Problem
+from tacit.sim.registry import similar
+from tacit.sim.setting_error import Problem
 
-__all__ = ["App", "code_of", "read_app"]
+__all__ = ["App", "code_of", "in_app", "place_in_app", "read_app"]
 
 _PART = re.compile(r"""\s*([\w.\-]+)\s*=\s*("[^"]*"|'[^']*'|[^\s"']+)""")
 
@@ -71,6 +72,18 @@ def read_app(path: str, run_config: str = "") -> App:
     config = tuple(_flat(_table(flower, "app", "config"), ""))
     app = App(str(place.absolute()), components["serverapp"], components["clientapp"], config, name, nodes)
     return _with(app, run_config)
+
+
+def place_in_app(error: BaseException, folder: str) -> str:
+    """The innermost file and line of the app in `folder` in which `error` was raised, as `in_app`; "" if in none."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    return next(filter(None, (in_app(one.filename, one.lineno, folder) for one in frames)), "")
+
+
+def in_app(file: str, line: int | None, folder: str) -> str:
+    """The `file` and `line` in brackets, without the app's `folder`, which is another on each machine; "" elsewhere."""
+    path = Path(file)
+    return f" ({path.relative_to(folder).as_posix()}, line {line})" if path.is_relative_to(folder) else ""
 
 
 _CODE = {".py", ".toml", ".json", ".yaml", ".yml", ".txt", ".csv"}

@@ -1,49 +1,55 @@
 """Apps written for Flower, declared as a protocol. Nothing here imports Flower."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from parties.data.splits import Shard
-from parties.learning.extras import MissingExtra, require
-from protocols.declaration import Declaration, Needs, messages_in
-from protocols.flower import flower
-from protocols.flower.apps import code_of, read_app
-from protocols.flower.flower import FlowerClient, FlowerServer, Nodes
-from protocols.flower.keys import FlowerKeys, FlowerTables
-from protocols.flower.observer import FlowerObserver
-from protocols.flower.promises import PROMISES
-from protocols.flower.recorded import planned_from
-from protocols.flower.stages import STAGES, STEPS
-from protocols.observing.experiment import Setting
-from protocols.observing.parts import Parts
-from protocols.promises import Promise
-from sim.planned import Planned
-from sim.setting_error import Problem
-from sim.units import duration
+from tacit.parties.data.splits import Shard
+from tacit.parties.learning.extras import MissingExtra, require
+from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.flower import flower
+from tacit.protocols.flower.apps import code_of, read_app
+from tacit.protocols.flower.flower import FlowerClient, FlowerServer, Nodes
+from tacit.protocols.flower.keys import FlowerKeys, FlowerTables
+from tacit.protocols.flower.observer import FlowerObserver
+from tacit.protocols.flower.promises import PROMISES
+from tacit.protocols.flower.stages import STAGES, STEPS
+from tacit.protocols.observing.experiment import Setting
+from tacit.protocols.parts import Part, messages_in
+from tacit.protocols.promises import Promise
+from tacit.sim.setting_error import Problem
+from tacit.sim.units import duration
 
 __all__ = ["DECLARATIONS", "HIGHEST", "LOWEST", "FlowerApp", "check_version"]
 
 LOWEST, HIGHEST = (1, 38), (1, 42)
-"""The versions of flwr, from and to, that are tested."""
+"""The oldest version of flwr that Tacit runs, and the newest that is tested."""
 
 PATIENCE = 100
 """For how many time-outs a node waits for a message before it takes the server for lost."""
 
 
 def check_version() -> None:
-    """Raise Problem where flwr is not installed, or in a version that is not known to work."""
+    """Raise Problem if flwr is not installed, or is older than `LOWEST`."""
     try:
         require("flwr", "flower", "a Flower app")
     except MissingExtra as missing:
         raise Problem("protocol.name", str(missing)) from None
-    found = metadata.version("flwr")
-    numbers = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
-    if not LOWEST <= numbers <= HIGHEST:
-        low, high = (".".join(map(str, version)) for version in (LOWEST, HIGHEST))
-        problem = f"flwr {found} is installed, which is not known to work; allowed: {low} to {high}"
+    found, numbers = _installed()
+    if numbers < LOWEST:
+        problem = f"flwr {found} is installed, which is too old; allowed: {_text(LOWEST)} or newer"
         raise Problem("protocol.name", problem)
+
+
+def _installed() -> tuple[str, tuple[int, ...]]:
+    """The version of the installed flwr, as its text and as its first two numbers."""
+    found = metadata.version("flwr")
+    return found, tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def _seconds(keys: FlowerKeys) -> tuple[float, ...]:
@@ -53,20 +59,33 @@ def _seconds(keys: FlowerKeys) -> tuple[float, ...]:
     return tuple(duration(by_stage.get(stage, keys.query_time)) for stage in STAGES)
 
 
+class Stages(Part):
+    """What an app sends and answers, stage by stage."""
+
+    takes = STEPS
+    messages = messages_in(flower)
+    learned: Mapping[str, str] = {
+        "server": "what the app's replies contain: of FedAvg each client's model; of SecAgg+ their sum, if clients "
+        "and server are honest but curious and enough shares are held",
+        "client": "what the server app sends to it",
+    }
+
+    def waits(self, tables: FlowerTables) -> int:
+        keys = tables.protocol
+        return math.ceil(PATIENCE * duration(keys.timeout) / duration(keys.deadline)) + 1
+
+    def promises(self, tables: FlowerTables) -> Mapping[str, Promise]:
+        return PROMISES
+
+
 class FlowerApp(Declaration):
     """A Flower app: its server app at the server, its client app at each client."""
 
     name = "flower"
     summary = "an app written for Flower, unchanged"
     papers = ("Beutel et al., Flower: a friendly federated learning research framework, 2020",)
-    learned: Mapping[str, str] = {
-        "server": "what the app's replies contain: of FedAvg each client's model; of SecAgg+ their sum, if clients "
-        "and server are honest but curious and enough shares are held",
-        "client": "what the server app sends to it",
-    }
     keys = FlowerKeys
-    steps = STEPS
-    message_types = messages_in(flower)
+    parts = (Stages(),)
     needs = Needs(points=False)
     server_returns = True
 
@@ -89,31 +108,22 @@ class FlowerApp(Declaration):
         """The app's."""
         return {"app": code_of(tables.protocol.app)}
 
+    def cautions(self, tables: FlowerTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line for a version of flwr that is newer than those tested."""
+        found, numbers = _installed()
+        if numbers <= HIGHEST:
+            return []
+        return [f"flwr {found} is newer than {_text(HIGHEST)}, the newest version that Tacit is tested with"]
+
     def build(self, setting: Setting) -> "FlowerRun":
         return FlowerRun(setting)
-
-    def planned(self, tables: FlowerTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
-        """What an earlier run of the app sent. Raises Problem without one."""
-        keys = tables.protocol
-        if not keys.recorded:
-            problem = '"" names no run: what an app sends is known once it has run; allowed: the folder of a run of it'
-            raise Problem("protocol.recorded", problem)
-        app = read_app(keys.app, keys.run_config)
-        return planned_from(keys.recorded, app, tuple(shards), _seconds(keys))
-
-    def waits(self, tables: FlowerTables) -> int:
-        keys = tables.protocol
-        return math.ceil(PATIENCE * duration(keys.timeout) / duration(keys.deadline)) + 1
-
-    def promises(self, tables: FlowerTables) -> Mapping[str, Promise]:
-        return PROMISES
 
 
 class FlowerRun:
     """The parties of a run of an app, and their observer. The app is imported again for each."""
 
     def __init__(self, setting: Setting) -> None:
-        from protocols.flower import adapter
+        from tacit.protocols.flower import adapter
 
         keys, world = setting.keys, setting.world
         app = read_app(keys.app, keys.run_config)

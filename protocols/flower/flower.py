@@ -13,28 +13,26 @@ then on. A client answers one message after the other; its context is in memory,
 when nobody replies is the app's affair: it gets those replies that arrived before the time-out.
 """
 
-import asyncio
 import importlib
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
-from parties.client import Client, DismissedError
-from parties.data.splits import Shard
-from parties.life import Observed
-from parties.party import NoAnswer
-from protocols.flower.apps import App
-from protocols.flower.exchanges import Exchange, RoundRecord
-from protocols.flower.stages import JOIN, STAGES
-from protocols.flower.threads import Fiber, Turn
-from protocols.outcome import Abort
-from protocols.returning import NOT_AGAIN, OnceServer
-from sim.compute import SECOND
-from sim.streams import derive, generator
-from sim.wire import Message
-from sim.world import World
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.life import Observed
+from tacit.parties.party import NoAnswer
+from tacit.protocols.flower.apps import App, place_in_app
+from tacit.protocols.flower.exchanges import Exchange, RoundRecord
+from tacit.protocols.flower.stages import JOIN, STAGES
+from tacit.protocols.flower.threads import Fiber, Turn
+from tacit.protocols.outcome import Abort
+from tacit.protocols.returning import NOT_AGAIN, OnceServer
+from tacit.sim.compute import SECOND
+from tacit.sim.streams import derive, generator
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
 __all__ = [
     "AppMessage",
@@ -96,7 +94,7 @@ class Nodes:
 
 def _adapter() -> Any:
     """The module that imports Flower: only now."""
-    return importlib.import_module("protocols.flower.adapter")
+    return importlib.import_module("tacit.protocols.flower.adapter")
 
 
 def answer(*arguments: Any) -> Any:
@@ -151,7 +149,7 @@ class FlowerClient(Client):
             found = await self.compute(work, answer, *arguments)
             self._context = found.context
             if found.slept:
-                await asyncio.sleep(found.slept)
+                await self.sleep(found.slept)
             self.send(self.server, AppReply(call.number, found.body))
         self.ending = f"its app {found.failed}" if found.failed else "completed"
 
@@ -194,7 +192,9 @@ class FlowerServer(OnceServer):
         except Abort as abort:
             self.aborted = str(abort)
         except Exception as error:
-            self.aborted = f"the server app raised {type(error).__name__}: {error}{_place(error, nodes.app.folder)}"
+            self.aborted = (
+                f"the server app raised {type(error).__name__}: {error}{place_in_app(error, nodes.app.folder)}"
+            )
             self.failure_of_app = "".join(traceback.format_exception(error))
         else:
             self._end_round()
@@ -351,9 +351,3 @@ class FlowerServer(OnceServer):
         if node not in self._names:
             raise ValueError(f"there is no node {node}")
         return self._names[node]
-
-
-def _place(error: BaseException, folder: str) -> str:
-    """The file and line of the app in which `error` was raised; "" if it was in none."""
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if Path(one.filename).is_relative_to(folder)]
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

@@ -4,9 +4,9 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta
 
-from protocols.observing.experiment import Tables
-from protocols.xclp.keys import ProtocolKeys
-from sim.units import DURATION, Duration
+from tacit.protocols.observing.experiment import Tables
+from tacit.protocols.xclp.keys import ProtocolKeys
+from tacit.sim.units import DURATION, Duration
 
 __all__ = ["FlowerKeys", "FlowerTables"]
 
@@ -45,14 +45,6 @@ class FlowerKeys(ProtocolKeys, kw_only=True, frozen=True):
             extra=DURATION,
         ),
     ] = "60s"
-    recorded: Annotated[
-        str,
-        Meta(
-            description="The folder of an earlier run of the app with the same settings and as many clients: "
-            "`tacit predict` plans the messages of that one, on this scenario's network. No other command needs it.",
-            extra={"unit": "file"},
-        ),
-    ] = ""
     timeout: Annotated[
         Duration,
         Meta(

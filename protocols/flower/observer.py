@@ -1,20 +1,20 @@
 """Looks at the run of a Flower app as no party could: its rounds, with their numbers, who was lost, how it ended."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from parties.server import Loss
-from protocols.endings import EndingsObserver
-from protocols.flower.exchanges import Exchange, RoundRecord
-from protocols.flower.flower import FlowerClient, FlowerServer
-from protocols.observing.simulated import ResultFields, Simulated
-from protocols.rounds_observer import HeldRound
-from sim.faults import Fault
-from sim.trace import Event
-from sim.world import World
+from tacit.parties.server import Loss
+from tacit.protocols.endings import EndingsObserver
+from tacit.protocols.flower.exchanges import Exchange, RoundRecord
+from tacit.protocols.flower.flower import FlowerClient, FlowerServer
+from tacit.protocols.observing.simulated import ResultFields, Simulated
+from tacit.protocols.rounds_observer import HeldRound
+from tacit.sim.faults import Fault
+from tacit.sim.trace import Event
+from tacit.sim.world import World
 
 __all__ = ["FlowerObserver", "FlowerRound"]
 
@@ -27,7 +27,8 @@ class FlowerRound(HeldRound, frozen=True, kw_only=True):
 
     `replied`: whose replies to messages for training the app was given without an error; of a round without such
     messages, to any. `errors`: the errors that were replies. `loss` and `accuracy`: the means of what clients reported,
-    weighted by their numbers of examples, None where nobody did. `figures_reported`: all such means.
+    weighted by their numbers of examples, None where nobody did. `figures_reported`: all such means, of which tables
+    show those that are in neither.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("asked", "replied", "errors", "loss", "accuracy")
@@ -45,6 +46,10 @@ class FlowerRound(HeldRound, frozen=True, kw_only=True):
     def cells(self) -> tuple[str, ...]:
         return (str(len(self.cohort)), str(len(self.replied)), str(len(self.errors)), *self.numbers())
 
+    def own(self) -> dict[str, float]:
+        shown = (_name_of("loss", self.figures_reported), _name_of("acc", self.figures_reported))
+        return {name: value for name, value in self.figures_reported.items() if name not in shown}
+
 
 class FlowerObserver(EndingsObserver[Any]):
     """Keeps the results of each round, and sums the run up. `secret`: the app keeps its clients' updates apart."""
@@ -60,8 +65,9 @@ class FlowerObserver(EndingsObserver[Any]):
     def _end_round(self, record: RoundRecord) -> None:
         one, now = self._round(record), self.world.loop.time()
         self.rounds.append(one)
-        for name in one.figures:
-            if (value := getattr(one, name)) is not None:
+        named = {name: getattr(one, name) for name in one.figures}
+        for name, value in (one.figures_reported | named).items():
+            if value is not None:
                 event = Event(now, "metric", self._server.name, round=one.round, note=name, value=value)
                 self.world.trace.tell(event)
 
@@ -75,8 +81,8 @@ class FlowerObserver(EndingsObserver[Any]):
             problem=record.lost,
             replied=record.counted,
             errors={name: error for one in record.exchanges for name, error in one.errors.items()},
-            loss=_named("loss", found),
-            accuracy=_named("acc", found),
+            loss=found.get(_name_of("loss", found)),
+            accuracy=found.get(_name_of("acc", found)),
             figures_reported=found,
         )
 
@@ -144,7 +150,7 @@ def _means(exchanges: Iterable[Exchange]) -> Iterator[tuple[str, float]]:
                 break
 
 
-def _named(part: str, figures: dict[str, float]) -> float | None:
-    """The figure whose name has `part`: of evaluation first, as its names say; None if there is none."""
+def _name_of(part: str, figures: Mapping[str, float]) -> str:
+    """The name of a figure that has `part` in it: of evaluation first, as its names say; "" if there is none."""
     found = sorted((name for name in figures if part in name.lower()), key=lambda name: "train" in name.lower())
-    return figures[found[0]] if found else None
+    return found[0] if found else ""

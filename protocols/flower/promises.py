@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from protocols.promises import Affected, Promise, Trial
+from tacit.protocols.promises import Affected, Promise, Trial
 
 __all__ = ["PROMISES"]
 

@@ -1,6 +1,6 @@
 """The steps in which clients of a Flower app answer: one for each category of messages, and SecAgg+'s stages."""
 
-from protocols.steps import Step
+from tacit.protocols.steps import Step
 
 __all__ = ["JOIN", "STAGES", "STEPS"]
 

@@ -1,19 +1,24 @@
-"""What stands for the modules `threading`, `concurrent.futures` and `time` in code that blocks (`threads`).
+"""Stand-ins for `threading`, `concurrent.futures`, `time` and `os._exit` in code that blocks (`threads`).
 
 Code that starts threads of its own gets fibers, and time is virtual in them.
 """
 
 import asyncio
 import concurrent.futures
+import os
+import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from types import FrameType
+from typing import Any, NamedTuple, NoReturn
 
-from protocols.flower.threads import Event, Fiber, Spawned, current, in_world
+from tacit.protocols.flower.threads import Event, Exited, Fiber, Spawned, any_done, current, in_world
 
-__all__ = ["EPOCH", "JOB", "VIRTUAL", "Futures", "JobClock", "Threading", "virtual_time"]
+__all__ = ["EPOCH", "JOB", "VIRTUAL", "JobClock", "stand_ins"]
 
 EPOCH = 1_767_225_600.0
 """Seconds since 1970 at the beginning of a run, 2026-01-01 00:00 UTC: what ``time.time()`` says there."""
@@ -21,18 +26,26 @@ EPOCH = 1_767_225_600.0
 
 # In place of threading
 
+_Lock, _RLock, _Condition = threading.Lock, threading.RLock, threading.Condition
+_start, _join, _is_alive = threading.Thread.start, threading.Thread.join, threading.Thread.is_alive
+
 
 class Lock:
-    """`threading.Lock` and `threading.RLock` between fibers."""
+    """`threading.Lock` between fibers; between other threads a lock of theirs."""
+
+    _reenters = False
 
     def __init__(self) -> None:
         self._owner: Fiber | None = None
         self._depth = 0
         self._freed = Event()
+        self._real: Any = _RLock() if self._reenters else _Lock()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         me = current()
-        while self._owner is not None and self._owner is not me:
+        if me is None:
+            return bool(self._real.acquire(blocking, timeout))
+        while self._depth and not (self._reenters and self._owner is me):
             if not blocking:
                 return False
             self._freed.clear()
@@ -42,11 +55,19 @@ class Lock:
         return True
 
     def release(self) -> None:
+        if current() is None:
+            self._real.release()
+            return
+        if not self._depth:
+            raise RuntimeError("release unlocked lock")
         self._depth -= 1
         if not self._depth:
             self._owner = None
             if self._freed.waiting:
                 self._freed.set()
+
+    def locked(self) -> bool:
+        return bool(self._depth) if current() is not None else bool(self._real.locked())
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -55,109 +76,145 @@ class Lock:
         self.release()
 
 
-class Condition(Lock):
-    """`threading.Condition` between fibers."""
+class RLock(Lock):
+    """`threading.RLock` between fibers; between other threads one of theirs."""
+
+    _reenters = True
+
+    def _is_owned(self) -> bool:
+        me = current()
+        return bool(self._real._is_owned()) if me is None else bool(self._depth) and self._owner is me
+
+    def _release_save(self) -> Any:
+        if current() is None:
+            return self._real._release_save()
+        depth, self._depth = self._depth, 1
+        self.release()
+        return depth
+
+    def _acquire_restore(self, saved: Any) -> None:
+        if current() is None:
+            self._real._acquire_restore(saved)
+        else:
+            self.acquire()
+            self._depth = saved
+
+
+class Condition(threading.Condition):
+    """`threading.Condition` between fibers; between other threads as that. Who waits may be woken for nothing."""
 
     def __init__(self, lock: Any = None) -> None:
-        super().__init__()
+        ours: Any = RLock() if lock is None else lock
+        super().__init__(ours)
         self._changed = Event()
 
-    def notify(self, n: int = 1) -> None:
-        self.notify_all()
-
-    def notify_all(self) -> None:
-        if self._changed.waiting:
-            self._changed.set()
-
     def wait(self, timeout: float | None = None) -> bool:
+        if current() is None:
+            return super().wait(timeout)
+        if not self._is_owned():  # type: ignore[attr-defined]
+            raise RuntimeError("cannot wait on un-acquired lock")
         self._changed.clear()
-        self.release()
+        saved = self._release_save()  # type: ignore[attr-defined]
         try:
             return self._changed.wait(timeout)
         finally:
-            self.acquire()
+            self._acquire_restore(saved)  # type: ignore[attr-defined]
 
-    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
-        fiber = current()
-        end = None if timeout is None or fiber is None else fiber.clock() + timeout
-        while not (found := predicate()):
-            left = None if end is None or fiber is None else end - fiber.clock()
-            if (left is not None and left <= 0) or not self.wait(left):
-                return predicate()
-        return found
+    def notify(self, n: int = 1) -> None:
+        super().notify(n)
+        if current() is not None and self._changed.waiting:
+            self._changed.set()
 
 
-class Thread:
-    """`threading.Thread` as a fiber."""
-
-    def __init__(
-        self, group: None = None, target: Any = None, name: str = "thread", args: Any = (), kwargs: Any = None,
-        *, daemon: bool | None = None,
-    ) -> None:  # fmt: skip
-        self.name, self.daemon = name, daemon
-        self._call = lambda: target(*args, **(kwargs or {}))
-        self._spawned: Spawned | None = None
-
-    def start(self) -> None:
-        fiber = current()
-        assert fiber is not None
-        self._spawned = fiber.spawn(self._call, self.name)
-
-    def join(self, timeout: float | None = None) -> None:
-        if self._spawned is not None:
-            self._spawned.done.wait(timeout)
-
-    def is_alive(self) -> bool:
-        return self._spawned is not None and not self._spawned.done.is_set()
+def _start_thread(self: Any) -> None:
+    fiber = current()
+    if fiber is None or not _is_app(sys._getframe(1), 1):
+        _start(self)
+        return
+    if _spawned_of(self) is not None:
+        raise RuntimeError("threads can only be started once")
+    self._spawned = fiber.spawn(lambda: _run_thread(self), self.name)
 
 
-class Threading:
-    """What code may take of the module `threading`."""
+def _run_thread(thread: threading.Thread) -> None:
+    try:
+        thread.run()
+    except SystemExit:
+        pass  # which ends a thread and nothing else
+    except Exception as error:
+        threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
 
-    Thread, Event, Lock, RLock, Condition = Thread, Event, Lock, Lock, Condition
-    local, current_thread, get_ident = threading.local, threading.current_thread, threading.get_ident
+
+def _spawned_of(thread: threading.Thread) -> Spawned | None:
+    return thread.__dict__.get("_spawned")
+
+
+def _join_thread(self: threading.Thread, timeout: float | None = None) -> None:
+    spawned = _spawned_of(self)
+    if spawned is None:
+        _join(self, timeout)
+    elif current() is not None:
+        spawned.done.wait(timeout)
+
+
+def _thread_is_alive(self: threading.Thread) -> bool:
+    spawned = _spawned_of(self)
+    return _is_alive(self) if spawned is None else not spawned.done.is_set()
 
 
 # In place of concurrent.futures
+
+_ThreadPool = concurrent.futures.ThreadPoolExecutor
+_wait, _as_completed = concurrent.futures.wait, concurrent.futures.as_completed
 
 
 class _Future:
     """`concurrent.futures.Future` of a fiber; sets of them iterate in the order of their numbers."""
 
     def __init__(self, spawned: Spawned, number: int) -> None:
-        self._spawned, self._number = spawned, number
+        self.spawned, self._number = spawned, number
 
     def __hash__(self) -> int:
         return self._number
 
     def done(self) -> bool:
-        return self._spawned.done.is_set()
+        return self.spawned.done.is_set()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        self._spawned.done.wait(timeout)
-        return self._spawned.error
+        if not self.spawned.done.wait(timeout):
+            raise TimeoutError
+        return self.spawned.error
 
     def result(self, timeout: float | None = None) -> Any:
         if (error := self.exception(timeout)) is not None:
             raise error
-        return self._spawned.value
+        return self.spawned.value
 
 
 class _Executor:
-    """`concurrent.futures.ThreadPoolExecutor` with a fiber for each call, all at once."""
+    """`concurrent.futures.ThreadPoolExecutor` with a fiber for each call, of which `max_workers` are at work at once.
+
+    Without a number all are, as it would follow from the machine.
+    """
 
     def __init__(self, max_workers: int | None = None, *_: Any, **__: Any) -> None:
         self._futures: list[_Future] = []
+        self._free: Any = nullcontext() if max_workers is None else threading.Semaphore(max_workers)
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> _Future:
         fiber = current()
         assert fiber is not None
         number = len(self._futures)
-        spawned = fiber.spawn(lambda: function(*arguments, **named), f"{function.__name__} {number}")
+
+        def call() -> Any:
+            with self._free:
+                return function(*arguments, **named)
+
+        spawned = fiber.spawn(call, f"{getattr(function, '__name__', 'call')} {number}")
         self._futures.append(_Future(spawned, number))
         return self._futures[-1]
 
-    def map(self, function: Callable[..., Any], *columns: Iterable[Any]) -> Iterator[Any]:
+    def map(self, function: Callable[..., Any], *columns: Iterable[Any], **_: Any) -> Iterator[Any]:
         futures = [self.submit(function, *row) for row in zip(*columns, strict=False)]
         return (future.result() for future in futures)
 
@@ -173,30 +230,76 @@ class _Executor:
         self.shutdown()
 
 
-class Futures:
-    """What code may take of the package `concurrent`, whose module `futures` this is, too."""
+class _Waited(NamedTuple):
+    """The result of `concurrent.futures.wait`."""
 
-    ThreadPoolExecutor = _Executor
-    Future = concurrent.futures.Future
-
-    @staticmethod
-    def wait(fs: Iterable[_Future], timeout: float | None = None, **_: Any) -> tuple[set[_Future], set[_Future]]:
-        """Wait for all of `fs`, for `timeout` virtual seconds each; returns those done, and the others."""
-        all_of_them = sorted(fs, key=hash)
-        for future in all_of_them:
-            future._spawned.done.wait(timeout)
-        done = {future for future in all_of_them if future.done()}
-        return done, {future for future in all_of_them if not future.done()}
-
-    @staticmethod
-    def as_completed(fs: Iterable[_Future], timeout: float | None = None) -> Iterator[_Future]:
-        """All of `fs`, each when it is done, in the order of their numbers."""
-        for future in sorted(fs, key=hash):
-            future._spawned.done.wait(timeout)
-            yield future
+    done: set[Any]
+    not_done: set[Any]
 
 
-Futures.futures = Futures  # type: ignore[attr-defined]
+def _wait_for(fs: Iterable[Any], timeout: float | None = None, return_when: str = "ALL_COMPLETED") -> Any:
+    """`concurrent.futures.wait`, of fibers for `timeout` virtual seconds."""
+    every, fiber = list(fs), current()
+    if fiber is None or not all(isinstance(one, _Future) for one in every):
+        return _wait(every, timeout, return_when)
+    every.sort(key=hash)
+    end = None if timeout is None else fiber.clock() + timeout
+    while left := [one for one in every if not one.done()]:
+        ended = [one for one in every if one not in left]
+        enough = ended if return_when == "FIRST_COMPLETED" else [one for one in ended if one.spawned.error is not None]
+        if (enough and return_when != "ALL_COMPLETED") or (end is not None and fiber.clock() >= end):
+            break
+        in_world(partial(any_done, [one.spawned for one in left], None if end is None else end - fiber.clock()))
+    return _Waited({one for one in every if one not in left}, set(left))
+
+
+def _each_as_completed(fs: Iterable[Any], timeout: float | None = None) -> Iterator[Any]:
+    """`concurrent.futures.as_completed`; fibers that end at once come in the order of their numbers."""
+    left, fiber = set(fs), current()
+    if fiber is None or not all(isinstance(one, _Future) for one in left):
+        yield from _as_completed(left, timeout)
+        return
+    end = None if timeout is None else fiber.clock() + timeout
+    while left:
+        done, left = _wait_for(left, None if end is None else end - fiber.clock(), "FIRST_COMPLETED")
+        if not done:
+            raise TimeoutError(f"{len(left)} futures unfinished")
+        yield from sorted(done, key=hash)
+
+
+# In place of both modules
+
+_FRAMES = 3
+"""How far from an app's own code a lock may be made that is the app's: it may be within an event, within a queue."""
+
+_apps: list[tuple[str, ...]] = []
+"""Folders of code whose threads are fibers. Those of other packages stay as they are: they wait for no client."""
+
+
+def _is_app(frame: FrameType | None, frames: int = _FRAMES) -> bool:
+    """Whether one of that number of `frames` is an app's."""
+    for _ in range(frames if _apps else 0):
+        if frame is None:
+            break
+        if frame.f_code.co_filename.startswith(_apps[-1]):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _of_apps(real: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    """What makes `ours` where an app makes one, else the `real` one."""
+
+    def make(*arguments: Any, **named: Any) -> Any:
+        return (ours if _is_app(sys._getframe(1)) else real)(*arguments, **named)
+
+    return make
+
+
+def _pool(*arguments: Any, **named: Any) -> Any:
+    """A pool of fibers where an app makes one in a fiber, else of threads."""
+    is_ours = current() is not None and _is_app(sys._getframe(1), 1)
+    return (_Executor if is_ours else _ThreadPool)(*arguments, **named)
 
 
 # In place of time
@@ -218,7 +321,7 @@ class JobClock(threading.local):
         """Within it, the time in this thread is virtual from `moment` on."""
         self.moment, self.slept, self.looks = moment, 0.0, 0
         try:
-            with virtual_time():
+            with stand_ins():
                 yield
         finally:
             self.moment = None
@@ -276,14 +379,64 @@ VIRTUAL: dict[Callable[..., Any], Callable[..., Any]] = {
 """What stands for a function of the module `time` in fibers and jobs; in any other thread it does what that does."""
 
 
+_exit = os._exit
+_process = [os.getpid()]
+
+
+def _exits(status: int) -> NoReturn:
+    if (current() is None and JOB.moment is None) or os.getpid() != _process[0]:  # a child may end as it likes
+        _exit(status)
+    raise Exited(status)
+
+
+def _clocks_of(module: Any) -> dict[str, Any]:
+    """What stands for the clocks that a module of Python's has taken by their names."""
+    real = {id(clock): clock for clock in VIRTUAL}
+    return {name: VIRTUAL[real[id(value)]] for name, value in vars(module).items() if id(value) in real}
+
+
+_PATCHES: tuple[tuple[Any, dict[str, Any]], ...] = (
+    (time, {name: VIRTUAL[real] for name, real in _REAL.items()}),
+    (os, {"_exit": _exits}),
+    (threading.Thread, {"start": _start_thread, "join": _join_thread, "is_alive": _thread_is_alive}),
+    (
+        threading,
+        {
+            "Lock": _of_apps(_Lock, Lock),
+            "RLock": _of_apps(_RLock, RLock),
+            "Condition": _of_apps(_Condition, Condition),
+            **_clocks_of(threading),
+        },
+    ),
+    (queue, _clocks_of(queue)),
+    (
+        concurrent.futures,
+        {
+            "ThreadPoolExecutor": _pool,
+            "wait": _wait_for,
+            "as_completed": _each_as_completed,
+        },
+    ),
+)
+"""What stands for the names of modules and of a class. Events, semaphores, barriers and queues are made of these."""
+
+
 @contextmanager
-def virtual_time() -> Iterator[None]:
-    """Within it, the functions of the module `time` mean virtual time in fibers and in jobs."""
-    before = {name: getattr(time, name) for name in _REAL}
-    for name, real in _REAL.items():
-        setattr(time, name, VIRTUAL[real])
+def stand_ins(*folders: str) -> Iterator[None]:
+    """Within it the code of an app runs in the world of a run, in fibers and in jobs; in other threads all is as ever.
+
+    `folders` have the code whose threads are fibers.
+    """
+    _process[0] = os.getpid()
+    before = [(owner, {name: getattr(owner, name) for name in names}) for owner, names in _PATCHES]
+    _apps.extend([(__file__, *(f"{folder}{os.sep}" for folder in folders))] if folders else [])
+    for owner, names in _PATCHES:
+        for name, stand_in in names.items():
+            setattr(owner, name, stand_in)
     try:
         yield
     finally:
-        for name, real in before.items():
-            setattr(time, name, real)
+        del _apps[len(_apps) - bool(folders) :]
+        for owner, names in before:
+            for name, value in names.items():
+                setattr(owner, name, value)

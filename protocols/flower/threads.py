@@ -6,10 +6,13 @@ A `Fiber` is such a thread. It has the world to itself while it computes. Where 
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
-__all__ = ["Event", "Fiber", "Spawned", "Stopped", "Turn", "Waits", "current", "in_world"]
+__all__ = [
+    "Event", "Exited", "Fiber", "Spawned", "Stopped", "Turn", "Waits", "any_done", "current", "exit_of", "in_world",
+]  # fmt: skip
 
 Waits = Callable[[], Awaitable[Any]]
 """Makes what a fiber waits for; called, and awaited, in the loop's thread."""
@@ -17,6 +20,15 @@ Waits = Callable[[], Awaitable[Any]]
 
 class Stopped(BaseException):
     """Raised in a fiber whose party is gone, wherever it waits next."""
+
+
+class Exited(SystemExit):
+    """What a call of os._exit raises in the code of an app, which is not to end Tacit."""
+
+
+def exit_of(error: SystemExit) -> str:
+    """The call that has raised `error`, in words."""
+    return f"{'os._exit' if isinstance(error, Exited) else 'sys.exit'}({error.code!r})"
 
 
 class Turn(NamedTuple):
@@ -29,6 +41,8 @@ class Turn(NamedTuple):
 
 _REFUSALS = 1_000
 """How often `Stopped` is raised in a thread that catches it and waits again, before it is left where it is."""
+
+_Lock = threading.Lock  # for which there is a stand-in in fibers
 
 _here = threading.local()
 
@@ -48,17 +62,22 @@ def in_world(waits: Waits) -> Any:
 
 
 class Fiber:
-    """A thread that runs `function()` in turns: from one of its waits to the next."""
+    """A thread that runs `function()` in turns: from one of its waits to the next.
 
-    def __init__(self, function: Callable[[], Any], clock: Callable[[], float]) -> None:
-        self._function, self.clock = function, clock
-        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+    `by`: the fiber that has started it. All end with the first of them, as the threads of a process do.
+    """
+
+    def __init__(self, function: Callable[[], Any], clock: Callable[[], float], by: "Fiber | None" = None) -> None:
+        self._function, self.clock, self._by = function, clock, by
+        self._go, self._back = _Lock(), _Lock()
+        self._go.acquire()
+        self._back.acquire()
         self._turn = Turn(None)
         self._given: tuple[Any, BaseException | None] = (None, None)
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread: threading.Thread | None = None
         self._stopped = self.ended = False
         self._refused = 0
-        self.spawned: list[asyncio.Task[Any]] = []
+        self.spawned: list[asyncio.Task[Any]] = [] if by is None else by.spawned
 
     def _run(self) -> None:
         self._go.acquire()
@@ -100,7 +119,8 @@ class Fiber:
 
     def go_on(self, value: Any = None, error: BaseException | None = None) -> Turn:
         """In the loop's thread: let it go on with the `value` that it waited for, or the `error`, to its next wait."""
-        if not self._thread.is_alive() and not self.ended:
+        if self._thread is None:  # made here: what a thread is made of has stand-ins in fibers
+            self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
         self._given = value, error
         self._go.release()
@@ -110,13 +130,13 @@ class Fiber:
     def stop(self) -> None:
         """End it, from the loop's thread: `Stopped` is raised where it waits, as often as it waits again."""
         self._stopped = True
-        while self._thread.is_alive() and not self.ended:
+        while self._thread is not None and not self.ended:
             self.go_on()
 
     async def run(self, turn: Callable[[Callable[[], Turn]], Awaitable[Turn]] | None = None) -> Any:
         """Run it to its end and return its result. `turn` runs each of its turns, as a job; by default at once.
 
-        Raises any error of the function, and RuntimeError for a call of sys.exit.
+        Raises any error of the function, and RuntimeError for a call of sys.exit or os._exit.
         """
         value: Any = None
         error: BaseException | None = None
@@ -129,7 +149,8 @@ class Fiber:
                 now = next_turn() if turn is None else await turn(next_turn)
                 if now.waits is None:
                     if isinstance(now.error, SystemExit):
-                        raise RuntimeError(f"it called sys.exit({now.error.code!r})") from now.error
+                        where = now.error.__traceback__
+                        raise RuntimeError(f"it called {exit_of(now.error)}").with_traceback(where) from now.error
                     if now.error is not None:
                         raise now.error
                     return now.value
@@ -139,7 +160,7 @@ class Fiber:
                 except Exception as raised:
                     error = raised
         finally:
-            for task in self.spawned:
+            for task in self.spawned if self._by is None else ():
                 task.cancel()
             self.stop()
 
@@ -152,7 +173,7 @@ class Spawned:
     """A fiber that another one has started. `done` is set at its end."""
 
     def __init__(self, by: Fiber, function: Callable[[], Any], name: str) -> None:
-        self.fiber = Fiber(function, by.clock)
+        self.fiber = Fiber(function, by.clock, by)
         self.value: Any = None
         self.error: BaseException | None = None
         self.done = Event()
@@ -169,6 +190,16 @@ class Spawned:
             self.error = error
         finally:
             self.done.set_here()
+
+
+async def any_done(spawned: Iterable[Spawned], timeout: float | None) -> None:
+    """Wait, in the loop, until one of these has ended, for `timeout` virtual seconds at most."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    for one in spawned:
+        one.done.waiting.append(future)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            await future
 
 
 class Event:
@@ -206,9 +237,7 @@ class Event:
         if not self._set:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.waiting.append(future)
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await future
-            except TimeoutError:
-                pass
         return self._set

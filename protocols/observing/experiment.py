@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-from parties.data.splits import Shard
-from parties.datasets.content import Report
-from parties.device import Device
-from parties.fleet.fleet import Fleet
-from parties.registered import Registered
-from protocols.observing.parts import Parts
-from protocols.observing.simulated import ResultFields, Simulated, Strike
-from protocols.privacy.randomised import randomised_labels
-from sim.faults import Fault
-from sim.world import World
+from tacit.parties.data.splits import Shard
+from tacit.parties.datasets.content import Report
+from tacit.parties.device import Device
+from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.registered import Registered
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.simulated import ResultFields, Simulated, Strike
+from tacit.protocols.privacy.randomised import randomised_labels
+from tacit.sim.faults import Fault
+from tacit.sim.world import World
 
 __all__ = [
     "Checkpointable",
@@ -97,9 +97,9 @@ class Setting:
         return [make(self.world, name, shard, *arguments, **self.access(name)) for name, shard in self.shards.items()]
 
     def registered(self, kind: type[Any], settings: Any) -> Sequence[Any]:
-        """A client of the class `kind`, derived from `protocols.rounds.RoundsClient`, for each shard.
+        """A client of the class `kind`, derived from `tacit.protocols.rounds.RoundsClient`, for each shard.
 
-        Of more than `AWAKE`, those at rest are not there (`parties.registered`).
+        Of more than `AWAKE`, those at rest are not there (`tacit.parties.registered`).
         """
         resting = kind.resting(settings)
         if resting is None or len(self.shards) <= AWAKE:
@@ -116,7 +116,7 @@ class Setting:
         return self.known_fleet or Fleet(self.tables)
 
     def access(self, party: str) -> dict[str, Any]:
-        """The access of `party` to the network and its machine, as `parties.party.Party` takes them."""
+        """The access of `party` to the network and its machine, as `tacit.parties.party.Party` takes them."""
         return vars(self.fleet.of(party))
 
     @property

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from parties.server import Loss
-from protocols.observing.simulated import Strike
-from sim.faults import Crash, Fault, Fired, Leave, MessageFault
-from sim.world import World
+from tacit.parties.server import Loss
+from tacit.protocols.observing.simulated import Strike
+from tacit.sim.faults import Crash, Fault, Fired, Leave, MessageFault
+from tacit.sim.world import World
 
 __all__ = ["FaultRecord"]
 

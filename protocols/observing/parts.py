@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from parties.data.sets import Dataset
+from tacit.parties.data.sets import Dataset
 
 __all__ = ["Parts"]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.data.splits import Shard
-from parties.datasets.content import Points
-from protocols.observing.experiment import Tables
-from protocols.observing.parts import Parts
-from sim.setting_error import Problem
-from sim.streams import generator
+from tacit.parties.data.splits import Shard
+from tacit.parties.datasets.content import Points
+from tacit.protocols.observing.experiment import Tables
+from tacit.protocols.observing.parts import Parts
+from tacit.sim.setting_error import Problem
+from tacit.sim.streams import generator
 
 __all__ = ["NOBODY", "Probe", "attacked", "probe_of", "shadowed"]
 

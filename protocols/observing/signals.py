@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.observing.parts import Parts
-from protocols.observing.probe import Probe
-from sim.wire import Message, Packet, decode_body, decode_frame
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.probe import Probe
+from tacit.sim.wire import Message, Packet, decode_body, decode_frame
 
 __all__ = ["AttackedMessages", "Probabilities", "Reader", "Received", "Way", "received", "signals"]
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from parties.server import Loss
-from protocols.privacy.released import Randomised
-from protocols.privacy.spent import Spent
+from tacit.parties.server import Loss
+from tacit.protocols.privacy.released import Randomised
+from tacit.protocols.privacy.spent import Spent
 
 __all__ = ["SHOWN", "Prediction", "ResultFields", "Round", "Simulated", "Strike", "more_than"]
 
@@ -48,6 +48,10 @@ class Round(Struct, frozen=True, kw_only=True):
     def cells(self) -> tuple[str, ...]:
         """The round's line of a table, one cell for each of `columns`."""
         return ()
+
+    def own(self) -> dict[str, float]:
+        """Figures of the user's own code, which a table shows after `cells`."""
+        return {}
 
     def losses(self) -> str:
         """Who was lost, as a table shows it."""

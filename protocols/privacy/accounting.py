@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from parties.learning import extras
+from tacit.parties.learning import extras
 
 __all__ = [
     "federated_gaussian", "laplace_noise_for", "laplace_queries", "noise_for", "noisy_max_queries", "pure",

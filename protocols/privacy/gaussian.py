@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from sim.streams import Entropy
+from tacit.sim.streams import Entropy
 
 __all__ = ["LARGEST_DEVIATION", "delta_of", "discrete_gaussian", "epsilon_of", "mu_for"]
 

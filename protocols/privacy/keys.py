@@ -2,12 +2,14 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
+
+from tacit.sim.table import Keys
 
 __all__ = ["Privacy"]
 
 
-class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[privacy]: epsilon and delta, and what the noise is measured by."""
 
     epsilon: Annotated[

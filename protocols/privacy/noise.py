@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sim.streams import Entropy
+from tacit.sim.streams import Entropy
 
 __all__ = ["bernoulli", "gaussian", "laplace"]
 

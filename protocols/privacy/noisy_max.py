@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.privacy.noise import gaussian, laplace
-from sim.streams import Entropy
+from tacit.protocols.privacy.noise import gaussian, laplace
+from tacit.sim.streams import Entropy
 
 __all__ = ["noisy_max"]
 

@@ -9,8 +9,8 @@
 anything leaves it, and what is made of the answers costs nothing more.
 
 An answer that was drawn again for each round would be averaged away. So an answer is no draw but a function of a
-secret that lasts (`sim.world.World.lasting`) and of what is asked about: of a label the row of the point, of bits the
-planes, the row and the vector. It is the same in every incarnation of a client and in a run that is resumed. Other
+secret that lasts (`tacit.sim.world.World.lasting`) and of what is asked about: of a label the row of the point, of bits
+the planes, the row and the vector. It is the same in every incarnation of a client and in a run that is resumed. Other
 planes, or a point whose features have changed (as those of a model that is trained), are another question with fresh
 coins. The function is SHA-256 of all that, and for bits AES-256 in counter mode under it, so the guarantees are those
 for true coins as far as this is pseudo-random. Probabilities have the resolution of 2^-64 and are rounded towards more
@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from protocols.privacy.noise import bernoulli
-from sim.streams import Entropy, derive
+from tacit.protocols.privacy.noise import bernoulli
+from tacit.sim.streams import Entropy, derive
 
 __all__ = ["HashFlips", "randomised_labels"]
 

@@ -11,16 +11,16 @@ angular distance (Fernandes, Kawamoto, Murakami, ESORICS 2021). For one whole ve
 import math
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from scipy.special import bdtrc
 
-from protocols.privacy.keys import Privacy
-from protocols.privacy.spending import SEEDED
-from protocols.privacy.xor_mechanism import flip_probability
+from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.privacy.spending import SEEDED
+from tacit.protocols.privacy.xor_mechanism import flip_probability
 
 __all__ = [
     "ANGLES", "DELTA", "Randomised", "Releasing", "differing_bits", "flip_of", "nothing_released", "opened",
-    "randomised_lines", "released",
+    "randomised_lines", "released", "with_rounds_again",
 ]  # fmt: skip
 
 ANGLES = (1, 5, 10, 30, 60)
@@ -117,6 +117,31 @@ def released(
         reconstruction=opened(flip, bits * rounds, features) if features else None,
         guaranteed=not caveats,
         caveats=caveats,
+    )
+
+
+def with_rounds_again(found: Randomised | None, again: int) -> Randomised | None:
+    """What is revealed where hashes of up to `again` rounds may have been sent a second time, under other planes.
+
+    They are counted as further rounds, and nothing is guaranteed; labels are the same whenever they are answered.
+    """
+    if found is None or found.hash_epsilon is None or not again:
+        return found
+    bit, before, rounds = found.hash_epsilon, found.hash_bits * found.rounds, found.rounds + again
+    differing = {angle: differing_bits(found.hash_bits * rounds, float(angle), found.delta) for angle in found.angles}
+    cosine = found.reconstruction
+    if cosine is not None:  # as in `opened`: 1 / cosine^2 - 1 falls with the number of bits
+        cosine = 1 / math.sqrt(1 + (1 / cosine**2 - 1) * before / (found.hash_bits * rounds))
+    caveat = f"the run was broken off and went on: hashes of up to {again} rounds may have been sent a second time, "
+    return structs.replace(
+        found,
+        rounds=rounds,
+        angles={angle: bit * count for angle, count in differing.items()},
+        differing=differing,
+        whole_vector=bit * found.hash_bits * rounds,
+        reconstruction=cosine,
+        guaranteed=False,
+        caveats=(*found.caveats, f"{caveat}under other planes; these are counted"),
     )
 
 

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable
 
-from parties.learning import extras
-from protocols.privacy import accounting, sensitivity, xor_mechanism
-from protocols.privacy.keys import Privacy
-from protocols.privacy.spent import Spending, Spent
-from sim.setting_error import Problem
-from sim.toml_text import toml
+from tacit.parties.learning import extras
+from tacit.protocols.privacy import accounting, sensitivity, xor_mechanism
+from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.privacy.spent import Spending, Spent
+from tacit.sim.setting_error import Problem
+from tacit.sim.toml_text import toml
 
 __all__ = [
     "SEEDED", "asked", "check_noise", "finite", "noise_cautions", "randomised_cautions", "seeded_caveats",

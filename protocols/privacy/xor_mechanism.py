@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from protocols.privacy.noise import bernoulli
-from sim.streams import Entropy
+from tacit.protocols.privacy.noise import bernoulli
+from tacit.sim.streams import Entropy
 
 __all__ = ["epsilon_of", "flip_probability", "perturb"]
 

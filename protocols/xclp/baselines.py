@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.xclp.blocks import Hashes
-from protocols.xclp.label_propagation import propagate
-from protocols.xclp.xclp import Parameters
+from tacit.protocols.xclp.blocks import Hashes
+from tacit.protocols.xclp.label_propagation import propagate
+from tacit.protocols.xclp.xclp import Parameters
 
 __all__ = ["baselines"]
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from protocols.xclp.lsh import distance_type, distances
+from tacit.protocols.xclp.lsh import distance_type, distances
 
 __all__ = ["NO_POINTS", "Blocks", "Hashes", "Rows", "some_rows"]
 

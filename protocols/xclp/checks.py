@@ -1,18 +1,17 @@
 """What XCLP and its graph may not be asked for, and what a user should know before a run."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import psutil
 
-from parties.data.splits import Shard
-from protocols.privacy.spending import randomised_cautions
-from protocols.xclp.grouping import parted
-from protocols.xclp.keys import XclpTables
-from protocols.xclp.solvers import FACTORED
-from protocols.xclp.timing import deadline_cautions
-from sim.setting_error import Problem
-from sim.units import format_bytes
+from tacit.parties.data.splits import Shard
+from tacit.protocols.privacy.spending import randomised_cautions
+from tacit.protocols.xclp.keys import XclpTables
+from tacit.protocols.xclp.solvers import FACTORED
+from tacit.protocols.xclp.timing import deadline_cautions
+from tacit.sim.setting_error import Problem
+from tacit.sim.units import format_bytes
 
 __all__ = [
     "check_clients", "check_graph", "check_groups", "check_keys", "check_memory", "graph_memory", "xclp_cautions",
@@ -105,16 +104,15 @@ def check_memory(tables: XclpTables, groups: Sequence[Collection[Shard]]) -> Non
         raise Problem("data.limit", f"{problem}; allowed here: 1 to {most}")
 
 
-def xclp_cautions(tables: XclpTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+def xclp_cautions(tables: XclpTables, groups: Callable[[], list[dict[str, Shard]]]) -> list[str]:
     """A line for each choice that leaves XCLP without the secrecy it seems to have, or without enough time."""
     keys = tables.protocol
     clients = -(-tables.data.clients // keys.groups)
     try:
-        held = shards()
+        held = groups()
     except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time
-        held = {}
-    groups = parted(held, keys.groups, tables.seed) if held else []
-    found = next(filter(None, (deadline_cautions(tables, group) for group in groups)), [])
+        held = []
+    found = next(filter(None, (deadline_cautions(tables, group) for group in held)), [])
     found += randomised_cautions(tables.privacy, tables.entropy)
     if keys.hamming == "plaintext":
         found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')

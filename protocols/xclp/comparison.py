@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.xclp import oracle
-from protocols.xclp.blocks import Rows, some_rows
-from protocols.xclp.xclp import Labels, Parameters, RoundRecord
+from tacit.protocols.xclp import oracle
+from tacit.protocols.xclp.blocks import Rows, some_rows
+from tacit.protocols.xclp.xclp import Labels, Parameters, RoundRecord
 
 __all__ = ["Truth", "truth_of"]
 

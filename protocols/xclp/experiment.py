@@ -2,13 +2,13 @@
 
 from functools import partial
 
-from protocols.observing.experiment import Setting
-from protocols.privacy.released import released
-from protocols.setup import Group
-from protocols.xclp.choices import parameters_of, shown
-from protocols.xclp.grouping import groups_of
-from protocols.xclp.observer import Observer
-from protocols.xclp.xclp import XclpClient, XclpServer
+from tacit.protocols.observing.experiment import Setting
+from tacit.protocols.privacy.released import released
+from tacit.protocols.setup import Group
+from tacit.protocols.xclp.choices import parameters_of, shown
+from tacit.protocols.xclp.grouping import groups_of
+from tacit.protocols.xclp.observer import Observer
+from tacit.protocols.xclp.xclp import XclpClient, XclpServer
 
 __all__ = ["Xclp"]
 

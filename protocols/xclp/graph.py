@@ -27,10 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from protocols.xclp.blocks import Rows, some_rows
-from protocols.xclp.lsh import distance_type, unflipped
-from protocols.xclp.solvers import FACTORED, ConjugateGradients, solver_of, system_of
-from sim.cores import in_threads
+from tacit.protocols.xclp.blocks import Rows, some_rows
+from tacit.protocols.xclp.lsh import distance_type, unflipped
+from tacit.protocols.xclp.solvers import FACTORED, ConjugateGradients, solver_of, system_of
+from tacit.sim.cores import in_threads
+from tacit.sim.hollow import filled, hollow
 
 __all__ = ["Influence", "class_counts", "class_scores", "contribution", "neighbour_graph"]
 
@@ -108,6 +109,7 @@ def class_counts(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]
     return np.bincount(labels, minlength=classes).astype(np.float64)
 
 
+@hollow(lambda columns, labels, classes: filled((columns.shape[0], classes)))
 def contribution(columns: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
     """A client's class scores for all points, Zbar = S_L Y_L (line 13): float64 (n, classes).
 

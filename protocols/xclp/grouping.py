@@ -5,17 +5,14 @@ client hears of another group; so n^2 falls to n^2 / G, and a point has neighbou
 paper, Section 5, runs FEMNIST in 50 groups.)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from protocols.planned import SERVER
-from sim.planned import Planned, PlannedMessage, PlannedReaction
-from sim.streams import generator
+from tacit.sim.streams import generator
 
-__all__ = ["groups_of", "in_strand", "parted"]
+__all__ = ["groups_of", "parted"]
 
 T = TypeVar("T")
 
@@ -31,16 +28,3 @@ def groups_of(names: Sequence[str], count: int, seed: int) -> list[tuple[str, ..
 def parted(held: Mapping[str, T], count: int, seed: int) -> list[dict[str, T]]:
     """What each client has, by its name, for each of `count` groups."""
     return [{name: held[name] for name in group} for group in groups_of(list(held), count, seed)]
-
-
-def in_strand(planned: Iterator[Planned], strand: str) -> Iterator[Planned]:
-    """The plan of a group, of which the server does its part in a `strand`, at the same time as those of others."""
-    for one in planned:
-        if isinstance(one, PlannedMessage):
-            if one.sender == SERVER:
-                one = replace(one, strand=strand)
-            if SERVER in one.receivers:
-                one = replace(one, into=strand)
-        elif not isinstance(one, PlannedReaction) and one.party == SERVER:
-            one = replace(one, strand=strand)
-        yield one

@@ -42,19 +42,20 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.party import Party
-from parties.server import Server
-from protocols.crypto.ot_pair import Pair as VectorPair
-from protocols.outcome import require
-from protocols.setup import Contribution, Group, Keys, NoContribution
-from protocols.steps import Step
-from protocols.values import BadValues, announced, understood, values_of
-from protocols.xclp.blocks import Blocks
-from protocols.xclp.lsh import distance_type
-from protocols.xclp.own_blocks import own_block, own_distances, own_work, possible
-from sim.streams import derive
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.party import Party
+from tacit.parties.server import Server
+from tacit.protocols.crypto.ot_pair import Pair as VectorPair
+from tacit.protocols.crypto.sizes import fields, peers
+from tacit.protocols.outcome import require
+from tacit.protocols.setup import Contribution, Group, Keys, NoContribution
+from tacit.protocols.steps import Step
+from tacit.protocols.values import BadValues, announced, understood, values_of
+from tacit.protocols.xclp.blocks import Blocks
+from tacit.protocols.xclp.lsh import distance_type
+from tacit.protocols.xclp.own_blocks import own_block, own_distances, own_work, possible
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message
 
 __all__ = [
     "OF_PAIRS",
@@ -69,10 +70,13 @@ __all__ = [
     "await_members",
     "client",
     "for_each",
+    "masked_payloads",
+    "own_blocks",
     "pair_of_vectors",
     "pairs_after",
     "pairs_before",
     "server",
+    "vector_pairs",
 ]
 
 Bits = NDArray[np.bool_]
@@ -88,15 +92,18 @@ STEPS = (
 
 
 class OwnBlock(Message):
+    admits: ClassVar[tuple[str, ...]] = ("Members",)
     distances: bytes
 
 
 class Masks(Message):
+    part_of_pair: ClassVar[bool] = True
     peer: str
     values: bytes
 
 
 class MaskedDistances(Message):
+    part_of_pair: ClassVar[bool] = True
     peer: str
     values: bytes
 
@@ -111,6 +118,7 @@ class Present(Message):
 
 class Members(Message):
     announces: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
     names: list[str]
 
 
@@ -384,3 +392,23 @@ def _assemble(
     between = {(places[j], places[k]): block for (j, k), block in blocks.items() if j in places and k in places}
     sizes = [group.points[name] for name in group.names]
     return Blocks(sizes, [own[name] for name in group.names], between, distance_type(bits))
+
+
+def own_blocks(points: Mapping[str, int], bits: int) -> dict[str, int]:
+    """Bytes of payload of the distances among each client's n_j `points`."""
+    return {"OwnBlock": sum(fields(n_j * (n_j - 1) // 2, bits.bit_length()) for n_j in points.values())}
+
+
+def masked_payloads(points: Mapping[str, int], size: int, *, masks_by_earlier: bool) -> dict[str, int]:
+    """Bytes of payload of both parts of all pairs' blocks, `size` each; a part names the other client of its pair.
+
+    `masks_by_earlier`: the earlier client of a pair sends the masks.
+    """
+    earlier, later = peers(points)
+    masks, distances = (earlier, later) if masks_by_earlier else (later, earlier)
+    return {"Masks": size + masks, "MaskedDistances": size + distances}
+
+
+def vector_pairs(points: Mapping[str, int], bits: int) -> list[VectorPair]:
+    """The vectors of all pairs of clients with n_j `points`, as formulas ask about them."""
+    return [VectorPair(n_j, n_k, bits, b"", len(points)) for n_j, n_k in combinations(points.values(), 2)]

@@ -15,24 +15,27 @@ chunk. Beside that there are some 10 KB for each pair; workers of a pool, each w
 what is n^2: R and T, H, the graph, the oracle.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.party import Arrivals
-from parties.server import Server
-from protocols.crypto.fields import Lanes
-from protocols.crypto.ot_pair import Pair as VectorPair
-from protocols.crypto.ot_pair import sums, sums_work, unmask, unmask_work
-from protocols.setup import Group
-from protocols.values import values_of
-from protocols.xclp.hamming import MaskedDistances, Masks, Members, Pair, pair_of_vectors
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.party import Arrivals
+from tacit.parties.server import Server
+from tacit.protocols.crypto.fields import Lanes
+from tacit.protocols.crypto.ot_pair import Pair as VectorPair
+from tacit.protocols.crypto.ot_pair import sums, sums_work, unmask, unmask_work
+from tacit.protocols.setup import Group
+from tacit.protocols.values import values_of
+from tacit.protocols.xclp.hamming import MaskedDistances, Masks, Members, Pair, pair_of_vectors
+from tacit.sim.compute import Work
+from tacit.sim.wire import Message
 
-__all__ = ["ChunkMessage", "Numbered", "answer_chunks", "ask_for_chunks", "combine"]
+__all__ = ["ChunkMessage", "Numbered", "Train", "alike", "answer_chunks", "ask_for_chunks", "combine", "trains_of"]
 
 
 class ChunkMessage(Message):
@@ -44,12 +47,68 @@ class ChunkMessage(Message):
 M = TypeVar("M", bound=ChunkMessage)
 
 
-class Numbered(Generic[M]):
-    """Messages of `peer` in the order of their numbers, 0 to `count` - 1. At most `window` of them are kept."""
+@dataclass(frozen=True)
+class Train:
+    """Some of a pair's chunks in order, all as long as the first: `number` of that, its `vectors`, how many `times`."""
 
-    def __init__(self, me: Client, peer: str, arrivals: Arrivals[M], count: int, window: int) -> None:
+    number: int
+    vectors: range
+    times: int = 1
+
+    @property
+    def all_vectors(self) -> range:
+        """k's vectors in all its chunks."""
+        return range(self.vectors.start, self.vectors.start + self.times * len(self.vectors))
+
+    def work(self, of_one: Work) -> Work:
+        """The work of all its chunks, from that of one."""
+        return of_one if self.times == 1 else {name: self.times * count for name, count in of_one.items()}
+
+
+def alike(pair: VectorPair) -> VectorPair:
+    """The sizes of `pair`, which many pairs of a run have in common."""
+    return replace(pair, context=b"")
+
+
+def trains_of(me: Client, pair: VectorPair, chunks: Callable[[VectorPair], Sequence[range]]) -> Sequence[Train]:
+    """Each of the `chunks` of a pair by itself, as they are sent; in a hollow run of very many some at a time.
+
+    Then bytes are the same, and the time is about that of single chunks. The numbers of a train's chunks take the same
+    bytes in a message.
+    """
+    several = me.world.hollow is not None and me.world.network.is_perfect
+    most = max(_FEWEST, _TRAINS // (pair.clients * (pair.clients - 1) // 2)) if several else 0
+    return _trains(alike(pair), chunks, most)
+
+
+@lru_cache(64)
+def _trains(pair: VectorPair, chunks: Callable[[VectorPair], Sequence[range]], most: int) -> list[Train]:
+    """At most about `most` trains, where that is not 0."""
+    all_chunks = chunks(pair)
+    together, found = -(-len(all_chunks) // most) if most else 1, list[Train]()
+    for number, vectors in enumerate(all_chunks):
+        last = found[-1] if found else None
+        if last is None or last.times == together or len(last.vectors) != len(vectors) or number in _LONGER:
+            found.append(Train(number, vectors))
+        else:
+            found[-1] = replace(last, times=last.times + 1)
+    return found
+
+
+_TRAINS, _FEWEST = 80_000, 12
+"""The most trains of all pairs, and the fewest of one."""
+
+_LONGER = (1 << 7, 1 << 8, 1 << 16)
+"""From these on MessagePack takes more bytes for a number."""
+
+
+class Numbered(Generic[M]):
+    """Messages of `peer` about its `trains`, in their order. At most `window` of them are kept."""
+
+    def __init__(self, me: Client, peer: str, arrivals: Arrivals[M], trains: Sequence[Train], window: int) -> None:
         self._me, self._peer, self._arrivals = me, peer, arrivals
-        self._count, self._window = count, window
+        self._count, self._window = len(trains), window
+        self._places = {train.number: place for place, train in enumerate(trains)}
         self._next = 0
         self._early: dict[int, M] = {}
 
@@ -65,11 +124,12 @@ class Numbered(Generic[M]):
         return self._early.pop(self._next - 1)
 
     def _put(self, message: M) -> None:
-        number = message.number
+        number = self._places.get(message.number, -1)
         before = 0 <= number < self._next or number in self._early
         if not before and self._next <= number < min(self._next + self._window, self._count):
             self._early[number] = message
             return
+        number = message.number
         why = "came before" if before else f"is none of {self._next} to {self._next + self._window - 1}, now awaited"
         note = f"{type(message).__name__} from {self._peer}: chunk {number} {why}"
         self._me.world.note("drop", self._me.name, step=self._me.step_name, note=note)
@@ -80,26 +140,26 @@ async def ask_for_chunks(
     pair: VectorPair,
     j: str,
     kind: type[M],
-    chunks: int,
+    trains: Sequence[Train],
     window: int,
     deadline: float,
-    ask: Callable[[int], Awaitable[ChunkMessage]],
-    finish: Callable[[int, M], Awaitable[Lanes]],
+    ask: Callable[[Train], Awaitable[ChunkMessage]],
+    finish: Callable[[Train, M], Awaitable[Lanes]],
 ) -> None:
     """Play the pair as k: `ask` makes the request for a chunk, `finish` k's part of T from j's answer. Then send T."""
     parts: list[Lanes] = []
     with me.incoming((kind,), (j,), deadline=deadline, until=(Members,)) as arrivals:
-        answers = Numbered(me, j, arrivals, chunks, window)
+        answers = Numbered(me, j, arrivals, trains, window)
         asked = 0
-        for number in range(chunks):
-            while asked < min(number + window, chunks):
-                me.send(j, await ask(asked))
+        for place, train in enumerate(trains):
+            while asked < min(place + window, len(trains)):
+                me.send_alike(j, await ask(trains[asked]), trains[asked].times)
                 asked += 1
             answer = await answers.next()
             if answer is None:
                 return
             with values_of(me, j, kind.__name__):
-                parts.append(await finish(number, answer))
+                parts.append(await finish(train, answer))
             del answer  # its bytes are to be freed while the next one is awaited
     me.send(me.server, MaskedDistances(j, await me.compute(sums_work(pair), sums, pair, parts)))
 
@@ -109,10 +169,10 @@ async def answer_chunks(
     pair: VectorPair,
     k: str,
     kind: type[M],
-    chunks: int,
+    trains: Sequence[Train],
     window: int,
     deadline: float,
-    answer: Callable[[int, M], Awaitable[tuple[ChunkMessage, Lanes]]],
+    answer: Callable[[Train, M], Awaitable[tuple[ChunkMessage, Lanes]]],
     first: Message | None = None,
 ) -> None:
     """Play the pair as j: `answer` makes the answer to k's request for a chunk, and j's part of R. Then send R.
@@ -121,16 +181,16 @@ async def answer_chunks(
     """
     parts: list[Lanes] = []
     with me.incoming((kind,), (k,), deadline=deadline, until=(Members,)) as arrivals:
-        requests = Numbered(me, k, arrivals, chunks, window)
+        requests = Numbered(me, k, arrivals, trains, window)
         if first is not None:
             me.send(k, first)
-        for number in range(chunks):
+        for train in trains:
             request = await requests.next()
             if request is None:
                 return
             with values_of(me, k, kind.__name__):
-                message, part = await answer(number, request)
-            me.send(k, message)
+                message, part = await answer(train, request)
+            me.send_alike(k, message, train.times)
             parts.append(part)
             del request, message  # their bytes are not to stay while the next one is awaited
     me.send(me.server, Masks(k, await me.compute(sums_work(pair), sums, pair, parts)))

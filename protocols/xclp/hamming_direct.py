@@ -14,8 +14,8 @@ v_1..v_n, the columns of V, the l-th column of bits is sign(V^T a_l), and V^T a_
 on a length, so v_i may be taken as v_i / |v_i|: then V^T V is the matrix of cosines. The whole view, n x L bits, is
 thus L independent draws from a distribution that is a function of the cosines alone; who is given these can simulate
 it. H is a function of the view, and estimates each angle with a standard error of pi sqrt(p (1 - p) / L), p = angle /
-pi. What the bits may hold beyond H is at most a better estimate of the same angles; `python -m benchmarks attacks`
-tries three estimators, which gain nothing. This is no protocol of the XCLP paper's.
+pi. What the bits may hold beyond H is at most a better estimate of the same angles; `tacit bench
+attacks` tries three estimators, which gain nothing. This is no protocol of the XCLP paper's.
 
 What SecureHamming buys over it: with one colluding client the server knows the planes, and reads off the bits the
 direction of every point, without any point of that client's. From H it needs points that it knows as landmarks, and
@@ -29,23 +29,27 @@ Security: semi-honest, no collusion between server and clients. The server learn
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.server import Server
-from protocols.setup import Group
-from protocols.values import understood
-from protocols.xclp.blocks import Blocks
-from protocols.xclp.hamming import Bits, Unpaired, announce_members, await_members
-from protocols.xclp.lsh import distance_type, distances, packed_rows
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols.crypto.sizes import fields
+from tacit.protocols.setup import Group
+from tacit.protocols.values import understood
+from tacit.protocols.xclp.blocks import Blocks
+from tacit.protocols.xclp.hamming import Bits, Members, Unpaired, announce_members, await_members
+from tacit.protocols.xclp.lsh import distance_type, distances, packed_rows
+from tacit.sim.hollow import filled, hollow
+from tacit.sim.wire import Message
 
-__all__ = ["DirectHamming", "collect_works"]
+__all__ = ["DirectHamming", "collect_works", "payloads"]
 
 
 class Hashes(Message):
+    admits: ClassVar[tuple[str, ...]] = (Members.__name__,)
     bits: bytes
 
 
@@ -95,8 +99,18 @@ def collect_works(points: Mapping[str, int], bits: int) -> list[dict[str, int]]:
     ]
 
 
+def _hollow_blocks(hashes: Sequence[NDArray[np.uint8]], bits: int) -> list[NDArray[np.integer]]:
+    return [filled((len(hashes[-1]), len(own)), distance_type(bits)) for own in hashes]
+
+
+@hollow(_hollow_blocks)
 def _blocks(hashes: Sequence[NDArray[np.uint8]], bits: int) -> list[NDArray[np.integer]]:
     """The distances of the last client's hashes to each one's, (n_k, n_j)."""
     h = distances(hashes[-1], np.concatenate(hashes)).astype(distance_type(bits), copy=False)
     ends = [0, *accumulate(len(own) for own in hashes)]
     return [h[:, start:end] for start, end in pairwise(ends)]
+
+
+def payloads(points: Mapping[str, int], bits: int) -> dict[str, int]:
+    """Bytes of payload of the clients' hashes, each once; `points`: n_j."""
+    return {"Hashes": sum(fields(n_j, bits) for n_j in points.values())}

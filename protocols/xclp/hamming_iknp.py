@@ -19,26 +19,45 @@ are bound to run, round, attempt, pair and position, and none is used twice.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.server import Server
-from protocols.crypto import iknp, ot_hamming
-from protocols.crypto.columns import Words
-from protocols.crypto.fields import Lanes
-from protocols.crypto.groups import Group as ExponentGroup
-from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, sums_work
-from protocols.crypto.ot_pair import Pair as VectorPair
-from protocols.setup import Group, Keys, NoContribution
-from protocols.xclp.hamming import Bits, Pair, for_each, pair_of_vectors, pairs_after, pairs_before
-from protocols.xclp.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
-from sim.compute import total_work
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols.crypto import iknp, ot_hamming
+from tacit.protocols.crypto.columns import Words
+from tacit.protocols.crypto.fields import Lanes, field_bytes
+from tacit.protocols.crypto.groups import Group as ExponentGroup
+from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, sums_work
+from tacit.protocols.crypto.ot_pair import Pair as VectorPair
+from tacit.protocols.setup import Group, Keys, NoContribution
+from tacit.protocols.xclp.hamming import (
+    Bits,
+    Pair,
+    for_each,
+    masked_payloads,
+    pair_of_vectors,
+    pairs_after,
+    pairs_before,
+    vector_pairs,
+)
+from tacit.protocols.xclp.hamming_chunks import (
+    ChunkMessage,
+    Train,
+    alike,
+    answer_chunks,
+    ask_for_chunks,
+    combine,
+    trains_of,
+)
+from tacit.sim.compute import Work, total_work
+from tacit.sim.hollow import blank
+from tacit.sim.wire import Message
 
-__all__ = ["IknpHamming"]
+__all__ = ["IknpHamming", "payloads"]
 
 
 class BaseSetup(Message):
@@ -125,31 +144,33 @@ class _ReceiverPair:
 
     def __init__(self, me: Client, j: str, receiver: IknpReceiver) -> None:
         self._me, self._j, self._receiver, self._pair = me, j, receiver, receiver.pair
-        self._chunks, self._blocks = receiver.pair.iknp_chunks(), deque(receiver.pair.iknp_blocks())
+        self._trains = trains_of(me, receiver.pair, VectorPair.iknp_chunks)
         # Of each chunk that is expanded u, until it is sent, and t, until it is finished.
         self._extensions: deque[Words] = deque()
         self._rows: deque[Words] = deque()
 
     async def play(self, deadline: float) -> None:
-        pair, count = self._pair, len(self._chunks)
+        pair = self._pair
         await ask_for_chunks(
-            self._me, pair, self._j, Corrections, count, pair.iknp_window, deadline, self._extend, self._finish
+            self._me, pair, self._j, Corrections, self._trains, pair.iknp_window, deadline, self._extend, self._finish
         )
 
-    async def _extend(self, number: int) -> Extension:
-        if not self._extensions:
-            block = self._blocks.popleft()
-            work = ot_hamming.extend_work(self._pair, block)
-            u, t = await self._me.compute(work, IknpReceiver.expand, self._receiver, block)
-            self._extensions += _by_chunk(self._pair, block, u)
-            self._rows += _by_chunk(self._pair, block, t)
-        return Extension(number, self._extensions.popleft().tobytes())
+    async def _extend(self, train: Train) -> Extension:
+        pair = self._pair
+        if blocks := _blocks_of(alike(self._pair), train):
+            work = _rows_work(alike(pair), blocks)
+            u, t = await self._me.compute(work, IknpReceiver.expand, self._receiver, blocks[0])
+            if self._me.world.hollow is None:
+                self._extensions += _by_chunk(pair, blocks[0], u)
+                self._rows += _by_chunk(pair, blocks[0], t)
+        if self._me.world.hollow is not None:
+            return Extension(train.number, blank(len(train.vectors) * pair.length * iknp.BLOCK_BYTES))
+        return Extension(train.number, self._extensions.popleft().tobytes())
 
-    async def _finish(self, number: int, answer: Corrections) -> Lanes:
-        chunk = self._chunks[number]
-        work = ot_hamming.finish_work(self._pair, chunk)
-        rows = self._rows.popleft()
-        return await self._me.compute(work, IknpReceiver.finish, self._receiver, chunk, answer.values, rows)
+    async def _finish(self, train: Train, answer: Corrections) -> Lanes:
+        work = train.work(ot_hamming.finish_work(self._pair, train.vectors))
+        rows = self._rows.popleft() if self._rows else None
+        return await self._me.compute(work, IknpReceiver.finish, self._receiver, train.vectors, answer.values, rows)
 
 
 class _SenderPair:
@@ -157,28 +178,64 @@ class _SenderPair:
 
     def __init__(self, me: Client, k: str, sender: IknpSender) -> None:
         self._me, self._k, self._sender, self._pair = me, k, sender, sender.pair
-        self._chunks, self._blocks = sender.pair.iknp_chunks(), deque(sender.pair.iknp_blocks())
+        self._trains = trains_of(me, sender.pair, VectorPair.iknp_chunks)
         self._rows: deque[Words] = deque()  # of each chunk that is expanded and not yet answered
 
     async def play(self, request: BaseRequest, deadline: float) -> None:
-        pair, count = self._pair, len(self._chunks)
+        pair = self._pair
         await answer_chunks(
-            self._me, pair, self._k, Extension, count, pair.iknp_window, deadline, self._correct, request
+            self._me, pair, self._k, Extension, self._trains, pair.iknp_window, deadline, self._correct, request
         )
 
-    async def _correct(self, number: int, request: Extension) -> tuple[Corrections, Lanes]:
-        if not self._rows:
-            block = self._blocks.popleft()
-            rows = await self._me.compute(
-                ot_hamming.expand_work(self._pair, block), IknpSender.expand, self._sender, block
-            )
-            self._rows += _by_chunk(self._pair, block, rows)
-        chunk, rows = self._chunks[number], self._rows.popleft()
-        work = ot_hamming.correct_work(self._pair, chunk)
-        corrections, part = await self._me.compute(work, IknpSender.correct, self._sender, chunk, request.rows, rows)
-        return Corrections(number, corrections), part
+    async def _correct(self, train: Train, request: Extension) -> tuple[Corrections, Lanes]:
+        me, pair, sender = self._me, self._pair, self._sender
+        if blocks := _blocks_of(alike(self._pair), train):
+            work = _rows_work(alike(pair), blocks, ot_hamming.expand_work)
+            found = await me.compute(work, IknpSender.expand, sender, blocks[0])
+            if me.world.hollow is None:
+                self._rows += _by_chunk(pair, blocks[0], found)
+        rows = self._rows.popleft() if self._rows else None
+        each = train.work(ot_hamming.correct_work(pair, train.vectors))
+        corrections, part = await me.compute(each, IknpSender.correct, sender, train.vectors, request.rows, rows)
+        return Corrections(train.number, corrections), part
+
+
+@lru_cache(1 << 12)  # most pairs of a run are alike
+def _blocks_of(pair: VectorPair, train: Train) -> tuple[range, ...]:
+    """The blocks of whole chunks whose rows are made with the chunks of `train`: of a single chunk at most one."""
+    vectors = train.all_vectors
+    return tuple(block for block in _all_blocks(pair) if block.start in vectors)
+
+
+@lru_cache(64)
+def _all_blocks(pair: VectorPair) -> list[range]:
+    return pair.iknp_blocks()
+
+
+@lru_cache(1 << 12)
+def _rows_work(
+    pair: VectorPair, blocks: tuple[range, ...], of_block: Callable[..., Work] = ot_hamming.extend_work
+) -> Work:
+    return total_work(*(of_block(pair, block) for block in blocks))
 
 
 def _by_chunk(pair: VectorPair, block: range, rows: Words) -> list[Words]:
     """The `rows` of a block as separate arrays, one for each chunk, so that memory is freed with each."""
     return [rows[chunk.start - block.start : chunk.stop - block.start].copy() for chunk in pair.chunks_of(block)]
+
+
+def payloads(points: Mapping[str, int], bits: int, element_bytes: int) -> dict[str, int]:
+    """Bytes of payload by message type: 128 base transfers a pair, then n_k L extended ones of n_j fields each.
+
+    `points`: n_j. Corrections are one message for each of `Pair.iknp_chunks`.
+    """
+    pairs = vector_pairs(points, bits)
+    return {
+        "BaseSetup": len(pairs) * 2 * element_bytes,
+        "BaseRequest": len(pairs) * 128 * element_bytes,
+        "Extension": sum(pair.n_k * bits * 128 // 8 for pair in pairs),
+        "Corrections": sum(pair.correction_bytes(chunk) for pair in pairs for chunk in pair.iknp_chunks()),
+        **masked_payloads(
+            points, sum(field_bytes(pair.n_j * pair.n_k, pair.width) for pair in pairs), masks_by_earlier=False
+        ),
+    }

@@ -22,20 +22,30 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.server import Server
-from protocols.crypto import naor_pinkas, ot_hamming
-from protocols.crypto.fields import Lanes
-from protocols.crypto.groups import Group as ExponentGroup
-from protocols.crypto.ot_hamming import NaorPinkasReceiver, NaorPinkasSender, sums_work
-from protocols.setup import Group, Keys, NoContribution
-from protocols.values import BadValues
-from protocols.xclp.hamming import Bits, Pair, for_each, pair_of_vectors, pairs_after, pairs_before
-from protocols.xclp.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
-from sim.compute import total_work
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols.crypto import naor_pinkas, ot_hamming
+from tacit.protocols.crypto.fields import Lanes, field_bytes
+from tacit.protocols.crypto.groups import Group as ExponentGroup
+from tacit.protocols.crypto.ot_hamming import NaorPinkasReceiver, NaorPinkasSender, sums_work
+from tacit.protocols.crypto.ot_pair import Pair as VectorPair
+from tacit.protocols.setup import Group, Keys, NoContribution
+from tacit.protocols.values import BadValues
+from tacit.protocols.xclp.hamming import (
+    Bits,
+    Pair,
+    for_each,
+    masked_payloads,
+    pair_of_vectors,
+    pairs_after,
+    pairs_before,
+    vector_pairs,
+)
+from tacit.protocols.xclp.hamming_chunks import ChunkMessage, Train, answer_chunks, ask_for_chunks, combine, trains_of
+from tacit.sim.compute import total_work
+from tacit.sim.wire import Message
 
-__all__ = ["WINDOW", "NaorPinkasHamming"]
+__all__ = ["WINDOW", "NaorPinkasHamming", "payloads"]
 
 WINDOW = 2  # a chunk is seconds of computing: the next request is there before
 
@@ -91,37 +101,50 @@ class NaorPinkasHamming(NoContribution):
         async def receive(j: str, message: TransferSetup) -> None:
             pair = pair_of_vectors(me, group, j, me.name, self.bits)
             receiver = NaorPinkasReceiver.start(pair, self.exponents, bits, message.elements, me.entropy("transfer", j))
-            chunks = pair.naor_pinkas_chunks()
 
-            async def ask(number: int) -> TransferRequest:
-                work = ot_hamming.request_work(pair, self.exponents, chunks[number])
-                elements = await me.compute(work, NaorPinkasReceiver.request, receiver, chunks[number])
-                return TransferRequest(number, elements)
+            async def ask(train: Train) -> TransferRequest:
+                work = train.work(ot_hamming.request_work(pair, self.exponents, train.vectors))
+                elements = await me.compute(work, NaorPinkasReceiver.request, receiver, train.vectors)
+                return TransferRequest(train.number, elements)
 
-            async def finish(number: int, answer: TransferReply) -> Lanes:
-                work = ot_hamming.receive_work(pair, self.exponents, chunks[number])
-                return await me.compute(work, NaorPinkasReceiver.finish, receiver, chunks[number], answer.values)
+            async def finish(train: Train, answer: TransferReply) -> Lanes:
+                work = train.work(ot_hamming.receive_work(pair, self.exponents, train.vectors))
+                return await me.compute(work, NaorPinkasReceiver.finish, receiver, train.vectors, answer.values)
 
-            await ask_for_chunks(me, pair, j, TransferReply, len(chunks), WINDOW, deadline, ask, finish)
+            trains = trains_of(me, pair, VectorPair.naor_pinkas_chunks)
+            await ask_for_chunks(me, pair, j, TransferReply, trains, WINDOW, deadline, ask, finish)
 
         await for_each(me, TransferSetup, pairs_before(me.name, group), deadline, receive)
 
     async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
         async def send(k: str) -> None:
             pair = pair_of_vectors(me, group, me.name, k, self.bits)
-            chunks = pair.naor_pinkas_chunks()
 
-            async def answer(number: int, request: TransferRequest) -> tuple[TransferReply, Lanes]:
-                work = ot_hamming.reply_work(pair, self.exponents, chunks[number])
+            async def answer(train: Train, request: TransferRequest) -> tuple[TransferReply, Lanes]:
+                work = train.work(ot_hamming.reply_work(pair, self.exponents, train.vectors))
                 reply, part = await me.compute(
-                    work, NaorPinkasSender.reply, keys.private[k], chunks[number], request.elements
+                    work, NaorPinkasSender.reply, keys.private[k], train.vectors, request.elements
                 )
-                return TransferReply(number, reply), part
+                return TransferReply(train.number, reply), part
 
+            trains = trains_of(me, pair, VectorPair.naor_pinkas_chunks)
             with suppress(BadValues):
-                await answer_chunks(me, pair, k, TransferRequest, len(chunks), WINDOW, deadline, answer)
+                await answer_chunks(me, pair, k, TransferRequest, trains, WINDOW, deadline, answer)
 
         await me.together(*(send(k) for k in pairs_after(me.name, group)))
 
     async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
         return await combine(me, group, pair, self.bits, masked, masks)
+
+
+def payloads(points: Mapping[str, int], bits: int, element_bytes: int) -> dict[str, int]:
+    """Bytes of payload by message type: one transfer of w bits for each bit of each pair of vectors; `points`: n_j."""
+    pairs = vector_pairs(points, bits)
+    transfers = sum(pair.n_j * pair.n_k * bits for pair in pairs)
+    block = sum(field_bytes(pair.n_j * pair.n_k, pair.width) for pair in pairs)
+    return {
+        "TransferSetup": len(pairs) * 2 * element_bytes,
+        "TransferRequest": transfers * element_bytes,
+        "TransferReply": 2 * transfers * -(-bits.bit_length() // 8),
+        **masked_payloads(points, block, masks_by_earlier=False),
+    }

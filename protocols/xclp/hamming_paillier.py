@@ -29,37 +29,42 @@ j's key and ciphertexts are. (What j encrypts is not proved: j may encrypt other
 
 Outside the semi-honest model, whatever the key: a k that does not follow the protocol. Nothing binds what k returns to
 the distances, and ciphertexts are malleable: with L c_l in place of a distance, for one l in each of its rows, H holds
-L b_l, so the server reads n_k bits of every vector of j, in values that a distance may have (`python -m benchmarks
-attacks` does so). Proofs that k computed what it should would prevent it; there are none here.
+L b_l, so the server reads n_k bits of every vector of j, in values that a distance may have (`python -m
+tacit.benchmarks attacks` does so). Proofs that k computed what it should would prevent it; there are none here.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 
 import numpy as np
+from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.party import Party
-from parties.server import Server
-from protocols.crypto import key_proof
-from protocols.crypto import packed_hamming as packed
-from protocols.crypto.paillier import PrivateKey, PublicKey, generate
-from protocols.setup import Group, Keys
-from protocols.xclp.hamming import (
+from tacit.parties.client import Client
+from tacit.parties.party import Party
+from tacit.parties.server import Server
+from tacit.protocols.crypto import key_proof
+from tacit.protocols.crypto import packed_hamming as packed
+from tacit.protocols.crypto.paillier import PrivateKey, PublicKey, generate
+from tacit.protocols.setup import Group, Keys
+from tacit.protocols.xclp.hamming import (
     Bits,
     MaskedDistances,
     Masks,
     Pair,
     for_each,
+    masked_payloads,
     pairs_after,
     pairs_before,
 )
-from sim.compute import total_work
-from sim.streams import Entropy, derive
-from sim.wire import Message
+from tacit.sim.compute import total_work
+from tacit.sim.hollow import hollow
+from tacit.sim.streams import Entropy, derive
+from tacit.sim.wire import Message
 
-__all__ = ["PaillierHamming", "generate_key", "proof_context"]
+__all__ = ["PaillierHamming", "generate_key", "payloads", "proof_context"]
 
 
 class EncryptedBits(Message):
@@ -169,11 +174,32 @@ class PaillierHamming:
         )
 
 
+@dataclass(frozen=True)
+class HollowKey:
+    """A modulus as long as a key's, which nobody can factor."""
+
+    public: PublicKey
+
+
 def proof_context(run_id: bytes, name: str) -> bytes:
     """What the proof of the key of `name` in this run is bound to."""
     return derive(run_id, "key proof", name)
 
 
+@hollow(lambda bits, entropy, insecure: HollowKey(PublicKey(mpz(entropy.bits(bits)) | (mpz(1) << (bits - 1)) | 1)))
 def generate_key(bits: int, entropy: Entropy, insecure: bool) -> PrivateKey:
     """A client's job: its key of this round."""
     return generate(bits, entropy, insecure=insecure)
+
+
+def payloads(points: Mapping[str, int], bits: int, key_bits: int, packed: bool = True) -> dict[str, int]:
+    """Bytes of payload by message type, all pairs; `points`: n_j. A ciphertext is |N|/4 bytes, a plaintext |N|/8."""
+    slots = (key_bits - 1) // bits.bit_length() if packed else 1
+    ciphertext, plaintext = key_bits // 4, key_bits // 8
+    pairs = [(-(-n_j // slots), n_k) for n_j, n_k in combinations(points.values(), 2)]  # groups of j's vectors, n_k
+    results = sum(groups * n_k for groups, n_k in pairs)
+    return {
+        "EncryptedBits": sum(groups for groups, _ in pairs) * bits * ciphertext,
+        "EncryptedDistances": results * ciphertext,
+        **masked_payloads(points, results * plaintext, masks_by_earlier=True),
+    }

@@ -11,27 +11,31 @@ Revealed: k reads all of j's vectors, j reads its distances to k's. For comparis
 """
 
 from collections.abc import Mapping
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.server import Server
-from protocols.crypto.fields import pack_fields, unpack_fields
-from protocols.setup import Group, Keys, NoContribution
-from protocols.xclp.hamming import (
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
+from tacit.protocols.crypto.sizes import fields
+from tacit.protocols.setup import Group, Keys, NoContribution
+from tacit.protocols.xclp.hamming import (
     Bits,
     MaskedDistances,
     Masks,
     Pair,
     for_each,
+    masked_payloads,
     pairs_after,
     pairs_before,
 )
-from protocols.xclp.lsh import distance_type, distances, packed_rows
-from sim.wire import Message
+from tacit.protocols.xclp.lsh import distance_type, distances, packed_rows
+from tacit.sim.hollow import Blank, blank, hollow
+from tacit.sim.wire import Message
 
-__all__ = ["PlaintextHamming"]
+__all__ = ["PlaintextHamming", "payloads"]
 
 
 class PlainBits(Message):
@@ -68,7 +72,7 @@ class PlaintextHamming(NoContribution):
             work = {"hamming.word": rows * len(bits) * words}
             h = await me.compute(work, _between, message.bits, rows, own, self.bits)
             me.send(j, PlainDistances(h))
-            me.send(me.server, Masks(j, bytes(len(h))))
+            me.send(me.server, Masks(j, blank(len(h)) if isinstance(h, Blank) else bytes(len(h))))
 
         await for_each(me, PlainBits, pairs_before(me.name, group), deadline, answer)
 
@@ -87,9 +91,21 @@ class PlaintextHamming(NoContribution):
         return h.reshape(n_k, n_j)
 
 
+@hollow(lambda encoded, rows, own, length: blank(field_bytes(len(own) * rows, length.bit_length())))
 def _between(encoded: bytes, rows: int, own: NDArray[np.uint8], length: int) -> bytes:
     """h of every row of `own`, n_k vectors of `length` bits, with every encoded vector, (n_k, n_j) in fields of w bits.
 
     A row of `own` begins with a byte.
     """
     return pack_fields(distances(own, packed_rows(encoded, rows, length)), length.bit_length())
+
+
+def payloads(points: Mapping[str, int], bits: int) -> dict[str, int]:
+    """Bytes of payload by message type, all pairs; `points`: n_j, w = bitlength(L) bits a distance."""
+    pairs = list(combinations(points.values(), 2))
+    block = sum(fields(n_j * n_k, bits.bit_length()) for n_j, n_k in pairs)
+    return {
+        "PlainBits": sum(fields(n_j, bits) for n_j, _ in pairs),
+        "PlainDistances": block,
+        **masked_payloads(points, block, masks_by_earlier=True),
+    }

@@ -30,21 +30,25 @@ The exact scores are the leak; only a coarser output (noise, labels alone) would
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.server import Server
-from protocols.outcome import require
-from protocols.setup import Group
-from protocols.steps import Step
-from protocols.values import announced, understood, values_of
-from protocols.xclp.blocks import Blocks
-from protocols.xclp.graph import Influence, neighbour_graph
-from protocols.xclp.solvers import FACTORED
-from sim.cores import on_all_cores
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols.crypto.sizes import FLOAT_BYTES, fields, text
+from tacit.protocols.outcome import require
+from tacit.protocols.parts import Among, Part
+from tacit.protocols.setup import Group
+from tacit.protocols.steps import Step
+from tacit.protocols.values import announced, understood, values_of
+from tacit.protocols.xclp.blocks import Blocks
+from tacit.protocols.xclp.graph import Influence, neighbour_graph
+from tacit.protocols.xclp.solvers import FACTORED
+from tacit.sim.cores import on_all_cores
+from tacit.sim.hollow import array_in, blank, hollow
+from tacit.sim.wire import Message
 
 __all__ = ["STEPS", "ClientInfluence", "client", "server", "solve_works"]
 
@@ -55,10 +59,12 @@ STEPS = (
 
 
 class LabeledPoints(Message):
+    admits: ClassVar[tuple[str, ...]] = ("Rows",)
     flags: bytes
 
 
 class Rows(Message):
+    names_members: ClassVar[bool] = True
     names: list[str]
     flags: list[bytes]
 
@@ -88,7 +94,7 @@ async def client(me: Client, group: Group, rows: str, deadline: float) -> Client
         columns = await me.recv(Columns, me.server, 2 * deadline)
     with values_of(me, me.server, "Rows and Columns"):
         points = sum(group.points[name] for name in group.names)
-        values = np.frombuffer(columns.values, dtype="<f8").reshape(points, int(labeled.sum()))
+        values = array_in(columns.values, "<f8").reshape(points, int(labeled.sum()))
         names = announced(me, wanted.names, group.names)
         flags = {name: _flags(data, group.points[name]) for name, data in zip(names, wanted.flags, strict=True)}
         if not np.array_equal(flags[me.name], labeled):
@@ -150,6 +156,7 @@ class _Graph:
     flip: float
     alpha: float
 
+    @hollow(lambda self: len(self.h))
     @on_all_cores
     def influence(self) -> Influence:
         return Influence(neighbour_graph(self.h, self.bits, self.k, self.edge_power, self.flip), self.alpha)
@@ -171,11 +178,13 @@ async def _solved(
             yield name, await me.compute(work, _columns, influence, indices[name])
 
 
+@hollow(lambda graph, indices: [blank(8 * len(graph.h) * len(own)) for own in indices])
 def _solve(graph: _Graph, indices: list[NDArray[np.int64]]) -> list[bytes]:
     influence = graph.influence()
     return [_columns(influence, own) for own in indices]
 
 
+@hollow(lambda points, indices: blank(8 * points * len(indices)))
 @on_all_cores
 def _columns(influence: Influence, indices: NDArray[np.int64]) -> bytes:
     return influence.columns(indices).astype("<f8", copy=False).tobytes()
@@ -198,3 +207,20 @@ def _row_indices(group: Group, flags: dict[str, NDArray[np.bool_]], rows: str) -
     if everything:
         return {name: starts[name] + np.arange(len(flag)) for name, flag in flags.items()}
     return {name: starts[name] + (~flag).nonzero()[0] for name, flag in flags.items()}
+
+
+class InfluenceColumns(Part):
+    """The neighbour graph and its influence columns as a part of XCLP."""
+
+    takes = STEPS
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        p, flags = len(among.names), sum(fields(n_j, 1) for n_j in among.points.values())
+        return {
+            "LabeledPoints": flags,
+            "Rows": p * (flags + text(among.names)),
+            "Columns": FLOAT_BYTES * sum(among.points.values()) * sum(among.labeled.values()),
+        }
+
+    def waits(self, tables: Any) -> int:
+        return 2

@@ -2,17 +2,18 @@
 
 from typing import Annotated, Literal, Protocol
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from protocols.observing.experiment import Tables
-from protocols.privacy.keys import Privacy
-from protocols.xclp.variants import ROW_SUMS, VARIANTS
-from sim.units import DURATION, Duration
+from tacit.protocols.observing.experiment import Tables
+from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS
+from tacit.sim.table import Keys
+from tacit.sim.units import DURATION, Duration
 
 __all__ = ["ProtocolKeys", "XclpTables"]
 
 
-class ProtocolKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[protocol]: what is computed and with which cryptography."""
 
     name: Annotated[str, Meta(description="Which protocol runs; its steps: `tacit steps NAME`.")] = "xclp"

@@ -10,8 +10,9 @@ Each plane may also be made orthogonal to the others, as far as d allows: each a
 estimates have the same mean, and together they cover the directions evenly, so that these scatter less (Ji et al.,
 Super-bit locality-sensitive hashing, NIPS 2012). The authors' code has such planes, by its library (faiss, IndexLSH).
 
-The planes come from the group seed alone, which the clients share and the server never learns. Common choices
-are L = 4096 in training (the paper, Section 3.3) and 1024 for prediction.
+The planes come from the group seed alone, which the clients share and the server never learns, through AES-256 in
+counter mode (`tacit.sim.streams.Entropy`): whoever sees hashes, or knows some planes, cannot compute others. Common
+choices are L = 4096 in training (the paper, Section 3.3) and 1024 for prediction.
 
 Bits are stored eight a byte, the first bit lowest: bit l of the integer that a row's bytes form in
 little-endian order is b_l. Unused bits of the last byte are 0.
@@ -23,7 +24,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.streams import generator
+from tacit.protocols.privacy.noise import gaussian
+from tacit.sim.hollow import array_in
+from tacit.sim.streams import Entropy
 
 __all__ = ["distance_type", "distances", "hash_bits", "hash_work", "pack_bits", "packed_rows", "planes", "unflipped"]
 
@@ -45,7 +48,7 @@ def planes(seed: bytes, bits: int, dimension: int, *, orthogonal: bool = False) 
         raise ValueError(f"a group seed is {SEED_BYTES} bytes, not {len(seed)}")
     if bits < 1 or dimension < 1:
         raise ValueError(f"bits(={bits}) and dimension(={dimension}) must be >= 1")
-    drawn = generator(int.from_bytes(seed, "big"), "lsh", "planes").standard_normal((bits, dimension))
+    drawn = gaussian((bits, dimension), Entropy.seeded(seed, "lsh", "planes"))
     if not orthogonal:
         return drawn
     tall = drawn if bits >= dimension else drawn.T
@@ -93,7 +96,7 @@ def packed_rows(data: bytes, rows: int, bits: int) -> NDArray[np.uint8]:
     """
     if len(data) != -(-rows * bits // 8):
         raise ValueError(f"{rows} vectors of {bits} bits take {-(-rows * bits // 8)} bytes, not {len(data)}")
-    received = np.frombuffer(data, np.uint8)
+    received = array_in(data, np.uint8)
     if bits % 8:  # then a row begins within a byte
         received = np.packbits(np.unpackbits(received, count=rows * bits).reshape(rows, bits), axis=1)
     return received.reshape(rows, -(-bits // 8))

@@ -9,19 +9,19 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from parties.data.sets import Dataset
-from parties.data.splits import Shard
-from parties.server import Loss
-from protocols.endings import EndingsObserver, returned
-from protocols.observing.scores import accuracy, balanced_accuracy, counting
-from protocols.observing.simulated import Prediction, Round, Simulated
-from protocols.privacy.released import Releasing, nothing_released
-from protocols.xclp.baselines import baselines
-from protocols.xclp.blocks import NO_POINTS, Rows, some_rows
-from protocols.xclp.comparison import Truth, truth_of
-from protocols.xclp.xclp import Labels, RoundRecord
-from sim.faults import Fault
-from sim.world import World
+from tacit.parties.data.sets import Dataset
+from tacit.parties.data.splits import Shard
+from tacit.parties.server import Loss
+from tacit.protocols.endings import EndingsObserver, returned
+from tacit.protocols.observing.scores import accuracy, balanced_accuracy, counting
+from tacit.protocols.observing.simulated import Prediction, Round, Simulated
+from tacit.protocols.privacy.released import Releasing, nothing_released
+from tacit.protocols.xclp.baselines import baselines
+from tacit.protocols.xclp.blocks import NO_POINTS, Rows, some_rows
+from tacit.protocols.xclp.comparison import Truth, truth_of
+from tacit.protocols.xclp.xclp import Labels, RoundRecord
+from tacit.sim.faults import Fault
+from tacit.sim.world import World
 
 __all__ = ["Observer", "XclpRound"]
 

@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.crypto.fields import pack_fields, unpack_fields
-from protocols.xclp.lsh import distance_type, distances
+from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
+from tacit.protocols.xclp.lsh import distance_type, distances
+from tacit.sim.hollow import Blank, blank, filled, hollow
 
 __all__ = ["own_block", "own_distances", "own_work", "possible"]
 
@@ -16,6 +17,7 @@ def possible(found: NDArray[np.integer], bits: int) -> NDArray[np.integer]:
     return found
 
 
+@hollow(lambda bits: blank(field_bytes(len(bits) * (len(bits) - 1) // 2, bits.shape[1].bit_length())))
 def own_block(bits: NDArray[np.bool_]) -> bytes:
     """The distances of the rows of `bits` (n, L) from each other, i < k, row by row, in fields of bitlength(L)."""
     h = distances(bits, bits)
@@ -30,6 +32,8 @@ def own_work(points: int, bits: int) -> dict[str, float]:
 
 def own_distances(block: bytes, points: int, bits: int) -> NDArray[np.integer]:
     """The distances (n, n) that `own_block` has packed, for that number of points."""
+    if isinstance(block, Blank):
+        return filled((points, points), distance_type(bits))
     upper = unpack_fields(block, bits.bit_length(), points * (points - 1) // 2, distance_type(bits))
     possible(upper, bits)
     found = np.zeros((points, points), upper.dtype)

@@ -1,12 +1,14 @@
 """The promises of XCLP under any faults, and of masks; chaos checks them with those of every protocol."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator
+from itertools import combinations
 
-from protocols.promises import Affected, Promise, Trial, announced, equals_oracle
-from protocols.xclp.keys import ProtocolKeys
+from tacit.protocols import setup
+from tacit.protocols.promises import Affected, Promise, Trial, announced, cut_short, equals_oracle
 
-__all__ = ["MASKS_ONCE", "promises_of"]
+__all__ = ["BLOCKS", "MASKS_ONCE", "promises_of", "without_block"]
 
 
 def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -20,6 +22,10 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
             yield f"the server is gone and no fault affected it: {trial.reason}"
         elif "server" not in trial.reason or "server" not in lost:
             yield f"the server is lost, and the reason ({trial.reason}) or the losses do not name it"
+        return
+    if _RETURNED in trial.reason:
+        if "server" not in affected:
+            yield f"no fault affected the server: {trial.reason}"
         return
     protocol = trial.scenario.protocol
     least = max(protocol.min_clients, protocol.threshold or 0 if protocol.recovery == "shamir" else 0)
@@ -38,21 +44,26 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
         yield f"nobody of those that were affected is named as lost: {', '.join(sorted(lost)) or 'nobody'}"
 
 
+_RETURNED = "the server was lost and is back"
+"""In the reason of a run that ends so: nothing is summed twice."""
+
+
 def all_who_are_well_are_in(trial: Trial, affected: Affected) -> Iterator[str]:
     """In each round, every client that is well from its beginning on is in every set of its group, unless the group was
     ended for its losses, and has its labels at the end.
     """
     assert trial.simulated is not None
     group_of = {name: place for place, group in enumerate(trial.simulation.server.groups) for name in group}
-    groups = announced(trial)
+    last = cut_short(trial)
+    groups = {key: group for key, group in announced(trial).items() if group[-1] not in last}
     ended_early = {part.called for part in trial.simulation.server.parts if part.aborted}
     for record in trial.records:
         place = group_of[record.members[0]] if record.members else None
         for where in sorted({*group_of.values()}) if place is None else [place]:
-            start = groups.get(("RoundStart", record.number, 0, where), [])
+            start = groups.get((setup.RoundStart.__name__, record.number, 0, where), [])
             well = [one.receiver for one in start if affected.well_since(one.receiver, trial.events[one.place].time)]
             for (kind, round_number, attempt, at), group in groups.items():
-                if round_number == record.number and kind != "RoundStart" and at == where:
+                if round_number == record.number and kind != setup.RoundStart.__name__ and at == where:
                     missing = set(well) - {one.receiver for one in group}
                     if missing:
                         yield f"{kind} of round {round_number}, attempt {attempt}: without {', '.join(sorted(missing))}"
@@ -96,7 +107,7 @@ def one_masking_an_attempt(trial: Trial, affected: Affected) -> Iterator[str]:
     """No client masks twice in one attempt, or with a key of an earlier one."""
     attempts: set[tuple[str, int, int, int]] = set()
     used: dict[tuple[str, bytes], tuple[int, int]] = {}
-    for job in trial.masking:
+    for job in (one for one in trial.masking if one.step.startswith("rowsums.")):
         where = (job.party, job.incarnation, job.round, job.attempt)
         if where in attempts:
             yield f"{job.party} masks twice in round {job.round}, attempt {job.attempt}"
@@ -115,21 +126,59 @@ def one_answer_an_attempt(trial: Trial, affected: Affected) -> Iterator[str]:
     sent = Counter(
         (event.digest, event.type, event.party, event.round, event.attempt)
         for event in trial.events
-        if event.kind == "send" and event.type in ("Revealed", "MaskedRows")
+        if event.kind == "send" and event.step in ("rowsums.mask", "rowsums.reveal")
     )
     for (kind, party, round_number, attempt), count in Counter(key[1:] for key in sent).items():
         if count > 1:
             yield f"{party} sends {count} different {kind} in round {round_number}, attempt {attempt}"
 
 
+def complete_blocks(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Both parts of the block of every two members of the graph were received."""
+    delivered: dict[bytes, int] = {}
+    for place, event in enumerate(trial.events):
+        if event.kind == "deliver" and event.digest in trial.blocks:
+            delivered.setdefault(event.digest, place)
+    received = {(*trial.blocks[digest], trial.events[place].round): place for digest, place in delivered.items()}
+    for (kind, round_number, _, _), group in announced(trial).items():
+        if kind == "Members":
+            for first, second in combinations(group[0].names or (), 2):
+                for part in ("Masks", "MaskedDistances"):
+                    if received.get((part, first, second, round_number), math.inf) >= group[0].place:
+                        yield f"{first} and {second} are members of round {round_number}, without their {part}"
+
+
+def without_block(trial: Trial) -> Iterator[tuple[tuple[str, str], float]]:
+    """The pairs that lacked a part of their block when members were announced, though both answered; and when."""
+    arrived: dict[tuple[object, ...], int] = {}
+    for place, event in enumerate(trial.events):
+        if event.kind == "deliver" and event.peer == "server":
+            what = trial.blocks.get(event.digest, (event.type, event.party))
+            arrived.setdefault((event.round, *what), place)
+    ends: dict[int, int] = {}  # for each round, where its time for blocks was over
+    for place, event in enumerate(trial.events):
+        if event.kind == "send" and event.type in ("RollCall", "Members"):
+            ends.setdefault(event.round, place)
+    for one in trial.announcements:
+        if one.type == setup.SeedAgreed.__name__ and one.receiver == (one.names or ("",))[0]:
+            place = ends.get(one.round, len(trial.events) - 1)
+            silent = {name for name in one.names or () if (one.round, "Present", name) not in arrived}
+            for pair in combinations(one.names or (), 2):
+                parts = [(one.round, part, *pair) for part in ("Masks", "MaskedDistances")]
+                if any(arrived.get(part, place) >= place for part in parts) and not silent & set(pair):
+                    yield pair, trial.events[place].time
+
+
 MASKS_ONCE = {
     "fresh masks": Promise(one_masking_an_attempt),
     "one answer an attempt": Promise(one_answer_an_attempt),
 }
-"""Not of a secure average, which masks in chunks, each with a key's own block."""
+"""The promises of row sums; a secure sum of vectors masks in chunks, each with a key's own block."""
+
+BLOCKS = {"complete blocks": Promise(complete_blocks)}
+"""The promise of every variant of SecureHamming with pairs."""
 
 _PROMISES = {
-    **MASKS_ONCE,
     "aborts only for a loss": Promise(aborts_only_for_loss, True),
     "who is well is in": Promise(all_who_are_well_are_in, True),
     "all rounds": Promise(all_rounds_come, True),
@@ -137,6 +186,6 @@ _PROMISES = {
 }
 
 
-def promises_of(keys: ProtocolKeys) -> dict[str, Promise]:
-    """What must hold of XCLP with these `keys`; without an oracle nothing is said of its results."""
-    return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True)} if keys.oracle else {})
+def promises_of(*, compared: bool) -> dict[str, Promise]:
+    """What must hold of XCLP by itself; where it is not `compared` with an oracle nothing is said of its results."""
+    return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True)} if compared else {})

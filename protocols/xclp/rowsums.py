@@ -30,24 +30,28 @@ that it lacks, and the number of attempts. Client j learns its rows of Z.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.server import Server
-from protocols import consistency
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.fixed_point import encode
-from protocols.identities import Identities
-from protocols.masking import Block, Ring, joined, masks, masks_work, read
-from protocols.outcome import require
-from protocols.refusal import Least, enter, is_of_round, refuse
-from protocols.steps import Step
-from protocols.values import announced, understood, values_of
-from sim.streams import derive
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols import consistency
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.sizes import text
+from tacit.protocols.dealing import Survivors
+from tacit.protocols.identities import Identities
+from tacit.protocols.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
+from tacit.protocols.outcome import require
+from tacit.protocols.parts import Among, Part
+from tacit.protocols.refusal import MASKED, Least, enter, is_of_round, refuse
+from tacit.protocols.steps import Step
+from tacit.protocols.values import announced, understood, values_of
+from tacit.protocols.xclp.recipe import RECIPES
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message
 
 __all__ = [
     "STEPS",
@@ -56,6 +60,7 @@ __all__ = [
     "Restart",
     "Scores",
     "SecureRowSums",
+    "SumOfRows",
     "SummedRows",
     "Summing",
     "blocks_of",
@@ -71,14 +76,18 @@ STEPS = (
 
 class Summing(Message):
     announces: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
     names: list[str]
 
 
 class MaskedRows(Message):
+    admits: ClassVar[tuple[str, ...]] = ("SummedRows", Survivors.__name__)
+    in_attempt: ClassVar[bool] = True
     values: bytes
 
 
 class SummedRows(Message):
+    names_members: ClassVar[bool] = True
     values: bytes
 
 
@@ -217,6 +226,7 @@ class Restart:
             for blocks in values.values():
                 for name, block in blocks.items():
                     sums[name] += block
+            enter(me, MASKED)  # a client that gets its rows over two sets of the others learns what sets them apart
             for name, total in sums.items():
                 me.send(name, SummedRows(joined([total])))
         return names
@@ -234,3 +244,18 @@ def own_purpose(names: Sequence[str]) -> str:
 def blocks_of(names: Sequence[str], rows: Mapping[str, int], classes: int) -> list[Block]:
     """The blocks R_i of a sum among `names`, numbered in their order; `rows`: |R_i|."""
     return [(i, rows[name] * classes) for i, name in enumerate(names)]
+
+
+class SumOfRows(Part):
+    """What all strategies of SecureRowSums send."""
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        p, keys = len(among.names), tables.protocol
+        hidden = {} if keys.rows == "paper" else among.labeled
+        counts = RECIPES[keys.recipe].class_balanced  # one more row for each client
+        rows = sum(n_j - hidden.get(name, 0) + counts for name, n_j in among.points.items())
+        return {
+            "Summing": p * text(among.names),
+            "MaskedRows": WORD_BYTES * among.classes * (p - 1) * rows,
+            "SummedRows": WORD_BYTES * among.classes * rows,
+        }

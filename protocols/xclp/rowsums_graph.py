@@ -39,23 +39,26 @@ colluding client gives the hash planes away, too: see `lsh`.) Client j learns it
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from parties.client import Client
-from parties.server import Server
-from protocols import dealing
-from protocols.consistency import Signed
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
-from protocols.dealing import Circle
-from protocols.refusal import Least, refuse
-from protocols.values import announced, values_of
-from protocols.xclp.rowsums import Candidates
-from protocols.xclp.rowsums_shamir import Shamir
-from sim.streams import derive
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols import dealing, neighbours
+from tacit.protocols.consistency import Signed
+from tacit.protocols.crypto.agreement import KEY_BYTES, SharedSecret
+from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
+from tacit.protocols.crypto.sizes import text
+from tacit.protocols.dealing import SHARE, Circle
+from tacit.protocols.identities import SIGNATURE_BYTES, is_signed
+from tacit.protocols.parts import Among, Part
+from tacit.protocols.refusal import Least, refuse
+from tacit.protocols.values import announced, values_of
+from tacit.protocols.xclp.rowsums import Candidates
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message
 
-__all__ = ["Adjacent", "InGraph"]
+__all__ = ["Adjacent", "DealingAmongAll", "InGraph"]
 
 
 class Adjacent(Message):
@@ -131,3 +134,21 @@ class InGraph(Shamir):
 def _context(names: Sequence[str], *public_keys: bytes) -> bytes:
     """What the seals of a pair are bound to: A, and the second keys of both."""
     return derive(b"Adjacent", *names, *(key.hex() for key in sorted(public_keys)))
+
+
+class DealingAmongAll(Part):
+    """Dealing in a graph of which clients know all members, as a part of SecureRowSums."""
+
+    messages = (dealing.DealtKey, *neighbours.SHARED, Adjacent)
+    between_clients = (dealing.DealtShares,)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        p, names = len(among.names), text(among.names)
+        degree, key = degree_of(p, InGraph().tolerance), KEY_BYTES + is_signed(tables) * SIGNATURE_BYTES
+        return {
+            dealing.DealtKey.__name__: p * key,
+            "Adjacent": p * ((degree.k + 1) * key + names),
+            dealing.DealtShares.__name__: p * degree.k * 2 * SHARE,
+            dealing.Survivors.__name__: p * names,
+            dealing.Revealed.__name__: p * degree.holders * SHARE,
+        }

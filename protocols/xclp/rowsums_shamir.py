@@ -42,30 +42,27 @@ from typing import ClassVar
 
 import numpy as np
 
-from parties.client import Client
-from parties.server import Server
-from protocols import dealing, opening, quorum
-from protocols.consistency import Agreement, Signed, signed_by
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.prg import Streams, words
-from protocols.masking import Block, Ring, joined, masks, masks_work, parted, read
-from protocols.outcome import require
-from protocols.refusal import Least, is_of_round
-from protocols.steps import Step
-from protocols.values import understood, values_of
-from protocols.xclp.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols import dealing, opening, quorum
+from tacit.protocols.consistency import Agreement, Signed, signed_by
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.prg import Streams, words
+from tacit.protocols.masking import Block, Ring, joined, masks, masks_work, parted, read
+from tacit.protocols.outcome import require
+from tacit.protocols.refusal import MASKED, Least, enter, is_of_round
+from tacit.protocols.steps import Step
+from tacit.protocols.values import understood, values_of
+from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
+from tacit.sim.hollow import filled, hollow
 
 __all__ = ["STEPS", "Shamir"]
 
 STEPS = (
-    Step("client", "rowsums.deal", "deal a second key and a seed in shares; not with recovery = restart"),
+    Step("client", "rowsums.deal", "deal a second key and a seed in shares"),
     Step("client", "rowsums.mask", "mask its class scores on the others' rows and send them; once each attempt"),
-    Step("client", "rowsums.agree", "sign who takes part and who is left; only with identity = signed"),
-    Step(
-        "client",
-        "rowsums.reveal",
-        "reveal shares of lost clients' keys and others' seeds; not with recovery = restart",
-    ),
+    Step("client", "rowsums.agree", "sign who takes part and who is left"),
+    Step("client", "rowsums.reveal", "reveal shares of lost clients' keys and others' seeds"),
     Step("client", "rowsums.unmask", "take its own masks out of the sum and add its own scores"),
     Step("server", "rowsums.sum", "add the masked values; make up for the lost, or begin again; return the rows"),
 )
@@ -125,6 +122,7 @@ class Shamir:
                 dealt = await self.deal(me, secrets, scores.least, deadline, signed)
             if dealt is None:
                 continue
+            dealt.done = (SummedRows,)
             with me.step("rowsums.mask"):
                 names, mine = dealt.names, dealt.names.index(me.name)
                 shared, blocks = scores.shared(names), scores.blocks(names)
@@ -196,11 +194,13 @@ class Shamir:
             for j, masked in zip(survivors, signed, strict=True):
                 for i, mask in zip((i for i in survivors if i != j), masked, strict=True):
                     sums[i] += values[j][i] - mask
+            enter(me, MASKED)
             for i, block in sums.items():
                 me.send(i, SummedRows(joined([block])))
         return survivors
 
 
+@hollow(lambda pairs, personal, blocks: [filled(size, np.uint64) for _, size in blocks])
 def _masks(pairs: list[Pair], personal: bytes, blocks: list[Block]) -> list[Ring]:
     """masks_j of the `blocks` of A \\ {j}, whose owners are those of `pairs`, in the same order."""
     streams, sizes = Streams(blocks), [size for _, size in blocks]

@@ -27,17 +27,26 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import ArrayLike, NDArray
 
-from protocols.crypto import iknp, key_proof
-from protocols.crypto import packed_hamming as packed
-from protocols.crypto.columns import Words
-from protocols.crypto.fields import Lanes, field_bytes, lane_type, pack_fields, pack_lanes, unpack_fields, unpack_lanes
-from protocols.crypto.groups import Group
-from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, NaorPinkasReceiver, NaorPinkasSender
-from protocols.crypto.ot_pair import Pair
-from protocols.crypto.paillier import PublicKey
-from protocols.xclp import hamming_paillier
-from protocols.xclp.lsh import distances, pack_bits
-from sim.streams import Entropy
+from tacit.protocols.crypto import iknp, key_proof
+from tacit.protocols.crypto import packed_hamming as packed
+from tacit.protocols.crypto.columns import Words
+from tacit.protocols.crypto.fields import (
+    Lanes,
+    field_bytes,
+    lane_type,
+    pack_fields,
+    pack_lanes,
+    unpack_fields,
+    unpack_lanes,
+)
+from tacit.protocols.crypto.groups import Group
+from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, NaorPinkasReceiver, NaorPinkasSender
+from tacit.protocols.crypto.ot_pair import Pair
+from tacit.protocols.crypto.paillier import PublicKey
+from tacit.protocols.xclp import hamming_paillier
+from tacit.protocols.xclp.lsh import distances, pack_bits
+from tacit.sim.hollow import stand_for, stand_ins
+from tacit.sim.streams import Entropy
 
 __all__ = ["STAND_INS"]
 
@@ -171,7 +180,7 @@ def _noise(pair: Pair, *names: str | int) -> Entropy:
     return Entropy.seeded(pair.context, "sized", *names)
 
 
-def _base_setup(pair: Pair, group: Group, entropy: Entropy) -> tuple[None, bytes]:
+def _base_setup(cls: type[IknpReceiver], pair: Pair, group: Group, entropy: Entropy) -> tuple[None, bytes]:
     return None, entropy.bytes(2 * group.element_bytes)
 
 
@@ -210,9 +219,11 @@ def _finish(self: IknpReceiver, chunk: range, corrections: bytes, rows: Words) -
     return _nothing(self.pair, chunk)
 
 
-def _transfer_setup(pair: Pair, group: Group, bits: Bits, entropy: Entropy) -> tuple[NaorPinkasSender, bytes]:
+def _transfer_setup(
+    cls: type[NaorPinkasSender], pair: Pair, group: Group, bits: Bits, entropy: Entropy
+) -> tuple[NaorPinkasSender, bytes]:
     no_key: Any = None
-    return NaorPinkasSender(pair, no_key, pair.bits_of(bits, pair.n_j), entropy), entropy.bytes(2 * group.element_bytes)
+    return cls(pair, no_key, pair.bits_of(bits, pair.n_j), entropy), entropy.bytes(2 * group.element_bytes)
 
 
 def _transfers(pair: Pair, chunk: range) -> int:
@@ -238,7 +249,7 @@ def _receive(self: NaorPinkasReceiver, chunk: range, reply: bytes) -> Lanes:
     return _nothing(self.pair, chunk)
 
 
-STAND_INS: Mapping[Callable[..., Any], Callable[..., Any]] = {
+_STAND_INS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     hamming_paillier.generate_key: _generate,
     key_proof.prove: _prove,
     key_proof.problems: _unproved,
@@ -259,3 +270,9 @@ STAND_INS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     NaorPinkasReceiver.finish: _receive,
 }
 """What is run in place of each job that is replaced."""
+
+for _job, _stand_in in _STAND_INS.items():
+    stand_for("sized", _job, _stand_in)
+
+STAND_INS = stand_ins("sized")
+"""Finds what is run for a job in a sized run."""

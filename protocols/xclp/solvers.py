@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, eye_array
 from scipy.sparse.linalg import spilu, splu
 
-from sim.cores import in_threads
+from tacit.sim.cores import in_threads
 
 __all__ = ["FACTORED", "ConjugateGradients", "Elimination", "Factors", "Solver", "solver_of", "system_of"]
 

@@ -7,16 +7,16 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from parties.data.splits import Shard, counted
-from parties.fleet.fleet import SERVER, Fleet
-from protocols.setup import Group
-from protocols.xclp.choices import variant_of
-from protocols.xclp.keys import XclpTables
-from protocols.xclp.payloads import TO_SERVER, hamming_payloads
-from protocols.xclp.variants import VARIANTS
-from sim.compute import CostTable
-from sim.toml_text import toml
-from sim.units import duration, format_bytes, format_duration
+from tacit.parties.data.splits import Shard, counted
+from tacit.parties.fleet.fleet import SERVER, Fleet
+from tacit.protocols.setup import Group
+from tacit.protocols.xclp.choices import variant_of
+from tacit.protocols.xclp.keys import XclpTables
+from tacit.protocols.xclp.payloads import TO_SERVER, hamming_payloads
+from tacit.protocols.xclp.variants import VARIANTS
+from tacit.sim.compute import CostTable, processor_of
+from tacit.sim.toml_text import toml
+from tacit.sim.units import duration, format_bytes, format_duration
 
 __all__ = ["HammingTime", "deadline_cautions", "hamming_time"]
 
@@ -63,7 +63,7 @@ def hamming_time(tables: XclpTables, shards: Mapping[str, Shard]) -> HammingTime
     Of each client the computing that its variant plans, at the price of the cost table (0 for `cost = "free"`), and
     what its pairs send and receive through its access to the network; of the server what it relays.
     """
-    if VARIANTS[tables.protocol.hamming].payloads is None:
+    if VARIANTS[tables.protocol.hamming].formula is None:
         return None
     points, _ = counted(shards)
     group = Group(tuple(points), points, {})
@@ -75,7 +75,8 @@ def _computing(tables: XclpTables, group: Group) -> float:
     """Seconds that the busiest client computes with all its cores."""
     if tables.cost == "free":
         return 0.0
-    variant, table, fleet = variant_of(tables.protocol), CostTable.load(), Fleet(tables)
+    variant, fleet = variant_of(tables.protocol), Fleet(tables)
+    table = CostTable.load(processor=processor_of(tables.cost))
     # As much of a client as a plan asks for: of no party yet, in no world.
     everybody: list[Any] = [
         SimpleNamespace(name=name, round=0, attempt=0, world=SimpleNamespace(run_id=b"")) for name in group.names

@@ -1,42 +1,40 @@
 """The variants of SecureHamming and the strategies of SecureRowSums by the names that scenarios give them."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
-from protocols import dealing, neighbours
-from protocols.crypto import key_proof, ot_sizes, packed_hamming, sizes
-from protocols.crypto.groups import find_group
-from protocols.crypto.regular_graph import degree_of
-from protocols.declaration import messages_in
-from protocols.planned import PlannedContribution
-from protocols.steps import Step
-from protocols.xclp import (
+from tacit.protocols import consistency, dealing
+from tacit.protocols.crypto import key_proof, sizes
+from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.parts import Among, Part, SumBounds, Taken, messages_in
+from tacit.protocols.promises import Promise, Trial
+from tacit.protocols.steps import Step
+from tacit.protocols.xclp import (
+    hamming,
     hamming_direct,
     hamming_iknp,
     hamming_naor_pinkas,
     hamming_paillier,
     hamming_plaintext,
-    planned_hamming,
-    planned_sums,
     rowsums,
-    rowsums_graph,
     rowsums_shamir,
 )
-from protocols.xclp.hamming import Hamming
-from protocols.xclp.hamming_direct import DirectHamming
-from protocols.xclp.hamming_iknp import IknpHamming
-from protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
-from protocols.xclp.hamming_paillier import PaillierHamming
-from protocols.xclp.hamming_plaintext import PlaintextHamming
-from protocols.xclp.rowsums import Restart, SecureRowSums
-from protocols.xclp.rowsums_graph import InGraph
-from protocols.xclp.rowsums_shamir import Shamir
-from sim.planned import Planned
-from sim.registry import Registry
-from sim.wire import Message
+from tacit.protocols.xclp.hamming import Hamming
+from tacit.protocols.xclp.hamming_direct import DirectHamming
+from tacit.protocols.xclp.hamming_iknp import IknpHamming
+from tacit.protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
+from tacit.protocols.xclp.hamming_paillier import PaillierHamming
+from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.protocols.xclp.promises import BLOCKS, MASKS_ONCE, without_block
+from tacit.protocols.xclp.rowsums import Restart, SecureRowSums
+from tacit.protocols.xclp.rowsums_graph import DealingAmongAll, InGraph
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.registry import Registry
+from tacit.sim.toml_text import toml
+from tacit.sim.wire import Message
 
-__all__ = ["ROW_SUMS", "VARIANTS", "HammingOptions", "RowSums", "Variant"]
+__all__ = ["ROW_SUMS", "VARIANTS", "Beside", "HammingOptions", "RowSums", "Variant", "options_of"]
 
 Points = Mapping[str, int]
 """How many points each client has."""
@@ -55,50 +53,107 @@ class HammingOptions:
     short_exponents: bool = False
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A variant of SecureHamming: what makes it, the messages that it sends, and the formulas of them.
+def options_of(keys: Any) -> HammingOptions:
+    """What [protocol] says about SecureHamming."""
+    return HammingOptions(
+        keys.bits, keys.key_bits, keys.insecure_keys, keys.packing, keys.rerandomise, keys.group, keys.short_exponents
+    )
 
-    `payloads` gives the bytes of each message type, every message counted once; `planned` lists what is done in a round
-    with its number, with nobody lost. None where there is no formula. `contribution`: what each client publishes at the
-    set-up, as a public key. `loaded`: bytes that it takes besides what it sends, as measured. `pairs`: whether clients
-    play it in pairs, and send their own blocks beside.
+
+@dataclass(frozen=True)
+class Variant(Part):
+    """A variant of SecureHamming: what makes it, the messages that are its own, and the formulas of them.
+
+    `formula` gives the bytes of each of these types, every message counted once; None where there is none.
+    `published`: bytes that each client publishes at the set-up. `held`: bytes that it takes besides what it sends, as
+    measured. `pairs`: whether clients play it in pairs, and send their own blocks beside.
     """
 
     description: str
     make: Callable[[HammingOptions], Hamming]
-    messages: tuple[type[Message], ...]
-    payloads: Callable[[HammingOptions, Points], dict[str, int]] | None = None
-    planned: Callable[[HammingOptions, Points, int], Iterable[Planned]] | None = None
-    contribution: Callable[[HammingOptions], PlannedContribution] = lambda options: PlannedContribution()
-    loaded: int = 0
+    own: tuple[type[Message], ...]
+    formula: Callable[[HammingOptions, Points], dict[str, int]] | None = None
+    published: Callable[[HammingOptions], int] = lambda options: 0
+    held: int = 0
     pairs: bool = True
+    takes = hamming.STEPS
+
+    @property
+    def messages(self) -> Sequence[type[Message]]:
+        return (*(hamming.OF_PAIRS if self.pairs else ()), hamming.Members, *self.own)
+
+    @property
+    def between_clients(self) -> Sequence[type[Message]]:
+        return self.own if self.pairs else ()
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        """Raises LookupError for a variant, of a plugin, that has no formula."""
+        keys, names = tables.protocol, among.names
+        if self.formula is None:
+            raise LookupError(f"protocol.hamming = {toml(keys.hamming)} has no formula of its payloads")
+        blocks = hamming.own_blocks(among.points, keys.bits) if self.pairs else {}
+        members = {"Members": len(names) * sizes.text(names)}
+        return blocks | members | self.formula(options_of(keys), among.points)
+
+    def waits(self, tables: Any) -> int:
+        return 3
+
+    def promises(self, tables: Any) -> Mapping[str, Promise]:
+        return BLOCKS if self.pairs else {}
+
+    def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
+        return without_block(trial) if self.pairs else ()
+
+    def loaded(self, tables: Any) -> int:
+        return self.held
 
 
 @dataclass(frozen=True)
-class RowSums:
-    """A strategy of SecureRowSums: what makes it of `protocol.threshold`, its steps, messages and their payloads.
+class Beside(Part):
+    """What a strategy of a plugin sends besides `rowsums`' own messages, with the bytes of these by clients' names."""
 
-    `messages` and `payloads` are those besides `rowsums`' own. `planned` lists what is done in a round with
-    its number, of clients with that many rows of numbers for the classes, once the server has begun to sum: of rows,
-    classes, threshold and number, and `signed` where keys are; None where there is no formula.
+    own: tuple[type[Message], ...]
+    formula: Callable[[Collection[str]], dict[str, int]]
+
+    @property
+    def messages(self) -> Sequence[type[Message]]:
+        return self.own
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        return self.formula(among.points)
+
+
+@dataclass(frozen=True)
+class RowSums(Part):
+    """A strategy of SecureRowSums: what makes it of `protocol.threshold`, its steps, and how it deals keys, if it does.
+
+    `kind`: the sum that it takes, as `SumBounds` has it.
     """
 
     description: str
     make: Callable[[int | None], SecureRowSums]
     steps: tuple[Step, ...]
-    messages: tuple[type[Message], ...] = ()
-    payloads: Callable[[Collection[str]], dict[str, int]] = lambda clients: {}
-    planned: Callable[..., Iterable[Planned]] | None = None
+    kind: str
+    dealing: Part | None = None
+
+    @property
+    def takes(self) -> Sequence[Taken]:
+        steps = [consistency.if_signed(step) if step.name.endswith(".agree") else step for step in self.steps]
+        return (rowsums.SumOfRows(), *(() if self.dealing is None else (self.dealing,)), *steps)
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        keys = tables.protocol
+        return [SumBounds(self.kind, keys.min_clients, getattr(self.make(keys.threshold), "threshold", None))]
+
+    def waits(self, tables: Any) -> int:
+        return self.make(None).waits * int(tables.data.clients)
+
+    def promises(self, tables: Any) -> Mapping[str, Promise]:
+        return MASKS_ONCE
 
 
 _SLOTS = {"slots": None, "none": 1}
 """Vectors in one ciphertext, by `protocol.packing`; None: as many as fit."""
-
-
-def _proved_key(bits: int) -> PlannedContribution:
-    made = packed_hamming.keygen_work(bits), key_proof.prove_work(bits)
-    return PlannedContribution(key_proof.proved_bytes(bits), made, partial(key_proof.check_work, bits))
 
 
 VARIANTS: Registry[Variant] = Registry(
@@ -114,19 +169,11 @@ VARIANTS: Registry[Variant] = Registry(
                 options.rerandomise == "fresh",
             ),
             messages_in(hamming_paillier),
-            lambda options, points: sizes.paillier_hamming(
+            lambda options, points: hamming_paillier.payloads(
                 points, options.bits, options.key_bits, options.packing == "slots"
             ),
-            lambda options, points, number: planned_hamming.paillier(
-                points,
-                number,
-                options.bits,
-                options.key_bits,
-                _SLOTS[options.packing],
-                options.rerandomise == "fresh",
-            ),
-            lambda options: _proved_key(options.key_bits),
-            loaded=42_000_000,
+            lambda options: key_proof.proved_bytes(options.key_bits),
+            held=42_000_000,
         ),
         "iknp": Variant(
             "oblivious-transfer extension",
@@ -134,11 +181,8 @@ VARIANTS: Registry[Variant] = Registry(
                 options.bits, find_group(options.group, short_exponents=options.short_exponents)
             ),
             messages_in(hamming_iknp),
-            lambda options, points: ot_sizes.iknp_hamming(
+            lambda options, points: hamming_iknp.payloads(
                 points, options.bits, find_group(options.group).element_bytes
-            ),
-            lambda options, points, number: planned_hamming.iknp(
-                points, number, options.bits, find_group(options.group, short_exponents=options.short_exponents)
             ),
         ),
         "naor-pinkas": Variant(
@@ -147,26 +191,21 @@ VARIANTS: Registry[Variant] = Registry(
                 options.bits, find_group(options.group, short_exponents=options.short_exponents)
             ),
             messages_in(hamming_naor_pinkas),
-            lambda options, points: ot_sizes.naor_pinkas_hamming(
+            lambda options, points: hamming_naor_pinkas.payloads(
                 points, options.bits, find_group(options.group).element_bytes
-            ),
-            lambda options, points, number: planned_hamming.naor_pinkas(
-                points, number, options.bits, find_group(options.group, short_exponents=options.short_exponents)
             ),
         ),
         "plaintext": Variant(
             "in the clear, without secrecy",
             lambda options: PlaintextHamming(options.bits),
             messages_in(hamming_plaintext),
-            lambda options, points: sizes.plaintext_hamming(points, options.bits),
-            lambda options, points, number: planned_hamming.plaintext(points, number, options.bits),
+            lambda options, points: hamming_plaintext.payloads(points, options.bits),
         ),
         "direct": Variant(
             "hashes to the server, which does not know the planes",
             lambda options: DirectHamming(options.bits),
             messages_in(hamming_direct),
-            lambda options, points: sizes.direct_hamming(points, options.bits),
-            lambda options, points, number: planned_hamming.direct(points, number, options.bits),
+            lambda options, points: hamming_direct.payloads(points, options.bits),
             pairs=False,
         ),
     },
@@ -179,23 +218,21 @@ ROW_SUMS: Registry[RowSums] = Registry(
             "a new attempt without the lost client",
             lambda threshold: Restart(),
             rowsums.STEPS,
-            planned=planned_sums.restart,
+            "restart",
         ),
         "shamir": RowSums(
             "secret shares make up for the lost client",
             Shamir,
             rowsums_shamir.STEPS,
-            messages_in(dealing),
-            sizes.dealing,
-            planned_sums.shamir,
+            "shamir",
+            dealing.Dealing(identities=True),
         ),
         "secagg+": RowSums(
             "secret shares among neighbours in a random graph make up for the lost client, for many clients",
             lambda threshold: InGraph(),
             rowsums_shamir.STEPS,
-            (dealing.DealtKey, *neighbours.SHARED, *messages_in(rowsums_graph)),
-            lambda clients: sizes.dealing_in_graph(clients, degree_of(len(clients), InGraph().tolerance)),
-            planned_sums.in_graph,
+            "secagg+ rows",
+            DealingAmongAll(),
         ),
     },
 )

@@ -34,36 +34,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.data.splits import Shard
-from parties.life import Observed
-from parties.rooms import Room, RoomsServer
-from parties.server import Server
-from protocols import setup
-from protocols.crypto.fixed_point import decode
-from protocols.dealing import Survivors
-from protocols.identities import Identities
-from protocols.masking import Ring
-from protocols.outcome import Abort
-from protocols.privacy.randomised import HashFlips
-from protocols.refusal import Least
-from protocols.returning import NOT_AGAIN
-from protocols.rounds import CalledClient
-from protocols.steps import Step
-from protocols.values import values_of
-from protocols.xclp import hamming, influence, rowsums_shamir
-from protocols.xclp.blocks import NO_POINTS, Blocks
-from protocols.xclp.graph import class_counts, contribution
-from protocols.xclp.hamming import Hamming
-from protocols.xclp.label_propagation import label_by
-from protocols.xclp.lsh import hash_bits, hash_work, planes
-from protocols.xclp.recipe import PAPER, Recipe
-from protocols.xclp.rowsums import Candidates, Restart, Scores, SecureRowSums, Summing
-from sim.wire import Message
-from sim.world import World
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard
+from tacit.parties.life import Observed
+from tacit.parties.rooms import Room, RoomsServer
+from tacit.parties.server import Server
+from tacit.protocols import setup
+from tacit.protocols.crypto.fixed_point import decode
+from tacit.protocols.dealing import Survivors
+from tacit.protocols.identities import Identities
+from tacit.protocols.ledger import release
+from tacit.protocols.masking import Ring
+from tacit.protocols.outcome import Abort
+from tacit.protocols.privacy.randomised import HashFlips
+from tacit.protocols.refusal import Least
+from tacit.protocols.returning import NOT_AGAIN
+from tacit.protocols.rounds import CalledClient
+from tacit.protocols.steps import Step
+from tacit.protocols.values import values_of
+from tacit.protocols.xclp import hamming, influence
+from tacit.protocols.xclp.blocks import NO_POINTS, Blocks
+from tacit.protocols.xclp.graph import class_counts, contribution
+from tacit.protocols.xclp.hamming import Hamming
+from tacit.protocols.xclp.label_propagation import label_by
+from tacit.protocols.xclp.lsh import hash_bits, hash_work, planes
+from tacit.protocols.xclp.recipe import PAPER, Recipe
+from tacit.protocols.xclp.rowsums import Candidates, Restart, Scores, SecureRowSums, Summing
+from tacit.sim.hollow import filled, hollow
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
 __all__ = [
-    "STEPS",
+    "HASH",
+    "LABEL",
     "LabeledClient",
     "Labels",
     "Parameters",
@@ -74,14 +77,8 @@ __all__ = [
     "client",
 ]
 
-STEPS = (
-    *setup.STEPS,
-    Step("client", "lsh.hash", "hash its points to bits with planes from the group seed"),
-    *hamming.STEPS,
-    *influence.STEPS,
-    *rowsums_shamir.STEPS,
-    Step("client", "xclp.label", "turn its rows of Z into labels and confidences"),
-)
+HASH = Step("client", "lsh.hash", "hash its points to bits with planes from the group seed")
+LABEL = Step("client", "xclp.label", "turn its rows of Z into labels and confidences")
 
 _OPENED = "opened xclp"  # on the server's disk: number and virtual time
 
@@ -91,8 +88,8 @@ class Parameters:
     """The public settings of XCLP.
 
     `deadline` in virtual seconds bounds every wait of the server; a client waits twice as long. `flip`: the probability
-    with which its owner flips each hash bit (`protocols.privacy.randomised`). `identities`: by which keys and sets are
-    signed, if they are. `orthogonal`: the planes are (`lsh`).
+    with which its owner flips each hash bit (`tacit.protocols.privacy.randomised`). `identities`: by which keys and
+    sets are signed, if they are. `orthogonal`: the planes are (`lsh`).
     """
 
     variant: Hamming
@@ -191,6 +188,8 @@ async def client(
     group, keys = await setup.client(me, settings.deadline, settings.variant, settings.identities)
     with me.step("lsh.hash"):
         flips = HashFlips(me.world.lasting(me.name, "hashes"), settings.flip, me.shard.rows) if settings.flip else None
+        if flips is not None:
+            release(me, "hashes", group.seed + features.astype("<f8").tobytes())
         given = len(features), features.shape[1], settings.bits
         work = hash_work(*given, flipped=flips is not None, orthogonal=settings.orthogonal)
         drawn = group.seed, settings.bits, settings.orthogonal
@@ -387,6 +386,12 @@ async def server(
     note(contributors=contributors, finished=True)
 
 
+def _hollow_hash(features: NDArray[np.float64], drawn: tuple[bytes, int, bool], flips: HashFlips | None) -> Any:
+    bits = filled((len(features), drawn[1]), np.bool_)
+    return bits, bits
+
+
+@hollow(_hollow_hash)
 def _hash(
     features: NDArray[np.float64], drawn: tuple[bytes, int, bool], flips: HashFlips | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

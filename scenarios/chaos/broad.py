@@ -10,16 +10,16 @@ from contextlib import closing
 
 from msgspec import Struct
 
-from scenarios.chaos.campaign import Failure, Verdict, bare_run, failure_of, first_run, perform, shrunk
-from scenarios.chaos.configurations import Configuration
-from scenarios.chaos.promises import promises_of
-from scenarios.chaos.schedules import Schedule, random_schedules
-from scenarios.chaos.trial import Calm
-from scenarios.files.reading import read
-from scenarios.running.workers import Jobs
-from scenarios.schema.scenario import Scenario
-from sim.streams import generator
-from sim.units import duration
+from tacit.scenarios.chaos.campaign import Failure, Verdict, bare_run, failure_of, first_run, perform, shrunk
+from tacit.scenarios.chaos.configurations import Configuration
+from tacit.scenarios.chaos.promises import promises_of
+from tacit.scenarios.chaos.schedules import Schedule, random_schedules
+from tacit.scenarios.chaos.trial import Calm
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.workers import Jobs
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.streams import generator
+from tacit.sim.units import duration
 
 __all__ = ["Broad", "BroadFailure", "BroadFindings", "broad_campaign", "calm_scenario"]
 

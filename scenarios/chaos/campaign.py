@@ -4,9 +4,9 @@ The scenario's own faults are ignored, and clients' availability. A run without 
 steps. Then come crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and
 random mixtures of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
 
->>> from protocols.registry import PROTOCOLS
-from scenarios.files.reading import load
->>> from scenarios.chaos.campaign import Plan, campaign
+>>> from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.reading import load
+>>> from tacit.scenarios.chaos.campaign import Plan, campaign
 >>> findings = campaign(load("xclp-digits", ["data.limit=240"]), Plan(schedules=5))  # doctest: +SKIP
 """
 
@@ -17,18 +17,18 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from protocols.registry import PROTOCOLS
-from scenarios.chaos.memory import Remembering
-from scenarios.chaos.promises import Broken, check, promises_of
-from scenarios.chaos.schedules import Course, Schedule, random_schedules, single_crashes
-from scenarios.chaos.shrinking import shrink
-from scenarios.chaos.trial import Calm, Limits, observed
-from scenarios.files.plugins import use_plugins
-from scenarios.running.workers import Jobs, in_workers
-from scenarios.schema.scenario import Fault, Scenario
-from sim.compute import Engine
-from sim.ray_cluster import ClusterError
-from sim.units import duration
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.chaos.memory import Remembering
+from tacit.scenarios.chaos.promises import Broken, check, promises_of
+from tacit.scenarios.chaos.schedules import Course, Schedule, random_schedules, single_crashes, text
+from tacit.scenarios.chaos.shrinking import shrink
+from tacit.scenarios.chaos.trial import Calm, Limits, observed
+from tacit.scenarios.files.plugins import use_plugins
+from tacit.scenarios.running.workers import Jobs, in_workers
+from tacit.scenarios.schema.scenario import Fault, Scenario
+from tacit.sim.compute import Engine
+from tacit.sim.ray_cluster import ClusterError
+from tacit.sim.units import duration
 
 __all__ = [
     "Failure",
@@ -51,6 +51,9 @@ R = TypeVar("R")
 
 _SHRUNK = 5
 """How many of the promises that were broken are shrunk to a smallest schedule each."""
+
+_SEEDS = 20
+"""How many seeds are tried for a run without faults that completes, where links lose."""
 
 _MEMORY = Remembering()
 """The results of jobs in this process since the latest run without faults."""
@@ -115,11 +118,23 @@ class Failure(Struct, frozen=True):
 
 
 class Findings(Struct):
-    """All runs of a campaign, the one without faults first, and what they broke."""
+    """All runs of a campaign, the one without faults first, and what they broke.
+
+    `seed`: the scenario's, or the next with which the run without faults completes where links lose.
+    """
 
     verdicts: list[Verdict]
     failures: list[Failure]
     interrupted: bool = False
+    seed: int | None = None
+
+    @property
+    def useless(self) -> str:
+        """The reason why nothing was tried, if so: the run without faults does not complete."""
+        if not self.verdicts or self.verdicts[0].outcome == "completed":
+            return ""
+        calm = self.verdicts[0]
+        return f"without any fault the run is {calm.outcome}: {calm.reason}"
 
     @property
     def broken(self) -> int:
@@ -159,6 +174,13 @@ def campaign(
     found = Findings([], []) if findings is None else findings
     calm = undisturbed(scenario)
     first = first_run(calm)
+    loses = calm.network.loss or any(link.loss for link in calm.link)
+    for seed in range(scenario.seed + 1, scenario.seed + _SEEDS if loses else 0):
+        if first.outcome == "completed":
+            break
+        calm = structs.replace(calm, seed=seed)
+        first = first_run(calm)
+    found.seed = calm.seed
     found.verdicts.append(first)
     watch(1, 1, first)
     if first.broken or first.outcome != "completed":
@@ -294,8 +316,14 @@ def perform(
         for place, arguments in enumerate(calls):
             yield place, function(*arguments)
         return
-    with closing(in_workers(jobs, function, calls)) as runs:
+    with closing(in_workers(jobs, function, calls, _titled)) as runs:
         yield from runs
+
+
+def _titled(*arguments: Any) -> str:
+    """The faults of a run, by the arguments of the call that makes it."""
+    faults = next((one for one in arguments if isinstance(one, tuple)), ())
+    return "; ".join(text(one) for one in faults if isinstance(one, Fault)) or "a run"
 
 
 def gather(

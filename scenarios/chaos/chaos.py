@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
 
-from protocols.registry import PROTOCOLS
-from scenarios.chaos.campaign import Findings, Plan, Verdict, campaign
-from scenarios.chaos.promises import promises_of
-from scenarios.chaos.report import write_findings
-from scenarios.files.arguments import check_count, check_type, check_types
-from scenarios.files.reading import Loaded, Source, read
-from scenarios.running.folder import new_folder
-from scenarios.running.workers import Jobs, check_jobs
-from scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.chaos.campaign import Findings, Plan, Verdict, campaign
+from tacit.scenarios.chaos.promises import promises_of
+from tacit.scenarios.chaos.report import write_findings
+from tacit.scenarios.files.arguments import check_count, check_type, check_types
+from tacit.scenarios.files.reading import Loaded, Source, read
+from tacit.scenarios.running.folder import new_folder
+from tacit.scenarios.running.workers import Jobs, check_jobs
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 
 __all__ = ["chaos", "promising", "ready"]
 
@@ -46,8 +46,10 @@ def chaos(
     known, and what was found.
 
     The result has `verdicts`, one for each run, and `failures`: for each broken promise the smallest schedule of faults
-    found that breaks it, which the folder holds as a scenario file. Raises ScenarioError, TypeError, FileExistsError if
-    `out` exists, and KeyboardInterrupt after Ctrl-C; the folder then holds what was found until then.
+    found that breaks it, which the folder holds as a scenario file. Where links lose, `seed` is that of the first run
+    without faults that completes, of twenty. Raises ScenarioError, also if none of them completes, TypeError,
+    FileExistsError if `out` exists, and KeyboardInterrupt after Ctrl-C; the folder then holds what was found until
+    then.
     """
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
     check_types("changes", changes, str, 'a list of texts such as ["data.limit=240"]')
@@ -65,6 +67,9 @@ def chaos(
         raise
     finally:
         write_findings(folder, loaded.scenario, loaded.name, plan, findings)
+    if findings.useless:
+        what = "raise protocol.deadline, or let fewer messages be lost (network.loss)"
+        raise ScenarioError(loaded.where, "", f"nothing was tried, for {findings.useless}; {what}")
     return findings
 
 

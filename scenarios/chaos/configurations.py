@@ -29,6 +29,8 @@ _PLAIN = ("protocol.hamming=plaintext",)
 _DIRECT = ("protocol.hamming=direct",)
 _MESH = ("network.topology=mesh",)
 _DATAGRAM = ("network.transport=datagram",)
+_TCP = ("network.transport=tcp", "network.loss=0.05", "network.jitter=5ms")
+_UNEVEN = ('data.partition="dirichlet:0.5"',)
 _SECURE = ("training.averaging=secure", "training.min_clients=2")
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
 _SIGNED = ("protocol.identity=signed",)
@@ -129,4 +131,15 @@ CONFIGURATIONS = (
     _cotraining("local"),
     Configuration("private-cells, star", "private-cells", (*_ALL, *_CELLS)),
     Configuration("private-cells, mesh", "private-cells", (*_ALL, *_CELLS, *_MESH)),
+    Configuration("private-cells, star, lossy TCP", "private-cells", (*_ALL, *_CELLS, *_TCP)),
+    _xclp("plaintext, shamir, mesh, lossy TCP", _PLAIN, _SHAMIR, _MESH, _TCP, ("protocol.rounds=2",)),
+    _xclp("Paillier, restart, star, lossy TCP", _TCP),
+    _xclp("plaintext, shamir, star, uneven", _PLAIN, _SHAMIR, _UNEVEN, points=40),
+    _training("fedavg", "plain, star, uneven, lossy TCP", _UNEVEN, _TCP),
+    _training("fedavg", "plain, star, uneven", _UNEVEN),
+    _training("fedavg", "secure, mesh, uneven", _SECURE, _MESH, _UNEVEN),
+    _training("scaffold", "secure, star, uneven, lossy TCP", _SECURE, _UNEVEN, _TCP),
+    _training("fedavg", "secagg+, eight clients, lossy TCP", _GRAPH, _TCP, ("data.clients=8",)),
+    _training("fedbuff", "uneven, lossy TCP", _UNEVEN, _TCP, ("training.buffer=2",)),
+    _cotraining("fedct", "uneven, lossy TCP", _UNEVEN, _TCP),
 )

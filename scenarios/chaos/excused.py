@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from itertools import combinations
 
-from scenarios.chaos.trial import Trial
-from scenarios.observing.faults import matching
-from sim.faults import (
+from tacit.protocols.promises import falls
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.chaos.trial import Trial
+from tacit.scenarios.observing.faults import matching
+from tacit.sim.faults import (
     Corrupt,
     Crash,
     Delay,
@@ -20,31 +21,44 @@ from sim.faults import (
     Pause,
     Slow,
 )
-from sim.units import duration
+from tacit.sim.units import duration
 
 __all__ = ["Affected"]
 
-_LOST = ("lost on the link", "lost by a fault", "cut off by a partition")
-"""How the trace says that a copy was lost where a reliable transport sends it again."""
+_LOST_FOR_FAULTS = ("lost by a fault", "cut off by a partition")
+"""How the trace says that a copy was lost for a fault where a reliable transport sends it again."""
+
+_LOST_ON_THE_LINK = "lost on the link"
+
+_WITH_THE_SERVER = (
+    "the sender was gone before it was sent",
+    "the receiver is down",
+    "the relay server is down",
+    "sent to an earlier incarnation of the receiver",
+    "sent to an earlier incarnation of the relay",
+    "from an earlier incarnation of the sender",
+)
+"""How the trace says that a message ended because the server, or whoever it went to, had fallen."""
 
 _SENT_AGAIN = "sent again: "
-
-_LONGEST_WAIT = 60.0
-"""Seconds between two copies; written down here once more, as promises share no code with what they check."""
 
 
 class Affected:
     """For each party that a fault affected, the virtual time until when it is affected, infinity for good.
 
     A fault of a link affects its ends that are clients. A server that is slow or paused for less than half of a
-    deadline affects no client; for longer, it affects everybody. Of two clients that are up, and
-    whose block is missing because of one, the other may have to leave the graph as well.
+    deadline affects no client; for longer, it affects everybody. What a link loses without any fault affects the client
+    at its end while that costs it a quarter of a deadline or more: of all the time of one deadline in which something
+    from it or to it was being sent again. Of a datagram it does at once. One that crashes or leaves affects the clients
+    whose messages, or messages to whom, ended with it. Of two clients that are up, and whose block is missing because
+    of one, the other may have to leave the graph as well.
     """
 
     def __init__(self, trial: Trial) -> None:
         self._clients = [client.name for client in trial.simulation.clients]
         network = trial.scenario.network
-        self._timeout = duration(network.retransmission_timeout) if network.transport == "reliable" else 0.0
+        own = duration(network.retransmission_timeout)
+        self._timeout, self._longest = {"reliable": (own, 60.0), "tcp": (1.0, 120.0)}.get(network.transport, (0.0, 0.0))
         self._deadline = duration(trial.scenario.protocol.deadline)
         self.until: dict[str, float] = {}
         for fired in trial.fired:
@@ -52,9 +66,15 @@ class Affected:
             self._add(ends, until)
         for parties, until in self._resent(trial):
             self._add(parties, until)
-        for pair, time in _without_block(trial):
-            if any(client in self for client in pair):
-                self._add(pair, time)
+        for client, until in self._held_up(trial):
+            self._add([client], until)
+        if falls(trial):
+            for event in trial.events:
+                if event.note in _WITH_THE_SERVER and "server" in (event.party, event.peer):
+                    self._add(self._link(event.party, event.peer), event.time)
+        for clients, time in PROTOCOLS[trial.scenario.protocol.name].suffering(trial.scenario, trial):
+            if any(client in self for client in clients):
+                self._add(clients, time)
 
     def __contains__(self, party: str) -> bool:
         return party in self.until
@@ -81,9 +101,31 @@ class Affected:
         for event in trial.events:
             if event.note.startswith(_SENT_AGAIN):
                 tries[event.digest] = int(event.note.removeprefix(_SENT_AGAIN))
-            elif event.kind == "lose" and event.note in _LOST:
-                wait = min(self._timeout * 2 ** tries.get(event.digest, 0), _LONGEST_WAIT)
+            elif event.kind == "lose" and event.note in _LOST_FOR_FAULTS:
+                wait = min(self._timeout * 2 ** tries.get(event.digest, 0), self._longest)
                 yield self._link(event.party, event.peer), self._settled(event.time + wait, 0.0)
+
+    def _held_up(self, trial: Trial) -> Iterator[tuple[str, float]]:
+        """The clients that losses of their links hold up for too long, and until when."""
+        if not trial.events:
+            return
+        spans: dict[str, list[tuple[float, float]]] = {}
+        arrived: dict[tuple[int, int], float] = {}
+        for event in reversed(trial.events):
+            if event.kind in ("deliver", "drop") or (event.kind == "relay" and not event.note):
+                arrived[event.message, event.hop - (event.kind == "relay")] = event.time
+            elif _LOST_ON_THE_LINK in event.note and event.kind in ("lose", "resend"):
+                for client in self._link(event.party, event.peer):
+                    end = arrived.get((event.message, event.hop), trial.events[-1].time)
+                    spans.setdefault(client, []).append((event.time, end if self._timeout else event.time))
+        for client, found in spans.items():
+            for _, end in found:
+                total, since = 0.0, end - self._deadline
+                for began, ended in sorted(found):
+                    total += max(min(ended, end) - max(began, since), 0.0)
+                    since = max(since, ended)
+                if not self._timeout or total >= self._deadline / 4:
+                    yield client, self._settled(end, 0.0)
 
     def _settled(self, time: float, lasts: float) -> float:
         """The time at which a link that was cut until `time`, for `lasts` seconds, has nothing more to send again."""
@@ -135,27 +177,6 @@ class Affected:
 
     def duplicate(self, fired: Fired) -> tuple[list[str], float]:
         return [], -math.inf
-
-
-def _without_block(trial: Trial) -> Iterator[tuple[tuple[str, str], float]]:
-    """The pairs that lacked a part of their block when members were announced, though both answered; and when."""
-    arrived: dict[tuple[object, ...], int] = {}
-    for place, event in enumerate(trial.events):
-        if event.kind == "deliver" and event.peer == "server":
-            what = trial.blocks.get(event.digest, (event.type, event.party))
-            arrived.setdefault((event.round, *what), place)
-    ends: dict[int, int] = {}  # for each round, where its time for blocks was over
-    for place, event in enumerate(trial.events):
-        if event.kind == "send" and event.type in ("RollCall", "Members"):
-            ends.setdefault(event.round, place)
-    for one in trial.announcements:
-        if one.type == "SeedAgreed" and one.receiver == (one.names or ("",))[0]:
-            place = ends.get(one.round, len(trial.events) - 1)
-            silent = {name for name in one.names or () if (one.round, "Present", name) not in arrived}
-            for pair in combinations(one.names or (), 2):
-                parts = [(one.round, part, *pair) for part in ("Masks", "MaskedDistances")]
-                if any(arrived.get(part, place) >= place for part in parts) and not silent & set(pair):
-                    yield pair, trial.events[place].time
 
 
 _SUFFERING: dict[type[Fault], Callable[[Affected, Fired], tuple[list[str], float]]] = {

@@ -4,19 +4,19 @@ Those of a single protocol are in its declaration. `check` calls them all. They 
 results from outside and share no code with what they check.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
 
 from msgspec import Struct
 
-from protocols.promises import Promise, announced
-from protocols.registry import PROTOCOLS
-from scenarios.chaos.excused import Affected
-from scenarios.chaos.trial import Overdue, Trial
-from scenarios.schema.scenario import Scenario
-from sim.loop import Deadlock
+from tacit.protocols.promises import Promise, announced, cut_short
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.chaos.excused import Affected
+from tacit.scenarios.chaos.trial import Overdue, Trial
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.faults import Fault, MessageFault
+from tacit.sim.loop import Deadlock
+from tacit.sim.wire import Message
 
 __all__ = ["GENERAL", "Broken", "check", "promises_of"]
 
@@ -63,25 +63,29 @@ def no_exception(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def one_announcement(trial: Trial, affected: Affected) -> Iterator[str]:
-    """All members of a set receive the same set, and nobody else does. In a graph each receives its neighbourhood."""
-    groups = announced(trial)
+    """All members of a set receive the same set, and nobody else does. In a graph each receives its neighbourhood.
+
+    One that the server announces as it crashes may reach some of them alone, also where it comes back.
+    """
+    groups, last = announced(trial), cut_short(trial)
+    near = [kind.__name__ for kind in _types(trial) if kind.names_neighbours]
     for (kind, round_number, attempt, room), group in groups.items():
         receivers = [one.receiver for one in group]
         if any(one.names is None for one in group):
             continue
         where = f"{kind} of round {round_number}, attempt {attempt}"
-        if kind in _OF_NEIGHBOURS and ("Neighbours", round_number, attempt, room) in groups:
+        if any((one, round_number, attempt, room) in groups for one in near):
             yield from (f"{where}: {how}" for how in _no_neighbourhoods({one.receiver: one.names for one in group}))
             continue
         if len({one.body for one in group}) > 1:
             yield f"{where}: not the same for all"
-        cut_short = not trial.simulation.server.alive and kind in {one.type for one in trial.announcements[-1:]}
-        if sorted(receivers) != sorted(group[0].names or ()) and not cut_short:
+        if sorted(receivers) != sorted(group[0].names or ()) and group[-1] not in last:
             yield f"{where}: names {', '.join(group[0].names or ())} and goes to {', '.join(receivers)}"
 
 
-_OF_NEIGHBOURS = ("Neighbours", "Survivors")
-"""What names a client and those of its neighbours that are in."""
+def _types(trial: Trial) -> Sequence[type[Message]]:
+    """The types of messages that the run may send, as its protocol declares them."""
+    return PROTOCOLS[trial.scenario.protocol.name].types_with(trial.scenario)
 
 
 def _no_neighbourhoods(shown: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -101,47 +105,15 @@ def only_who_answered(trial: Trial, affected: Affected) -> Iterator[str]:
         if event.kind == "deliver" and event.peer == "server":
             arrived.setdefault((event.type, event.party, event.round), []).append((event.attempt, place))
     for (kind, round_number, attempt, _), group in announced(trial).items():
-        if kind not in _ANSWERS:
-            continue
-        wanted, same_attempt = _ANSWERS[kind]
-        for one in group:
-            received = [found for want in wanted for found in arrived.get((want, one.receiver, round_number), ())]
-            if not any(place < one.place and (not same_attempt or at == attempt) for at, place in received):
-                yield f"{one.receiver} is in the {kind} of round {round_number}, its {wanted[0]} had not been received"
-
-
-_ANSWERS = {
-    "Roster": (("Join",), False),
-    "TakingPart": (("TakesPart",), False),
-    "SeedAgreed": (("SeedCheck",), False),
-    "Members": (("OwnBlock", "Hashes"), False),
-    "Rows": (("LabeledPoints",), False),
-    "DealtKeys": (("DealtKey",), True),
-    "Neighbours": (("FreshKeys",), True),
-    "Survivors": (("MaskedRows", "MaskedChunk"), True),
-    "SummedRows": (("MaskedRows",), True),
-}
-"""What a client must have sent to be in a set, one of those, and whether in the very attempt."""
-
-
-def complete_blocks(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Both parts of the block of every two members of the graph were received, or the hashes of both."""
-    delivered: dict[bytes, int] = {}
-    hashes: dict[tuple[str, int], int] = {}
-    for place, event in enumerate(trial.events):
-        if event.kind == "deliver" and event.digest in trial.blocks:
-            delivered.setdefault(event.digest, place)
-        if event.kind == "deliver" and event.type == "Hashes":
-            hashes.setdefault((event.party, event.round), place)
-    received = {(*trial.blocks[digest], trial.events[place].round): place for digest, place in delivered.items()}
-    for (kind, round_number, _, _), group in announced(trial).items():
-        if kind == "Members":
-            for first, second in combinations(group[0].names or (), 2):
-                if all(hashes.get((name, round_number), math.inf) < group[0].place for name in (first, second)):
-                    continue
-                for part in ("Masks", "MaskedDistances"):
-                    if received.get((part, first, second, round_number), math.inf) >= group[0].place:
-                        yield f"{first} and {second} are members of round {round_number}, without their {part}"
+        wanted = [answer for answer in _types(trial) if kind in answer.admits]
+        for one in group if wanted else ():
+            if not any(
+                place < one.place and (not want.in_attempt or at == attempt)
+                for want in wanted
+                for at, place in arrived.get((want.__name__, one.receiver, round_number), ())
+            ):
+                what = " or ".join(want.__name__ for want in wanted)
+                yield f"{one.receiver} is in the {kind} of round {round_number}, its {what} had not been received"
 
 
 def conservation(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -152,6 +124,33 @@ def conservation(trial: Trial, affected: Affected) -> Iterator[str]:
     ended = kinds["deliver"] + kinds["lose"] + kinds["drop"]
     if sent != ended + trial.in_flight:
         yield f"{sent} sent, {ended} ended, {trial.in_flight} on their way"
+
+
+def in_order(trial: Trial, affected: Affected) -> Iterator[str]:
+    """What one party sends another over a connection is received in the order of sending; datagrams need not be."""
+    if trial.scenario.network.transport == "datagram":
+        return
+    latest: dict[tuple[str, str], int] = {}
+    for event in trial.events:
+        if event.kind == "deliver":
+            ends = (event.party, event.peer)
+            if event.message < latest.get(ends, 0):
+                yield f"{event.party} sent {event.type} to {event.peer} before what was received before it"
+            latest[ends] = event.message
+
+
+def strikes_once(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A fault of one occurrence strikes one message, or each party once."""
+    given = Counter(trial.simulation.server.world.faults.all.values())
+    struck: Counter[tuple[Fault, str]] = Counter()
+    for one in trial.fired:
+        of_message = isinstance(one.fault, MessageFault)
+        lasting = isinstance(one.fault, MessageFault) and one.fault.time is not None
+        if getattr(one.fault, "probability", None) is None and not lasting:
+            struck[one.fault, "" if of_message else one.party] += 1
+    for (fault, party), count in struck.items():
+        if count > given[fault]:
+            yield f"{fault.kind} struck {party or 'messages'} {count} times"
 
 
 def ledger_is_trace(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -197,8 +196,9 @@ GENERAL = {
     "no exception": Promise(no_exception),
     "the same set for all": Promise(one_announcement),
     "only who answered is in": Promise(only_who_answered),
-    "complete blocks": Promise(complete_blocks),
     "messages are conserved": Promise(conservation),
+    "messages keep their order": Promise(in_order),
+    "a fault strikes once": Promise(strikes_once),
     "the ledger is the trace": Promise(ledger_is_trace),
     "only who is struck is lost": Promise(only_affected_are_lost, True),
     "every client ends": Promise(every_client_ends, True),

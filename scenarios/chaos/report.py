@@ -9,16 +9,15 @@ from typing import Any
 import msgspec
 import tomli_w
 from msgspec import structs
-from rich.table import Table
 
-from scenarios.chaos.campaign import Failure, Findings, Plan, Verdict
-from scenarios.chaos.promises import promises_of
-from scenarios.chaos.schedules import Schedule, text
-from scenarios.console.printing import table
-from scenarios.files.plugins import with_copies
-from scenarios.observing.faults import given
-from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Fault, Scenario
+from tacit.scenarios.chaos.campaign import Failure, Findings, Plan, Verdict
+from tacit.scenarios.chaos.promises import promises_of
+from tacit.scenarios.chaos.schedules import Schedule, text
+from tacit.scenarios.console.printing import Table, table
+from tacit.scenarios.files.plugins import with_copies
+from tacit.scenarios.observing.faults import given
+from tacit.scenarios.schema.keys import toml
+from tacit.scenarios.schema.scenario import Fault, Scenario
 
 __all__ = [
     "as_record",
@@ -106,6 +105,8 @@ def failure_lines(failure: Failure, scenario: Scenario, path: Path) -> list[str]
 
 def write_findings(folder: Path, scenario: Scenario, name: str, plan: Plan, findings: Findings) -> dict[Path, Failure]:
     """Write ``chaos.json``, and a scenario file for each failure; returns those files."""
+    if findings.seed is not None:
+        scenario = structs.replace(scenario, seed=findings.seed)
     files = {folder / f"failure-{number}.toml": failure for number, failure in enumerate(findings.failures, 1)}
     for path, failure in files.items():
         faulty = structs.replace(scenario, title=f"{failure.promise}: broken", fault=failure.faults)

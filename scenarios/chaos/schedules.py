@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from msgspec import Struct
 
-from scenarios.schema.scenario import Fault
-from sim.streams import generator
-from sim.trace import Event
+from tacit.scenarios.schema.scenario import Fault
+from tacit.sim.streams import generator
+from tacit.sim.trace import Event
 
 __all__ = ["Course", "Schedule", "random_schedules", "single_crashes", "text"]
 
@@ -53,7 +53,7 @@ class Course(Struct, frozen=True):
 def text(fault: Fault) -> str:
     """The fault in one line, such as ``crash client/3 before lsh.hash``."""
     words = [fault.kind, fault.party or "*"]
-    for key in ("peer", "at", "before", "after", "message", "time", "occurrence", "probability",
+    for key in ("peer", "at", "before", "after", "message", "time", "occurrence", "round", "probability",
                 "back_after", "lasts", "factor", "by"):  # fmt: skip
         value = getattr(fault, key)
         if value not in (None, "", "*"):
@@ -131,8 +131,8 @@ class _Draw:
         return {key: name} if occurrence == 1 else {key: name, "occurrence": occurrence}
 
     def _crash(self) -> Fault:
-        party = self._party()
-        comes_back = party != "server" and self._chance(0.5)
+        party = self._party(0.15)
+        comes_back = self._chance(0.8 if party == "server" else 0.5)
         return Fault(party=party, **self._trigger(party), back_after=self._outage() if comes_back else None)  # type: ignore[arg-type]
 
     def _leave(self) -> Fault:

@@ -2,31 +2,44 @@
 
 Each sum that the scenario takes is run in miniature, with the clients' real code (`chaos_server_world`), against every
 single lie of a server that is honest otherwise, every short program of one that only wants to know, and random
-mixtures of both (`chaos_server_lies`). Two things are promised of each run: of all that the server received, no
-nonzero combination is supported on the inputs of fewer than `min_clients` clients (`chaos_server_view`), and no
-client's program fails. Public keys are passed on unchanged: nothing here hinders a server that replaces them.
+mixtures of both (`chaos_server_lies`). Among 9 and 30 clients, where the graph of SecAgg+ is not complete and U3 may
+lack several, fixed programs are run. Two things are promised of each run: of all that the server received in all
+rounds, no nonzero combination is supported on the inputs of fewer than `min_clients` clients, of rows of class scores
+none at all (`chaos_server_view`), and no client's program fails. Keys that come out the same where clients draw other
+randomness count as known. Public keys are passed on unchanged: nothing here hinders a server that replaces them. One
+lie is known to read a client's input, outside the model: in a graph clients cannot compare who is said to be left.
 
->>> from scenarios.files.reading import load
->>> from scenarios.chaos.server import Sweep, sums_of, sweep
+>>> from tacit.scenarios.files.reading import load
+>>> from tacit.scenarios.chaos.server import Sweep, sums_of, sweep
 >>> sweep(sums_of(load("xclp-digits")), Sweep(schedules=10))  # doctest: +SKIP
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from protocols.registry import PROTOCOLS
-from scenarios.chaos import campaign as chaos
-from scenarios.chaos.server_lies import Lie, Program, programs, random_lies, random_program, single_lies
-from scenarios.chaos.server_world import Contribute, Miniature, Outcome, contribute, perform
-from scenarios.running.workers import Jobs
-from scenarios.schema.scenario import Scenario
-from sim.streams import generator
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.chaos import campaign as chaos
+from tacit.scenarios.chaos.server_lies import (
+    Lie,
+    Program,
+    fixed,
+    programs,
+    random_lies,
+    random_program,
+    single_lies,
+    survivors_of_its_own,
+)
+from tacit.scenarios.chaos.server_world import LARGE, Contribute, Miniature, Outcome, contribute, perform
+from tacit.scenarios.running.workers import Jobs
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.streams import generator
 
-__all__ = ["PROMISES", "Breach", "Sweep", "Trial", "Trials", "sums_of", "sweep", "tried"]
+__all__ = ["PROMISES", "Breach", "Sweep", "Trial", "Trials", "programs_of", "sums_of", "sweep", "tried"]
 
 PROMISES = {
-    "no client's input": "No combination of what the server received is of fewer than min_clients clients' inputs.",
+    "no client's input": "No combination of what the server received is of fewer than min_clients clients' inputs; of "
+    "rows of class scores no combination follows at all.",
     "no exception": "No client's program fails.",
 }
 
@@ -51,13 +64,20 @@ class Trial(Struct, frozen=True):
     outcome: Outcome
 
     @property
+    def outside(self) -> bool:
+        """Whether an input follows as it is known to: clients in a graph cannot compare who is said to be left."""
+        known = self.sum.deals_in_graph and survivors_of_its_own(*self.sum.graph)
+        return bool(self.outcome.exposed) and self.program == known
+
+    @property
     def broken(self) -> dict[str, str]:
         """The promises that were broken, and how."""
         outcome, found = self.outcome, {}
-        if outcome.exposed:
+        if outcome.exposed and not self.outside:
             found["no client's input"] = (
                 f"of {', '.join(outcome.exposed)} alone, from {outcome.relations} masked blocks and {outcome.opened} "
                 f"opened masks; min_clients is {self.sum.min_clients}"
+                f"{f'; {outcome.guessed} masks follow without any secret' if outcome.guessed else ''}"
             )
         if outcome.failure:
             found["no exception"] = outcome.failure
@@ -87,14 +107,18 @@ class Trials(Struct):
 
 
 def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
-    """The secure sums of `scenario` in miniature; () where it takes none."""
+    """The secure sums of `scenario` in miniature, among a few clients and among `LARGE` ones; () where it takes none.
+
+    Rows of class scores, of which there are as many blocks as clients, are not summed among the most.
+    """
     few = min(scenario.data.clients, _FEW_CLIENTS if quick else _MOST_CLIENTS)
     found: list[Miniature] = []
     for one in PROTOCOLS[scenario.protocol.name].sums(scenario, few):
         clients = min(scenario.data.clients, max(few, one.fewest + 1))  # so that one can be missing
         threshold = None if one.threshold is None else min(one.threshold, clients)
         found.append(Miniature(one.kind, clients, one.fewest, threshold, scenario.seed))
-    return tuple(found)
+    large = [structs.replace(one, clients=count) for one in found for count in LARGE if one.of_vectors or count < 30]
+    return (*found, *(one for one in large if not quick or one.clients == LARGE[0]))
 
 
 Watch = Callable[[int, int, Trial], None]
@@ -114,7 +138,7 @@ def sweep(
     for miniature in sums:
         honest = tried(miniature, (), part)
         found.trials.append(honest)
-        calls += [(miniature, program, part) for program in _all(honest, plan)]
+        calls += [(miniature, program, part) for program in programs_of(honest, plan)]
     chaos.gather(plan.jobs, tried, calls, found.trials, watch)
     found.breaches += _breaches(found.trials, part)
     return found
@@ -125,8 +149,14 @@ def tried(miniature: Miniature, program: Program, part: Contribute = contribute)
     return Trial(miniature, program, perform(miniature, program, part))
 
 
-def _all(honest: Trial, plan: Sweep) -> Iterator[Program]:
+def programs_of(honest: Trial, plan: Sweep) -> Iterator[Program]:
+    """What is tried on a sum of which the `honest` trial has been made: fixed programs first."""
     miniature, sent = honest.sum, honest.outcome.sent
+    yield from fixed(miniature.clients, miniature.deals)
+    if miniature.deals_in_graph:
+        yield survivors_of_its_own(*miniature.graph)
+    if miniature.is_large:
+        return
     yield from programs(miniature.clients, miniature.deals, plan.quick)
     singles = list(single_lies(sent, (0, miniature.clients - 1) if plan.quick else range(miniature.clients)))
     yield from singles

@@ -22,11 +22,13 @@ __all__ = [
     "Lie",
     "Move",
     "Program",
+    "fixed",
     "parse",
     "programs",
     "random_lies",
     "random_program",
     "single_lies",
+    "survivors_of_its_own",
     "text",
 ]
 
@@ -54,7 +56,9 @@ MOVES = {
     "left": "these clients are said to be left: U3",
     "end": "the sum is said to be there",
     "reopen": "everybody is dismissed, and the same round is opened once more",
-    "next": "everybody is dismissed, and the next round is opened",
+    "next": "everybody is dismissed, and the next round is opened, with another model",
+    "stay": "everybody is dismissed, and the next round is opened, with the same model",
+    "back": "everybody is dismissed, and the next round is opened, with the first model",
     "crash": "these clients' machines fail and come back",
 }
 """What a move does."""
@@ -157,6 +161,60 @@ def _attempt(a: _Set, answers: Iterable[Sequence[tuple[_Set, _Set]]] = (), start
     """An attempt among A; then each of `answers`, as (U3, to whom)."""
     moves = [Move(start, a, a), Move("keys", a, a), Move("want", a, a)]
     return (*moves, *(Move("left", names, to) for answer in answers for names, to in answer))
+
+
+def fixed(clients: int, deals: bool) -> Iterator[Program]:
+    """Programs that a flaw in a client's refusals is found by, whatever the number of `clients` >= 4."""
+    everybody = tuple(range(clients))
+    fewer, most = everybody[:-1], everybody[: -max(1, clients // 9)]
+
+    def summed(names: _Set, start: str = "start") -> Program:
+        return _attempt(names, [[(names, names)]] if deals else (), start)
+
+    yield summed(most)
+    yield summed((0,))
+    yield summed((0, 1))
+    for between in ("start", "again", "ahead"):
+        yield (*summed(everybody), *summed(fewer, between))
+    for between in ("reopen", "next", "stay"):
+        yield (*summed(everybody), Move(between), *summed(fewer))
+        yield (*summed(everybody), *(Move("crash", (n,), (n,)) for n in everybody), Move(between), *summed(fewer))
+    yield (*summed(everybody), Move("next"), *summed(everybody), Move("back"), *summed(fewer))
+    if not deals:
+        yield (Move("start", everybody, everybody), Move("again", fewer, fewer))
+        return
+    start, keys, want = (Move(kind, everybody, everybody) for kind in ("start", "keys", "want"))
+    low, high = everybody[: clients // 2], everybody[clients // 2 :]
+    for one, other in (((0, *high), low), (low, (0, *high)), (most, everybody), (everybody, fewer)):
+        yield (start, keys, want, Move("left", one, one), Move("left", other, other))
+        yield (start, keys, want, Move("left", one, everybody), Move("left", other, everybody))
+        yield (start, keys, want, Move("left", one, low), Move("left", other, high))
+    yield (start, keys, want, Move("left", most, most), Move("keys", most, most), Move("left", fewer, fewer))
+    # The first client is shown a small A, in which few shares of its seed are enough; those that it deals to take each
+    # other for lost among all, and the rest takes both for lost.
+    few, rest = everybody[:3], everybody[3:]
+    yield (
+        start, Move("keys", few, few[:1]), Move("keys", everybody, everybody[1:]), want, Move("left", few, few[:1]),
+        Move("left", (0, 1, *rest), few[1:2]), Move("left", (0, 2, *rest), few[2:]),
+        Move("left", (0, *rest), rest),
+    )  # fmt: skip
+
+
+def survivors_of_its_own(around: Sequence[_Set], threshold: int) -> Program:
+    """Each client is shown survivors of its own: t take each neighbour of the first for lost, t the first for left.
+
+    `around`: each client and its neighbours in a graph, of which t = `threshold` hold enough shares of one.
+    """
+    everybody = tuple(range(len(around)))
+    room = {n: len(near) - 1 - threshold for n, near in enumerate(around)}  # whom each may take for lost
+    lost: dict[int, set[int]] = {n: set() for n in everybody}
+    for gone in around[0]:
+        holders = sorted((n for n in around[gone] if gone and n not in (gone, 0)), key=lambda n: -room[n])
+        for holder in holders[:threshold]:
+            lost[holder].add(gone)
+            room[holder] -= 1
+    shown = (Move("left", tuple(n for n in everybody if n not in lost[to]), (to,)) for to in everybody)
+    return (*(Move(kind, everybody, everybody) for kind in ("start", "keys", "want")), *shown)
 
 
 def programs(clients: int, deals: bool, quick: bool = False) -> Iterator[Program]:

@@ -1,6 +1,7 @@
 """A server's view of a secure sum, as linear relations, and whose inputs follow from them.
 
-The unknowns are the clients' inputs (one for each client, round and block) and the masks, one for each key and block.
+The unknowns are the clients' inputs (one for each client, model that a round begins with, and block: in all rounds that
+begin with the same model the same) and the masks, one for each key and block.
 Every masked block that a client sends is one relation with coefficients -1, 0 and 1. Nothing is assumed about the
 protocol's bookkeeping: the coefficients are solved for from the bytes that were sent, and a block that is no such sum
 cannot be judged and raises an error. A mask is known to the server where its key follows from shares that it received,
@@ -23,22 +24,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.life import Present
-from parties.party import Party
-from protocols import dealing, neighbours, secure_sum
-from protocols.crypto import shamir
-from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
-from protocols.crypto.prg import Streams
-from protocols.dealing import SHARE
-from protocols.masking import Ring, parted
-from protocols.xclp import rowsums
-from sim.wire import Message, Packet, decode_body, decode_frame
-from sim.world import World
+from tacit.parties.life import Present
+from tacit.parties.party import Party
+from tacit.protocols import dealing, neighbours, secure_sum
+from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.prg import Streams
+from tacit.protocols.dealing import SHARE
+from tacit.protocols.masking import Ring, parted
+from tacit.protocols.xclp import rowsums
+from tacit.sim.wire import Message, Packet, decode_body, decode_frame
+from tacit.sim.world import World
 
 __all__ = ["Input", "Relation", "View", "exposed"]
 
 Input = tuple[str, int, int]
-"""A client's input of a round on a block: the client, the round, the number of the block."""
+"""A client's input on a block: the client, the number of the model that it is made from, that of the block."""
 
 Mask = tuple[bytes, int]
 """A mask's key, and the number of the block in the key's stream."""
@@ -73,6 +74,8 @@ def exposed(relations: Sequence[Relation], known: Iterable[Mask], least: int) ->
         rank, reduced = _echelon(table, prime, len(masks))
         free = reduced[rank:, len(masks) :]  # no unknown mask is left in these
         full = _echelon(free, prime)[0]
+        if not full:  # nothing follows, of whomever
+            continue
         for size in range(1, least):
             for chosen in combinations(clients, size):
                 others = [place for place, (client, _, _) in enumerate(inputs) if client not in chosen]
@@ -135,6 +138,15 @@ class View:
         known = self._known_keys({(number, attempt) for _, number, attempt in self._keys})
         return [(key, block) for key in masks if key in known for block in self._blocks]
 
+    @property
+    def keys(self) -> set[bytes]:
+        """The keys of all masks that clients have computed."""
+        return {key for keys in self._keys.values() for key in keys}
+
+    def masks_of(self, keys: set[bytes]) -> list[Mask]:
+        """The masks that clients have computed under those `keys`."""
+        return [(key, block) for key in self.keys & keys for block in self._blocks]
+
     # What clients compute
 
     def _computed(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
@@ -193,20 +205,32 @@ class View:
     def _taken_apart(self, packet: Packet, message: Any) -> Iterator[Relation]:
         if not isinstance(message, secure_sum.MaskedChunk | rowsums.MaskedRows):
             return
-        keys = self._keys.get((packet.sender, packet.round, packet.attempt), {})
-        inputs = [name for name in self._inputs if name[0] == packet.sender]
-        size, blocks = self._size, self._blocks
-        masks = [(key, block) for key in keys for block in blocks]
+        keys = list(self._keys.get((packet.sender, packet.round, packet.attempt), {}))
+        size, what = self._size, f"{packet.type} of {packet.sender}"
         values = np.frombuffer(message.values, "<u8").reshape(-1, size)
-        columns = [*(self._inputs[name] for name in inputs)]
-        for key in keys:
-            columns += parted(self._streams.words(key), [size] * len(blocks))
-        for found in _coefficients(columns, values, f"{packet.type} of {packet.sender}"):
+        streams = {key: parted(self._streams.words(key), [size] * len(self._blocks)) for key in keys}
+        for row, likely in zip(values, self._likely_blocks(packet.sender, message, len(values)), strict=True):
+            found = None
+            for blocks in ([likely], self._blocks):  # few unknowns first: it may be a sum of what it should be
+                inputs = [name for name in self._inputs if name[0] == packet.sender and name[2] in blocks]
+                masks = [(key, block) for key in keys for block in blocks]
+                columns = [*(self._inputs[name] for name in inputs), *(streams[key][block] for key, block in masks)]
+                if (found := _coefficients(columns, row)) is not None:
+                    break
+            if found is None:
+                raise ValueError(f"{what} is no sum of inputs and masks: it cannot be judged.")
             named = list(zip([*inputs, *masks], found, strict=True))
             yield Relation(
                 {name: one for name, one in named[: len(inputs)] if one},  # type: ignore[misc]
                 {name: one for name, one in named[len(inputs) :] if one},  # type: ignore[misc]
             )
+
+    def _likely_blocks(self, sender: str, message: Any, count: int) -> list[int]:
+        """The blocks that are the rows of `message`, if the sender masks for all clients and as it should."""
+        if isinstance(message, secure_sum.MaskedChunk):
+            return [message.number] * count
+        others = [place for place, name in enumerate(n for n in self._parties if n != self._server) if name != sender]
+        return [*others, *self._blocks][:count]
 
 
 def _give(shares: Mapping[int, bytes]) -> bytes:
@@ -218,26 +242,23 @@ def _give(shares: Mapping[int, bytes]) -> bytes:
         return b""
 
 
-def _coefficients(columns: Sequence[Ring], values: NDArray[np.uint64], what: str) -> list[list[int]]:
-    """For each row v of `values` the c_i with v = sum_i c_i columns[i] modulo 2^64, each -1, 0 or 1.
-
-    Raises ValueError if there are none.
-    """
+def _coefficients(columns: Sequence[Ring], value: Ring) -> list[int] | None:
+    """The c_i with `value` = sum_i c_i columns[i] modulo 2^64, each -1, 0 or 1; None if there are none."""
     count = len(columns)
-    table = np.column_stack([*columns, *values]).astype(np.uint64)
+    table = np.column_stack([*columns, value]).astype(np.uint64)
     for place in range(count):
         odd = place + np.flatnonzero(table[place:, place] & np.uint64(1))
-        if not len(odd):
-            raise ValueError(f"{what}: {table.shape[0]} words are too few for {count} unknowns: it cannot be judged.")
+        if not len(odd):  # too few words, or columns that depend on each other
+            return None
         table[[place, odd[0]]] = table[[odd[0], place]]
         table[place] *= np.uint64(pow(int(table[place, place]), -1, 2**64))
         factors = table[:, place].copy()
         factors[place] = 0
         table -= factors[:, None] * table[place]
-    solved = table[:count, count:].astype(np.int64).T
-    if table[count:, count:].any() or np.abs(solved).max(initial=0) > 1:
-        raise ValueError(f"{what} is no sum of inputs and masks: it cannot be judged.")
-    return [[int(one) for one in row] for row in solved]
+    solved = table[:count, count].astype(np.int64)
+    if table[count:, count].any() or np.abs(solved).max(initial=0) > 1:
+        return None
+    return [int(one) for one in solved]
 
 
 def _byte_strings(values: Any, size: int) -> Iterator[bytes]:

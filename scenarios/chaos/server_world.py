@@ -6,48 +6,58 @@ their way out (`Lie`), or follows a program of its own (`Move`), whatever it rec
 is asked for, as with ``entropy = "os"``, but follows from the seed.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from parties.client import Client, DismissedError
-from parties.data.splits import Shard
-from parties.party import NoAnswer
-from parties.playing import play
-from parties.server import Server
-from protocols import secure_sum, setup
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.fixed_point import encode
-from protocols.crypto.regular_graph import Graph, Tolerance, degree_of
-from protocols.dealing import DealtKey, DealtKeys, Revealed, Survivors
-from protocols.masking import Ring
-from protocols.neighbours import FreshKeys, Neighbours
-from protocols.outcome import Abort, Overtaken
-from protocols.refusal import Least
-from protocols.values import BadValues
-from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
-from protocols.xclp.rowsums_graph import Adjacent, InGraph
-from protocols.xclp.rowsums_shamir import Shamir
-from scenarios.chaos.server_lies import Lie, Move, Program
-from scenarios.chaos.server_view import Input, View, exposed
-from sim.compute import Free
-from sim.streams import Entropy, generator
-from sim.wire import Message
-from sim.world import World
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play
+from tacit.parties.server import Server
+from tacit.protocols import refusal, secure_sum, setup
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
+from tacit.protocols.dealing import DealtKey, DealtKeys, Revealed, Survivors
+from tacit.protocols.masking import Ring
+from tacit.protocols.neighbours import FreshKeys, Neighbours
+from tacit.protocols.outcome import Abort, Overtaken
+from tacit.protocols.refusal import Least
+from tacit.protocols.values import BadValues
+from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
+from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.scenarios.chaos.server_lies import Lie, Move, Program
+from tacit.scenarios.chaos.server_view import Input, View, exposed
+from tacit.sim.compute import Free
+from tacit.sim.streams import Entropy, generator
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
-__all__ = ["Contribute", "Miniature", "Outcome", "perform"]
+__all__ = ["LARGE", "Contribute", "Miniature", "Outcome", "perform"]
+
+
+class Called(Message):
+    """The call to a round that begins with the model, or consensus, of that number."""
+
+    announces: ClassVar[bool] = True
+    model: int
+
+
+LARGE = 9, 30
+"""Numbers of clients at which fixed programs are tried: the graph of SecAgg+ is not complete, and U3 may lack some."""
 
 _DEADLINE = 100.0
 _SHORT = 1.0  # seconds: more than a message and its answer take
 _WORDS = 160  # of a block: more than there are inputs and masks
 _FRACTION_BITS = 32
 _ROUNDS = 2
-_MOST_ROUNDS = 4  # that a program may name
+_MOST_ROUNDS = 4  # that a program may name; no more models either
 _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
 
 Values = NDArray[np.float64]
@@ -56,7 +66,7 @@ Values = NDArray[np.float64]
 class Miniature(Struct, frozen=True):
     """A sum of the `kind` "secure_sum", "secagg+", "restart", "shamir" or "secagg+ rows" among a number of `clients`.
 
-    `threshold`: t, None: a majority.
+    `threshold`: t, None: a majority. A client's input follows from its name and the model that a round begins with.
     """
 
     kind: str
@@ -74,6 +84,33 @@ class Miniature(Struct, frozen=True):
     def of_vectors(self) -> bool:
         """Whether vectors are summed, not rows of class scores."""
         return self.kind in ("secure_sum", "secagg+")
+
+    @property
+    def deals_in_graph(self) -> bool:
+        """Whether a client sees only its neighbours in a graph, and not who else is summed."""
+        return self.kind == "secagg+" and not degree_of(self.clients, Tolerance()).complete
+
+    @property
+    def graph(self) -> tuple[list[tuple[int, ...]], int]:
+        """Each client and its neighbours, by their numbers, as a scripted server draws the graph of all; and t."""
+        around, places = _around(self.names), {name: place for place, name in enumerate(self.names)}
+        threshold = degree_of(self.clients, Tolerance()).threshold
+        return [tuple(places[one] for one in around[name]) for name in self.names], threshold
+
+    @property
+    def least(self) -> int:
+        """The fewest clients of whose inputs a combination may follow; of rows of scores none may, of however many."""
+        return self.min_clients if self.of_vectors else self.clients + 1
+
+    @property
+    def label(self) -> str:
+        """What it is called in a replay: its kind, and the number of clients where they are many."""
+        return f"{self.kind}@{self.clients}" if self.is_large else self.kind
+
+    @property
+    def is_large(self) -> bool:
+        """Whether only fixed programs are tried on it."""
+        return self.clients >= LARGE[0]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,7 +135,8 @@ class Outcome(Struct, frozen=True):
     """The result of a program.
 
     `exposed`: clients too few of whose inputs alone the server knows a combination; `failure`: of a client's program.
-    `relations`: the number of masked blocks received; `opened`: that of masks. `sent`: of each type the
+    `relations`: the number of masked blocks received; `opened`: that of masks, and `guessed` that of masks under keys
+    which do not depend on the clients' randomness. `sent`: of each type the
     server sent, how often, whether it has names, and whether a number.
     """
 
@@ -107,6 +145,7 @@ class Outcome(Struct, frozen=True):
     relations: int
     opened: int
     sent: tuple[tuple[str, int, bool, bool], ...]
+    guessed: int = 0
 
 
 async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature) -> None:
@@ -135,18 +174,35 @@ def _recovery(miniature: Miniature) -> SecureRowSums:
 
 
 def perform(miniature: Miniature, program: Program, part: Contribute = contribute) -> Outcome:
-    """Run `program` as the server of clients that take `part`; judge what it received."""
+    """Run `program` as the server of clients that take `part`; judge what it received.
+
+    It knows the keys that are the same in another run of the program, in which clients draw other randomness.
+    """
+    view, sent, failure = _performed(miniature, program, part, 0)
+    twin, _, _ = _performed(miniature, program, part, 1)
+    relations, opened = view.relations(), view.opened()
+    guessed = view.masks_of(twin.keys)
+    known = exposed(relations, {*opened, *guessed}, miniature.least)
+    shown = tuple((kind, len(every), *_fields(every[0])) for kind, every in sent.items())
+    return Outcome(known, failure, len(relations), len(opened), shown, len(guessed))
+
+
+def _performed(
+    miniature: Miniature, program: Program, part: Contribute, drawing: int
+) -> tuple[View, dict[str, list[Message]], str]:
+    """What the server saw and sent, and how a client's program failed; `drawing`: which randomness clients draw."""
     world = _FreshWorld(miniature.seed, cost=Free())
+    world.drawing = drawing
     values = {
-        (name, number): generator(miniature.seed, "input", name, number).uniform(-1, 1, (miniature.blocks, _WORDS))
-        for name in miniature.names for number in range(1, _MOST_ROUNDS + 1)
+        (name, model): generator(miniature.seed, "input", name, model).uniform(-1, 1, (miniature.blocks, _WORDS))
+        for name in miniature.names for model in range(1, _MOST_ROUNDS + 1)
     }  # fmt: skip
     inputs: dict[Input, Ring] = {
-        (name, number, block): row
-        for (name, number), blocks in values.items()
+        (name, model, block): row
+        for (name, model), blocks in values.items()
         for block, row in enumerate(encode(blocks, _FRACTION_BITS, miniature.clients))
     }
-    clients = [_Contributor(world, name, values, partial(part, miniature=miniature)) for name in miniature.names]
+    clients = [_Contributor(world, name, values, miniature, part) for name in miniature.names]
     moves = [one for one in program if isinstance(one, Move)]
     lies = [one for one in program if isinstance(one, Lie)]
     server = _Scripted(world, miniature, moves, clients) if moves else _Lying(world, miniature, lies)
@@ -160,9 +216,7 @@ def perform(miniature: Miniature, program: Program, part: Contribute = contribut
         failure = f"{type(error).__name__}: {error}"
     finally:
         world.loop.finish()
-    sent = tuple((kind, len(every), *_fields(every[0])) for kind, every in server.sent.items())
-    relations, opened = view.relations(), view.opened()
-    return Outcome(exposed(relations, opened, miniature.min_clients), failure, len(relations), len(opened), sent)
+    return view, server.sent, failure
 
 
 def _fields(message: Message) -> tuple[bool, bool]:
@@ -172,38 +226,59 @@ def _fields(message: Message) -> tuple[bool, bool]:
 class _FreshWorld(World):
     """Draws new randomness each time, as from the operating system."""
 
-    drawn = 0
+    drawn = drawing = 0
 
     def entropy(self, *names: str | int) -> Entropy:
         self.drawn += 1
-        return Entropy.seeded(self.seed, self.drawn, *names)
+        return Entropy.seeded(self.seed, self.drawing, self.drawn, *names)
 
 
 class _Contributor(Client):
-    """Joins every round that is announced to it, and contributes its values of that round."""
+    """Joins every round that is announced to it, and contributes its values of that round's model."""
 
     def __init__(
-        self, world: World, name: str, values: Mapping[tuple[str, int], Values], part: Callable[..., Any], **access: Any
+        self,
+        world: World,
+        name: str,
+        values: Mapping[tuple[str, int], Values],
+        miniature: Miniature,
+        part: Contribute,
+        **access: Any,
     ) -> None:
         super().__init__(world, name, _NOTHING, **access)
-        self.values, self.part = values, part
+        self.values, self.miniature, self.part = values, miniature, part
 
     async def main(self) -> None:
         while True:
             self.rest(True)
             try:
-                await self.recv(setup.RoundStart, self.server, 1000 * _DEADLINE)
+                call = await self.recv(Called, self.server, 1000 * _DEADLINE)
             except DismissedError:
                 continue
             except NoAnswer:
                 return
             self.rest(False)
+            if self.miniature.of_vectors and not refusal.may_answer(self, call.model.to_bytes(8, "big")):
+                continue  # as clients of training and of secure votes do; rows of scores have their owners' masks
             with suppress(DismissedError, NoAnswer, BadValues, Overtaken):
                 group, _ = await setup.client(self, _DEADLINE)
-                await self.part(self, self.values[self.name, self.round], group.secrets)
+                await self.part(self, self.values[self.name, call.model], group.secrets, self.miniature)
 
 
-class _Lying(Server):
+class _Calling(Server):
+    """Opens rounds."""
+
+    miniature: Miniature
+
+    async def call(self, number: int, model: int, least: int) -> setup.Group:
+        """Call all to round `number`, which begins with a `model`. Raises Abort."""
+        self.advance(number, 0)
+        self.advance(number, self.attempt + 1)
+        self.broadcast(self.clients, Called(model))
+        return await setup.server(self, self.clients, number, least, _DEADLINE)
+
+
+class _Lying(_Calling):
     """The production server, whose messages are changed as `lies` say. `sent` keeps what it meant to send, by type."""
 
     def __init__(self, world: World, miniature: Miniature, lies: Sequence[Lie]) -> None:
@@ -213,15 +288,17 @@ class _Lying(Server):
         self._first: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
     async def main(self) -> None:
+        model = 1  # it stays where a round is lost
         for number in range(1, _ROUNDS + 1):
             try:
-                group = await setup.server(self, self.clients, number, self.miniature.min_clients, _DEADLINE)
+                group = await self.call(number, model, self.miniature.min_clients)
                 if self.miniature.of_vectors:
                     await secure_sum.server(self, group.names, _sum_settings(self.miniature))
                 else:
                     each = dict.fromkeys(group.names, 1)
                     candidates = Candidates(each, each, _WORDS, self.miniature.min_clients)
                     await _recovery(self.miniature).server(self, candidates, _DEADLINE)
+                model += 1
             except Abort as abort:
                 self.dismiss(self.clients, str(abort))
 
@@ -291,7 +368,7 @@ def _around(clients: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {name: graph.around(name) for name in names}
 
 
-class _Scripted(Server):
+class _Scripted(_Calling):
     """Does what `moves` say, and takes whatever comes."""
 
     def __init__(self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[Client]) -> None:
@@ -300,6 +377,9 @@ class _Scripted(Server):
         self.sent: dict[str, list[Message]] = {}
         self._public: dict[str, bytes] = {}
         self._fresh: dict[str, FreshKeys] = {}
+
+        self._model = 1
+        self._near: dict[str, tuple[str, ...]] = {}  # of each client its neighbourhood, as it was shown last
 
     async def main(self) -> None:
         await self._open(1)
@@ -311,7 +391,7 @@ class _Scripted(Server):
 
     async def _open(self, number: int) -> None:
         with suppress(Abort):
-            await setup.server(self, self.clients, number, 1, _DEADLINE)
+            await self.call(number, self._model, 1)
 
     async def move_start(self, names: list[str], to: list[str]) -> None:
         self.advance(self.round, self.attempt + 1)
@@ -336,6 +416,7 @@ class _Scripted(Server):
         fresh = {name: self._fresh[name] for name in names if name in self._fresh}
         public = {name: self._public[name] for name in names if name in self._public}
         around = _around(fresh or public)
+        self._near |= {name: around.get(name, ()) for name in to}
         for name in to if fresh else ():
             near = around.get(name, tuple(fresh))
             keys = [[fresh[one].channel_key for one in near], [fresh[one].public_key for one in near]]
@@ -357,7 +438,10 @@ class _Scripted(Server):
 
     async def move_left(self, names: list[str], to: list[str]) -> None:
         if self.miniature.deals:
-            self.broadcast(to, Survivors(names))
+            for name in to:
+                near = self._near.get(name, ())
+                local = self.miniature.kind == "secagg+" and near
+                self.send(name, Survivors([one for one in near if one in names] if local else names))
             await self.collect(Revealed, to, deadline=0.51 * _DEADLINE)  # clients wait for shares half a deadline
 
     async def move_end(self, names: list[str], to: list[str]) -> None:
@@ -370,6 +454,14 @@ class _Scripted(Server):
         await self._open(self.round)
 
     async def move_next(self, names: list[str], to: list[str]) -> None:
+        self._model = min(self._model + 1, _MOST_ROUNDS)
+        await self.move_stay(names, to)
+
+    async def move_back(self, names: list[str], to: list[str]) -> None:
+        self._model = 1
+        await self.move_stay(names, to)
+
+    async def move_stay(self, names: list[str], to: list[str]) -> None:
         self.dismiss(self.clients, "the next round begins")
         await self._open(min(self.round + 1, _MOST_ROUNDS))
 

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from scenarios.chaos.schedules import Schedule
-from scenarios.observing.faults import KINDS, faults_of, given
-from scenarios.schema.scenario import Fault
+from tacit.scenarios.chaos.schedules import Schedule
+from tacit.scenarios.observing.faults import KINDS, faults_of, given
+from tacit.scenarios.schema.scenario import Fault
 
 __all__ = ["shrink"]
 
@@ -64,6 +64,7 @@ def _plainer(fault: Fault) -> Iterator[Fault]:
     for key, plain in (
         ("probability", None),
         ("occurrence", None),
+        ("round", None),
         ("back_after", None),
         ("lasts", None),
         ("one_way", False),

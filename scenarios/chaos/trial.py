@@ -10,44 +10,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from parties.learning import jobs
-from parties.life import Present
-from protocols import dealing, neighbours, one_shot, setup
-from protocols.cotraining.round import CotrainingRound
-from protocols.federated.round import TrainingServer
-from protocols.registry import PROTOCOLS
-from protocols.xclp import hamming, influence, rowsums
-from scenarios.files.plugins import failure_reason
-from scenarios.running.interruption import Interruption
-from scenarios.running.simulation import Simulated, Simulation
-from scenarios.schema.scenario import Scenario
-from sim.compute import Engine, Work
-from sim.faults import Fired
-from sim.trace import Event
-from sim.units import duration
-from sim.wire import LedgerRow, Message, Packet, decode_body, decode_frame
+from tacit.parties.learning import jobs
+from tacit.parties.life import Present
+from tacit.protocols.federated.round import TrainingServer
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.plugins import failure_reason
+from tacit.scenarios.running.interruption import Interruption
+from tacit.scenarios.running.simulation import Simulated, Simulation
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.compute import Engine, Work
+from tacit.sim.faults import Fired
+from tacit.sim.trace import Event
+from tacit.sim.units import duration
+from tacit.sim.wire import LedgerRow, Packet, decode_body, decode_frame
 
 __all__ = ["Announcement", "Calm", "Limits", "Masking", "Overdue", "Trial", "Update", "observed"]
-
-_NAMING: tuple[type[Message], ...] = (
-    setup.Roster,
-    setup.NewLeader,
-    setup.SeedAgreed,
-    hamming.Members,
-    influence.Rows,
-    rowsums.Summing,
-    dealing.DealtKeys,
-    dealing.Survivors,
-    neighbours.Neighbours,
-    rowsums.SummedRows,
-    setup.RoundStart,
-    one_shot.RoundOpens,
-    one_shot.TakingPart,
-    CotrainingRound,
-)
-"""Messages of the server that say who is in, by naming them or by being sent to them."""
-
-_BLOCKS: tuple[type[Message], ...] = (hamming.Masks, hamming.MaskedDistances)
 
 R = TypeVar("R")
 
@@ -110,9 +87,10 @@ class Announcement:
 
 @dataclass(frozen=True)
 class Masking:
-    """A job in which a party makes masks: who, in which of its lives, when, and with which keys of 32 bytes."""
+    """A job in which a party makes masks: who, where, in which of its lives, when, and with which keys of 32 bytes."""
 
     party: str
+    step: str
     incarnation: int
     round: int
     attempt: int
@@ -224,7 +202,9 @@ def _watch(trial: Trial) -> None:
     """Let `trial` record what is in no event, by the taps of its world and as an observer of its server."""
     server, world = trial.simulation.server, trial.simulation.server.world
     parties: Present[Any] = Present((server, *trial.simulation.clients))
-    naming, blocks = ({kind.__name__: kind for kind in kinds} for kinds in (_NAMING, _BLOCKS))
+    kinds = PROTOCOLS[trial.scenario.protocol.name].types_with(trial.scenario)
+    naming = {kind.__name__: kind for kind in kinds if kind.names_members}
+    blocks = {kind.__name__: kind for kind in kinds if kind.part_of_pair}
 
     def sent(packet: Packet) -> None:
         if packet.sender == server.name and packet.type in naming:
@@ -247,14 +227,14 @@ def _watch(trial: Trial) -> None:
         if step.endswith(".mask"):
             who = parties[party]
             keys = tuple(_keys(arguments))
-            trial.masking.append(Masking(party, who.incarnation, who.round, who.attempt, keys))
+            trial.masking.append(Masking(party, step, who.incarnation, who.round, who.attempt, keys))
         if function is jobs.train:
             trial.updates.append(Update(party, parties[party].round, arguments))
 
     def recorded(record: Any) -> None:
         trial.records.append(record)
         if isinstance(server, TrainingServer):
-            trial.models.append(server.model)
+            trial.models.append(trial.simulation.server.model)  # which may be another incarnation
 
     if isinstance(server, TrainingServer):
         trial.models.append(server.model)

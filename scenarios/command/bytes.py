@@ -4,117 +4,57 @@ import csv
 import io
 import json
 import statistics
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct
 from rich.console import Console
 
-from scenarios.console import printing
-from scenarios.files.list_fields import label
-from scenarios.reporting import printed
-from scenarios.reporting.recorded import scenario_of
-from scenarios.running.folder import ByteRow, FolderError, byte_rows, message_bytes, read_result, remarks_on
-from scenarios.running.prediction import predicted
-from scenarios.sweeping.folder import NAME as SWEEP
-from scenarios.sweeping.folder import runs_of
+from tacit.scenarios.console import printing
+from tacit.scenarios.files.list_fields import label
+from tacit.scenarios.reporting import printed
+from tacit.scenarios.reporting.counted import SHOWN, Counted, counted, why_without_formula
+from tacit.scenarios.reporting.recorded import scenario_of
+from tacit.scenarios.running.folder import FolderError, message_bytes, remarks_on
+from tacit.scenarios.sweeping.folder import NAME as SWEEP
+from tacit.scenarios.sweeping.folder import runs_of
 
 __all__ = ["show_bytes"]
 
-_COUNTS = ("messages", "payload", "sealing", "envelope", "total", "headers")
-_SHOWN = ("messages", "payload", "formula", "sealing", "envelope", "total", "headers")
 
-
-class Counted(Struct, frozen=True):
-    """The messages and bytes of one run.
-
-    `values` are those of the swept keys, in a run of a sweep. `formula` is the payload of each type by formula, empty
-    where none applies, as in a run that lost a party, and without types whose number depends on the run.
-    """
-
-    folder: Path
-    values: tuple[tuple[str, str], ...]
-    scenario: str
-    protocol: str
-    seed: int | None
-    outcome: str
-    fidelity: str
-    rows: list[ByteRow]
-    formula: dict[str, int]
-
-    def sums(self) -> dict[str, int | None]:
-        """The numbers of all messages and bytes, and the whole payload by formula."""
-        counts = {name: sum(getattr(row, name) for row in self.rows) for name in _COUNTS}
-        whole = {row.type for row in self.rows if row.messages} <= {*self.formula}
-        return {**counts, "formula": sum(self.formula.values()) if self.formula and whole else None}
-
-    def lines(self) -> list[dict[str, Any]]:
-        """Messages and bytes by step and type; a type's payload by formula is at its first step, None elsewhere."""
-        left = dict(self.formula)
-        return [
-            {
-                "step": row.step,
-                "type": row.type,
-                **{name: left.pop(row.type, None) if name == "formula" else getattr(row, name) for name in _SHOWN},
-            }
-            for row in self.rows
-        ]
-
-    def about(self) -> dict[str, Any]:
-        """The fields that identify the run."""
-        names = ("scenario", "protocol", "seed", "outcome", "fidelity")
-        return {**{name: getattr(self, name) for name in names}, "folder": str(self.folder)}
-
-
-def show_bytes(console: Console, folders: Sequence[Path], csv_file: Path | None, json_file: Path | None) -> int:
+def show_bytes(
+    console: Console, folders: Sequence[Path], csv_file: Path | None, json_file: Path | None, *, check: bool = False
+) -> int:
     """Print a table for each of the folders of runs and sweeps, and write all counts into the given files.
 
-    A file ``-`` is standard output, and no table is printed then. Returns the exit code. Raises FolderError.
+    A file ``-`` is standard output, and no table is printed then. Returns the exit code: 1 with `check` if a formula is
+    wrong. Raises FolderError.
     """
     if str(csv_file) == str(json_file) == "-":
         raise FolderError("--csv - and --json - both go to standard output; allowed: one of them")
     quiet, found = "-" in (str(csv_file), str(json_file)), []
     for folder in folders:
         swept = (folder / SWEEP).is_file()
-        counted = [_counted(path, values) for path, values in (runs_of(folder) if swept else [(folder, ())])]
-        found += counted
+        runs = [counted(path, values) for path, values in (runs_of(folder) if swept else [(folder, ())])]
+        found += runs
         if not quiet and swept:
-            _print_sweep(console, folder, counted)
+            _print_sweep(console, folder, runs)
         elif not quiet:
-            _print_run(console, counted[0])
+            _print_run(console, runs[0])
     for path, write in ((csv_file, _csv), (json_file, _json)):
         if path is not None:
             _write(console, path, write(found))
-    return 0
-
-
-def _counted(folder: Path, values: tuple[tuple[str, str], ...]) -> Counted:
-    rows, scenario = byte_rows(folder), scenario_of(folder)
-    fields: Mapping[str, Any] = {}
-    with suppress(OSError, FolderError):  # interrupted, or of another version: its bytes are known all the same
-        result = read_result(folder)
-        fields = {name: getattr(result, name) for name in ("scenario", "seed", "outcome", "fidelity")}
-    return Counted(
-        folder=folder,
-        values=values,
-        scenario=fields.get("scenario", ""),
-        protocol="" if scenario is None else scenario.protocol.name,
-        seed=fields.get("seed"),
-        outcome=fields.get("outcome", ""),
-        fidelity=fields.get("fidelity", ""),
-        rows=rows,
-        formula=predicted(folder, {row.type for row in rows}),
-    )
+    return int(check and any(run.errors for run in found))
 
 
 def _print_run(console: Console, run: Counted) -> None:
     remarks, sizes = remarks_on(run.folder), message_bytes(run.folder)
     printing.print_lines(console, [f"{run.folder} ({', '.join(remarks)})" if remarks else str(run.folder)])
     model = sizes.get("fedavg", 0)
-    console.print(printed.byte_table(run.rows, exact=True, formula=run.formula, model=model))
+    console.print(printed.byte_table(run.rows, exact=True, formula=run.formula or None, model=model))
     printing.print_lines(console, printed.message_lines(sizes))
+    printing.print_lines(console, printed.formula_lines(run.errors))
+    if not run.formula:
+        printing.print_lines(console, [f"formula   none: {why_without_formula(run.folder)}"])
 
 
 def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> None:
@@ -125,7 +65,7 @@ def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> Non
     for run in runs:
         groups.setdefault(run.values, []).append(run)
     scenarios = list(filter(None, (scenario_of(run.folder) for run in runs)))
-    shown = _SHOWN if any(row.headers for run in runs for row in run.rows) else _SHOWN[:-1]
+    shown = SHOWN if any(row.headers for run in runs for row in run.rows) else SHOWN[:-1]
     swept = [label(key, scenarios) for key, _ in runs[0].values] if runs else []
     lines = []
     for values, members in groups.items():
@@ -135,6 +75,9 @@ def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> Non
         lines.append([*(value for _, value in values), str(len(members)), *means, str(left)])
     figures = ("runs", *shown, "not completed")
     console.print(printing.table((*swept, *figures), lines, figures))
+    for run in runs:
+        named = "".join(f"{key} {value}, " for key, value in run.values)
+        printing.print_lines(console, (f"{line} ({named}{run.folder})" for line in printed.formula_lines(run.errors)))
 
 
 def _mean(values: Sequence[int | None]) -> str:
@@ -152,7 +95,7 @@ def _csv(runs: Sequence[Counted]) -> str:
     about = [name for name in ("scenario", "protocol", "seed", "outcome", "fidelity") if name not in swept]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*swept, *about, "step", "type", *_SHOWN, "folder"))
+    writer.writerow((*swept, *about, "step", "type", *SHOWN, "folder"))
     for run in runs:
         values = dict(run.values)
         first = [*(values.get(key, "") for key in swept), *(getattr(run, name) for name in about)]

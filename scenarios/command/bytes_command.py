@@ -1,11 +1,11 @@
-"""The options of `tacit bytes`; `scenarios.command.bytes` does it."""
+"""The options of `tacit bytes`; `tacit.scenarios.command.bytes` does it."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from scenarios.command.options import Debug, Plugins
+from tacit.scenarios.command.options import Debug, Plugins, Trust
 
 __all__ = ["show_bytes"]
 
@@ -19,14 +19,18 @@ def show_bytes(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="The same with each run's sums; -: print it.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 if a formula gives another payload than was sent.")
+    ] = False,
     plugin: Plugins = None,
+    trust: Trust = False,
     debug: Debug = False,
 ) -> int:
     """What runs sent, by step and message type, to the byte, beside the formula's payload where nobody was lost.
 
     Of a sweep the means for each combination of values.
     """
-    from scenarios.command.bytes import show_bytes
-    from scenarios.console import printing
+    from tacit.scenarios.command.bytes import show_bytes
+    from tacit.scenarios.console import printing
 
-    return show_bytes(printing.make_console(), folders, csv_file, json_file)
+    return show_bytes(printing.make_console(), folders, csv_file, json_file, check=check)

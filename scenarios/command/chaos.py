@@ -7,15 +7,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from scenarios.chaos.campaign import Findings, Plan, Verdict, campaign, replayed
-from scenarios.chaos.chaos import promising, ready
-from scenarios.chaos.promises import promises_of
-from scenarios.chaos.report import failure_lines, findings_table, toml_of, verdict_line, write_findings
-from scenarios.console.printing import print_lines
-from scenarios.files.reading import read
-from scenarios.running.folder import new_folder
-from scenarios.schema.scenario import ScenarioError
-from sim.ray_cluster import ClusterError
+from tacit.scenarios.chaos.campaign import Findings, Plan, Verdict, campaign, replayed
+from tacit.scenarios.chaos.chaos import promising, ready
+from tacit.scenarios.chaos.promises import promises_of
+from tacit.scenarios.chaos.report import failure_lines, findings_table, toml_of, verdict_line, write_findings
+from tacit.scenarios.console.printing import print_lines
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.folder import new_folder
+from tacit.scenarios.schema.scenario import ScenarioError
+from tacit.sim.ray_cluster import ClusterError
 
 __all__ = ["Progressing", "chaos", "replay"]
 
@@ -52,6 +52,9 @@ def chaos(
     files = write_findings(folder, loaded.scenario, loaded.name, plan, findings)
     if json_file is not None:
         shutil.copyfile(folder / "chaos.json", json_file)
+    if findings.seed not in (None, loaded.scenario.seed):
+        tried = f"{loaded.scenario.seed} to {(findings.seed or 0) - 1}"
+        print_lines(console, [f"seed      {findings.seed}: with {tried} the run without faults does not complete"])
     if findings.verdicts:
         console.print(findings_table(findings.verdicts))
     for path, failure in files.items():
@@ -59,7 +62,7 @@ def chaos(
     print_lines(console, [_summary(findings, len(promises_of(loaded.scenario))), f"folder    {folder}"])
     if lost is not None:
         raise lost
-    return 130 if findings.interrupted else 1 if findings.broken or _useless(findings) else 0
+    return 130 if findings.interrupted else 1 if findings.broken or findings.useless or not findings.verdicts else 0
 
 
 def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[str, bool]) -> int:
@@ -82,20 +85,14 @@ def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[
     return 1 if one.broken else 0
 
 
-def _useless(findings: Findings) -> bool:
-    """Whether the run without faults did not complete."""
-    return not findings.verdicts or findings.verdicts[0].outcome != "completed"
-
-
 def _summary(findings: Findings, promises: int) -> str:
     runs = len(findings.verdicts)
     if findings.interrupted:
         if not runs:
             return "promises  interrupted before the first run, the one without faults, had ended"
         return f"promises  interrupted after {runs} run{'s' * (runs > 1)}; {findings.broken} of them broke one"
-    if _useless(findings):
-        calm = findings.verdicts[0]
-        return f"promises  nothing was tried, for without any fault the run is {calm.outcome}: {calm.reason}"
+    if findings.useless:
+        return f"promises  nothing was tried, for {findings.useless}"
     if findings.broken:
         return f"promises  broken in {findings.broken} of {runs} runs"
     return f"promises  all {promises} held in {runs} runs"

@@ -12,17 +12,16 @@ import msgspec
 import tomli_w
 from msgspec import structs
 from rich.console import Console
-from rich.table import Table
 
-from scenarios.chaos.broad import Broad, BroadFailure, BroadFindings, broad_campaign
-from scenarios.chaos.campaign import Verdict
-from scenarios.chaos.configurations import CONFIGURATIONS
-from scenarios.chaos.report import as_record, counts, failure_lines, failure_record, verdict_line
-from scenarios.command.chaos import Progressing
-from scenarios.console.printing import print_lines, table
-from scenarios.files.plugins import with_copies
-from scenarios.running.folder import new_folder
-from sim.ray_cluster import ClusterError
+from tacit.scenarios.chaos.broad import Broad, BroadFailure, BroadFindings, broad_campaign
+from tacit.scenarios.chaos.campaign import Verdict
+from tacit.scenarios.chaos.configurations import CONFIGURATIONS
+from tacit.scenarios.chaos.report import as_record, counts, failure_lines, failure_record, verdict_line
+from tacit.scenarios.command.chaos import Progressing
+from tacit.scenarios.console.printing import Table, print_lines, table
+from tacit.scenarios.files.plugins import with_copies
+from tacit.scenarios.running.folder import new_folder
+from tacit.sim.ray_cluster import ClusterError
 
 __all__ = ["broad"]
 

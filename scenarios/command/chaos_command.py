@@ -1,12 +1,12 @@
-"""The options of `tacit chaos`, and which of them go together; `scenarios.command.chaos` and others do it."""
+"""The options of `tacit chaos`, and which of them go together; `tacit.scenarios.command.chaos` and others do it."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from scenarios.command import stopping
-from scenarios.command.options import Debug, Jobs, Plugins, Set, SourceFile
+from tacit.scenarios.command import stopping
+from tacit.scenarios.command.options import Debug, Jobs, Plugins, Set, SourceFile
 
 __all__ = ["chaos"]
 
@@ -19,7 +19,7 @@ def chaos(
     pairs: Annotated[bool, typer.Option("--pairs", help="Also every pair of crashes.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points, and crashes of three clients only.")] = False,
     replay: Annotated[bool, typer.Option("--replay", help="Only run FILE once, with its own faults.")] = False,
-    broad: Annotated[bool, typer.Option("--broad", help="Random mixtures over forty small configurations.")] = False,
+    broad: Annotated[bool, typer.Option("--broad", help="Random mixtures over sixty small configurations.")] = False,
     minutes: Annotated[float | None, typer.Option(min=0, help="Of --broad: begin no run after so long.")] = None,
     chaos_seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random mixtures.")] = 0,
     jobs: Jobs = None,
@@ -39,14 +39,14 @@ def chaos(
 
     Its own faults are put aside, and keys have 512 bits unless --set protocol.key_bits says otherwise.
     """
-    from scenarios.chaos.broad import Broad
-    from scenarios.chaos.campaign import Plan
-    from scenarios.command import chaos as chaos_command
-    from scenarios.command import chaos_broad as chaos_broad_command
-    from scenarios.console import printing
-    from scenarios.running.workers import jobs_of
-    from scenarios.schema.scenario import ScenarioError
-    from sim.cores import cores
+    from tacit.scenarios.chaos.broad import Broad
+    from tacit.scenarios.chaos.campaign import Plan
+    from tacit.scenarios.command import chaos as chaos_command
+    from tacit.scenarios.command import chaos_broad as chaos_broad_command
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.running.workers import jobs_of
+    from tacit.scenarios.schema.scenario import ScenarioError
+    from tacit.sim.cores import cores
 
     at_a_time = cores() if jobs is None else jobs_of(jobs)
     console, notes = printing.make_console(), printing.make_console(stderr=True)
@@ -75,7 +75,7 @@ def chaos(
     if not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --broad", param_hint="FILE-or-NAME")
     if server or program is not None:
-        from scenarios.command import chaos_server as chaos_server_command
+        from tacit.scenarios.command import chaos_server as chaos_server_command
 
         refused = {
             "--pairs": pairs, "--replay": replay, "--out": out is not None, "--program without --server": not server,

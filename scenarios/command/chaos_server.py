@@ -9,16 +9,21 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from scenarios.chaos.server import PROMISES, Breach, Sweep, Trial, Trials, sums_of, sweep, tried
-from scenarios.chaos.server_lies import Lie, parse, text
-from scenarios.chaos.server_world import Miniature
-from scenarios.console.printing import print_lines, table
-from scenarios.files.reading import Loaded, read
-from scenarios.schema.scenario import ScenarioError
+from tacit.scenarios.chaos.server import PROMISES, Breach, Sweep, Trial, Trials, sums_of, sweep, tried
+from tacit.scenarios.chaos.server_lies import Lie, parse, text
+from tacit.scenarios.chaos.server_noise import NoiseTrial, ask, askings, has_noise
+from tacit.scenarios.chaos.server_world import Miniature
+from tacit.scenarios.console.printing import print_lines, table
+from tacit.scenarios.files.reading import Loaded, read
+from tacit.scenarios.schema.scenario import ScenarioError
 
 __all__ = ["Sweep", "check_options", "lying_server", "lying_server_once"]
 
 _TENTHS = 10
+_OUTSIDE = (
+    "outside   a server that shows each client other survivors reads a client's input: in a graph that is not complete "
+    "clients cannot compare them (docs/privacy.md, attack o, survivors)"
+)
 _COUNTS = ("runs", "blocks received", "masks opened", "broken")
 
 
@@ -38,7 +43,7 @@ def lying_server(
     """Carry out `plan` on the sums of the scenario in `file`. Returns 0 if every promise held, 1 if not."""
     loaded, sums = _sums(file, changes, plan.quick)
     _begin(console, loaded, sums)
-    found = Trials([], [])
+    found, noise = Trials([], []), list[NoiseTrial]()
     broken = 0
 
     def watch(done: int, of: int, one: Trial) -> None:
@@ -48,25 +53,34 @@ def lying_server(
             print_lines(notes, [f"{done}/{of} runs, {broken} broke a promise"])
 
     try:
+        if has_noise(loaded.scenario):
+            noise += (ask(loaded.scenario, asking) for asking in askings(loaded.scenario, plan.quick))
         sweep(sums, plan, watch, found)
     except KeyboardInterrupt:
         found.interrupted = True
     replays = [_replay(file, changes, plan.quick, one.smallest) for one in found.breaches]
     if json_file is not None:
-        json_file.write_text(json.dumps(_record(loaded, plan, found, replays), indent=1) + "\n", encoding="utf-8")
-    console.print(table(("sum", "the server", *_COUNTS), _rows(found.trials), _COUNTS))
+        json_file.write_text(
+            json.dumps(_record(loaded, plan, found, replays, noise), indent=1) + "\n", encoding="utf-8"
+        )
+    if found.trials:
+        console.print(table(("sum", "the server", *_COUNTS), _rows(found.trials), _COUNTS))
+    print_lines(console, _noise_lines(noise))
     for breach, replay in zip(found.breaches, replays, strict=True):
         print_lines(console, _lines(breach, replay))
-    print_lines(console, [_summary(found)])
-    return 130 if found.interrupted else 1 if found.broken else 0
+    outside = [one for one in found.trials if one.outside]
+    print_lines(console, [_OUTSIDE, f"smallest  {outside[0].sum.label}: {text(outside[0].program)}"] if outside else [])
+    print_lines(console, [_summary(found)] if sums else [])
+    return 130 if found.interrupted else 1 if found.broken or any(one.twice or one.failure for one in noise) else 0
 
 
 def lying_server_once(console: Console, file: str, program: str, quick: bool, changes: Sequence[str]) -> int:
     """Run one sum of the scenario in `file` with a server that follows `program`. Returns 0 if the promises held."""
     loaded, sums = _sums(file, changes, quick)
     kind, _, line = program.partition(":")
-    if kind not in (kinds := [miniature.kind for miniature in sums]) or not line.strip():
-        problem = f"{program!r} must begin with a sum of the scenario and a colon; allowed: {', '.join(kinds)}"
+    if kind not in (kinds := [miniature.label for miniature in sums]) or not line.strip():
+        allowed = ", ".join(kinds) or "nothing, for it takes no secure sum"
+        problem = f"{program!r} must begin with a sum of the scenario and a colon; allowed: {allowed}"
         raise ScenarioError("--program", "", problem)
     miniature = sums[kinds.index(kind)]
     try:
@@ -84,10 +98,11 @@ def lying_server_once(console: Console, file: str, program: str, quick: bool, ch
 def _sums(file: str, changes: Sequence[str], quick: bool) -> tuple[Loaded, tuple[Miniature, ...]]:
     loaded = read(file, [*changes, "fault=[]", "expect={}"])
     sums = sums_of(loaded.scenario, quick)
-    if not sums:
+    if not sums and not has_noise(loaded.scenario):
         problem = (
-            f'"{loaded.scenario.protocol.name}" takes no secure sum that a server could lie in; allowed: protocols '
-            'with XCLP or protocols.secure_sum, and training with training.averaging = "secure" or "secagg+"'
+            f'"{loaded.scenario.protocol.name}" takes no secure sum that a server could lie in, and its clients add no '
+            "noise; allowed: protocols with XCLP or tacit.protocols.secure_sum, or with noise at the clients, and "
+            'training with training.averaging = "secure" or "secagg+"'
         )
         raise ScenarioError(loaded.where, "protocol.name", problem)
     return loaded, sums
@@ -104,7 +119,7 @@ def _begin(console: Console, loaded: Loaded, sums: Sequence[Miniature]) -> None:
 def _rows(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
     groups: dict[tuple[str, str], list[Trial]] = {}
     for one in trials:
-        groups.setdefault((one.sum.kind, _what(one)), []).append(one)
+        groups.setdefault((one.sum.label, _what(one)), []).append(one)
     return [
         (*row, str(len(group)), str(sum(one.outcome.relations for one in group)),
          str(sum(one.outcome.opened for one in group)), str(sum(bool(one.broken) for one in group)))
@@ -124,7 +139,7 @@ def _replay(file: str, changes: Sequence[str], quick: bool, one: Trial) -> str:
     """The command that repeats one trial. An honest server has no program: every sweep tries it first."""
     words = ["tacit", "chaos", file, "--server", *(["--quick"] if quick else [])]
     words += [word for change in changes for word in ("--set", change)]
-    words += ["--program", f"{one.sum.kind}: {text(one.program)}"] if one.program else ["--schedules", "0"]
+    words += ["--program", f"{one.sum.label}: {text(one.program)}"] if one.program else ["--schedules", "0"]
     return shlex.join(words)
 
 
@@ -134,10 +149,21 @@ def _lines(breach: Breach, replay: str) -> list[str]:
     return [
         f"BROKEN    {breach.promise}, {runs}: {PROMISES[breach.promise]}",
         f"          {breach.how}",
-        f"smallest  {breach.smallest.sum.kind}: {smallest}",
+        f"smallest  {breach.smallest.sum.label}: {smallest}",
         f"replay    {replay}",
         "",
     ]
+
+
+def _noise_lines(noise: Sequence[NoiseTrial]) -> list[str]:
+    wrong = []
+    for one in noise:
+        if one.twice or one.failure:
+            how = one.failure or f"two draws of noise leave {', '.join(one.twice)} for one question"
+            wrong.append(f"BROKEN    a server that {one.asking}: {how}")
+    count = sum(one.draws for one in noise)
+    held = f"noise     {count} draws have left clients in {len(noise)} runs with a server that asks again"
+    return wrong or ([f"{held}; no two for one question"] if noise else [])
 
 
 def _summary(found: Trials) -> str:
@@ -149,7 +175,9 @@ def _summary(found: Trials) -> str:
     return f"promises  both held in {runs} runs"
 
 
-def _record(loaded: Loaded, plan: Sweep, found: Trials, replays: Sequence[str]) -> dict[str, Any]:
+def _record(
+    loaded: Loaded, plan: Sweep, found: Trials, replays: Sequence[str], noise: Sequence[NoiseTrial]
+) -> dict[str, Any]:
     return {
         "scenario": loaded.name,
         "seed": loaded.scenario.seed,
@@ -159,21 +187,26 @@ def _record(loaded: Loaded, plan: Sweep, found: Trials, replays: Sequence[str]) 
         "sums": [msgspec.to_builtins(miniature) for miniature in dict.fromkeys(one.sum for one in found.trials)],
         "runs": [
             {
-                "sum": one.sum.kind,
+                "sum": one.sum.label,
                 "program": text(one.program),
                 "exposed": list(one.outcome.exposed),
                 "failure": one.outcome.failure,
+                "outside": one.outside,
                 "relations": one.outcome.relations,
                 "opened": one.outcome.opened,
             }
             for one in found.trials
+        ],
+        "noise": [
+            {"server": str(one.asking), "draws": one.draws, "twice": list(one.twice), "failure": one.failure}
+            for one in noise
         ],
         "failures": [
             {
                 "promise": breach.promise,
                 "how": breach.how,
                 "runs": breach.runs,
-                "sum": breach.smallest.sum.kind,
+                "sum": breach.smallest.sum.label,
                 "program": text(breach.smallest.program),
                 "replay": replay,
             }

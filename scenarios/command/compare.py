@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenarios.command.options import Debug
+from tacit.scenarios.command.options import Debug
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenarios.seeing.compare import Divergence, Side
+    from tacit.scenarios.seeing.compare import Side
 
 __all__ = ["compare"]
 
@@ -31,15 +31,18 @@ def compare(
 
     The critical path is the chain of computations, transfers and waits that the end of the run waited for.
     """
-    from scenarios.console import printing
-    from scenarios.reporting.compared import divergence_lines
-    from scenarios.seeing.compare import divergence, read_side
+    import msgspec
 
-    sides = read_side(first), read_side(second)
-    common, parts = divergence(first, second)
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.reporting.compared import divergence_lines
+    from tacit.scenarios.seeing.compare import compare as compare_runs
+
+    found = compare_runs(first, second)
+    sides, common, parts = found.sides, found.events_in_common, found.first_difference
     console = printing.make_console()
     if as_json:
-        console.file.write(_encoded(sides, common, parts))
+        encoded = msgspec.json.encode(found.record())
+        console.file.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
         return 0
     for name, side in zip("AB", sides, strict=True):
         printing.print_lines(console, [f"{name}         {side.folder}{_remark(side)}"])
@@ -53,16 +56,16 @@ def compare(
 
 
 def _remark(side: Side) -> str:
-    from scenarios.running.folder import remarks_on
+    from tacit.scenarios.running.folder import remarks_on
 
     remarks = remarks_on(side.folder)
     return f" ({', '.join(remarks)})" if remarks else ""
 
 
 def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
-    from scenarios.console import printing
-    from scenarios.reporting.compared import pair
-    from sim.units import format_bytes, format_duration
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.reporting.compared import pair
+    from tacit.sim.units import format_bytes, format_duration
 
     one, other = (side.outcome for side in sides)
     seconds = [sum(part.seconds for part in side.path) for side in sides]
@@ -72,7 +75,7 @@ def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
         ("accuracy", *pair(one.accuracy, other.accuracy, lambda value: f"{value:.4f}")),
         ("virtual time", *pair(seconds[0], seconds[1], format_duration)),
         ("bytes", *pair(sent[0], sent[1], format_bytes)),
-        ("lost", *pair(len(sides[0].losses), len(sides[1].losses), str)),
+        ("parties lost", *pair(sides[0].lost, sides[1].lost, str)),
         *([("version", one.version, other.version, "")] if one.version != other.version else []),
     ]
     printing.print_lines(console, [""])
@@ -80,9 +83,9 @@ def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
 
 
 def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:
-    from scenarios.console import printing
-    from scenarios.reporting.compared import value_text
-    from scenarios.seeing.compare import differing_keys
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.reporting.compared import value_text
+    from tacit.scenarios.seeing.compare import differing_keys
 
     found = differing_keys(*sides)
     printing.print_lines(console, [""])
@@ -94,14 +97,14 @@ def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:
 
 
 def _print_bytes(console: Console, sides: tuple[Side, Side]) -> None:
-    from sim.units import format_bytes
+    from tacit.sim.units import format_bytes
 
     _print_pairs(console, "bytes by step", [side.bytes_by_step() for side in sides], format_bytes)
 
 
 def _print_paths(console: Console, sides: tuple[Side, Side]) -> None:
-    from scenarios.seeing.critical_path import seconds_by
-    from sim.units import format_duration
+    from tacit.scenarios.seeing.critical_path import seconds_by
+    from tacit.sim.units import format_duration
 
     def sums(*names: str) -> list[dict[str, float]]:
         found = [seconds_by(side.path, *names) for side in sides]
@@ -121,8 +124,8 @@ def _print_pairs(
     by_size: bool = False,
 ) -> None:
     """A table of two columns; with `by_size` the largest first, and of many only the first ones."""
-    from scenarios.console import printing
-    from scenarios.reporting.compared import pair
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.reporting.compared import pair
 
     one, other = sides
     names = list(dict.fromkeys((*one, *other)))
@@ -143,47 +146,11 @@ def _print_pairs(
 
 
 def _print_losses(console: Console, sides: tuple[Side, Side]) -> None:
-    from scenarios.console import printing
-    from sim.units import format_duration
+    from tacit.scenarios.console import printing
 
     printing.print_lines(console, [""])
     for name, side in zip("AB", sides, strict=True):
-        lines = [
-            f"lost in {name} {loss.party} at {loss.step}, round {loss.round}, {format_duration(loss.time)}: "
-            + loss.action
-            for loss in side.losses[:_LINES]
-        ]
-        more = [f"lost in {name} {len(side.losses) - _LINES} more"] if len(side.losses) > _LINES else []
+        lines = [f"lost in {name} {one.text}" for one in side.absences[:_LINES]]
+        more = [f"lost in {name} {len(side.absences) - _LINES} more"] if len(side.absences) > _LINES else []
         nobody = "nobody" if side.outcome.outcome else "nobody so far: the run has no result"
         printing.print_lines(console, (lines + more) or [f"lost in {name} {nobody}"])
-
-
-def _encoded(sides: tuple[Side, Side], common: int, parts: Divergence | None) -> str:
-    import msgspec
-
-    from scenarios.seeing.compare import differing_keys
-    from scenarios.seeing.critical_path import seconds_by
-
-    names = ("kind", "party", "link", "step")
-    runs = [
-        {
-            "folder": str(side.folder),
-            **msgspec.to_builtins(side.outcome),
-            "bytes_by_step": side.bytes_by_step(),
-            "bytes_by_message": [{**msgspec.to_builtins(row), "total": row.total} for row in side.rows],
-            "critical_path": side.path,
-            "seconds": [
-                {**dict(zip(names, key, strict=True)), "seconds": value}
-                for key, value in seconds_by(side.path, *names).items()
-            ],
-            "losses": side.losses,
-        }
-        for side in sides
-    ]
-    found = {
-        "runs": runs,
-        "keys": differing_keys(*sides),
-        "events_in_common": common,
-        "first_difference": parts,
-    }
-    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n"

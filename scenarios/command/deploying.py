@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenarios.command import stopping
-from scenarios.command.options import Debug, Plugins, Seed, Set, SourceFile
+from tacit.scenarios.command import stopping
+from tacit.scenarios.command.options import Debug, Plugins, Seed, Set, SourceFile
 
 if TYPE_CHECKING:
-    from scenarios.files.reading import Loaded
-    from scenarios.observing.result import Result
-    from scenarios.schema.scenario import Scenario
+    from tacit.scenarios.files.reading import Loaded
+    from tacit.scenarios.observing.result import Result
+    from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["certify", "deploy_local", "gather", "join", "outline", "serve"]
 
@@ -40,9 +40,9 @@ def certify(
     debug: Debug = False,
 ) -> int:
     """Write keys and certificates for all parties of a scenario, and clients' long-term keys; none is replaced."""
-    from scenarios.deploying.plan import IDENTITIES, certified_identities, clients_of
-    from scenarios.files.reading import read
-    from sim.deployed.certificates import certify as write
+    from tacit.scenarios.deploying.plan import IDENTITIES, certified_identities, clients_of
+    from tacit.scenarios.files.reading import read
+    from tacit.sim.deployed.certificates import certify as write
 
     scenario = read(file, changes or (), without_data=True).scenario
     for path in [*write(out, ["server", *clients_of(scenario)], days), *certified_identities(scenario, out)]:
@@ -61,8 +61,8 @@ def outline(
     debug: Debug = False,
 ) -> int:
     """Write what others must know of clients' own data: numbers of rows, labels and columns, names of classes."""
-    from parties.data.files import load_file
-    from parties.data.outlines import write_outline
+    from tacit.parties.data.files import load_file
+    from tacit.parties.data.outlines import write_outline
 
     sources = [(path, load_file(path, label_column, client_column)) for path in files]
     for number, (rows, labels) in enumerate(write_outline(out, sources)):
@@ -91,9 +91,9 @@ def serve(
 ) -> int:
     """Run the server of a scenario as a process, for clients that `tacit join` it over TCP and TLS."""
     _use_one_thread()
-    from scenarios.deploying.options import ProcessOptions
-    from scenarios.deploying.process import run_server
-    from sim.deployed.connection import Limits
+    from tacit.scenarios.deploying.options import ProcessOptions
+    from tacit.scenarios.deploying.process import run_server
+    from tacit.sim.deployed.connection import Limits
 
     loaded = _read(file, changes, seed, seeded=seeded)
     stopping.interrupt_work()
@@ -126,9 +126,9 @@ def join(
 ) -> int:
     """Run one client of a scenario as a process, with a server that `tacit serve` has started."""
     _use_one_thread()
-    from scenarios.deploying.options import ProcessOptions
-    from scenarios.deploying.process import run_client, split_address
-    from sim.deployed.connection import Limits
+    from tacit.scenarios.deploying.options import ProcessOptions
+    from tacit.scenarios.deploying.process import run_client, split_address
+    from tacit.sim.deployed.connection import Limits
 
     loaded = _read(file, changes, seed, seeded=seeded)
     host, port = split_address(server)
@@ -145,9 +145,9 @@ def gather(
     debug: Debug = False,
 ) -> int:
     """Put together what the processes of a run have left, as the folder of one run."""
-    from scenarios.deploying.gathering import gather as put_together
-    from scenarios.files.reading import read
-    from scenarios.running.folder import new_folder
+    from tacit.scenarios.deploying.gathering import gather as put_together
+    from tacit.scenarios.files.reading import read
+    from tacit.scenarios.running.folder import new_folder
 
     loaded = read(str(folders[0]))
     scenario = loaded.scenario
@@ -172,10 +172,10 @@ def deploy_local(
     """Run each party of a scenario as a process here, over TLS on the loopback; gather what they leave."""
     from msgspec.structs import replace
 
-    from scenarios.deploying.gathering import gather as put_together
-    from scenarios.deploying.local import Local
-    from scenarios.deploying.plan import check_deployable, check_faults
-    from scenarios.running.folder import new_folder
+    from tacit.scenarios.deploying.gathering import gather as put_together
+    from tacit.scenarios.deploying.local import Local
+    from tacit.scenarios.deploying.plan import check_deployable, check_faults
+    from tacit.scenarios.running.folder import new_folder
 
     loaded = _read(file, changes, seed, seeded=seeded)
     scenario = loaded.scenario
@@ -195,10 +195,10 @@ def deploy_local(
 
 
 def _show(scenario: "Scenario", result: "Result") -> int:
-    from scenarios.console import printing
-    from scenarios.reporting import printed
-    from scenarios.running import runner
-    from scenarios.running.folder import byte_rows
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.reporting import printed
+    from tacit.scenarios.running import runner
+    from tacit.scenarios.running.folder import byte_rows
 
     printed.print_result(printing.make_console(), result, byte_rows(result.folder), scenario.network.topology)
     return runner.exit_code(result, scenario.expect)
@@ -214,15 +214,15 @@ def _ignore(line: str) -> None:
 
 def _use_one_thread() -> None:
     """Let libraries that are not loaded yet compute with one thread: a sum must not depend on how many there are."""
-    from sim.compute import ONE_THREAD
+    from tacit.sim.compute import ONE_THREAD
 
     os.environ.update(ONE_THREAD)
 
 
 def _read(file: str, changes: list[str] | None, seed: int | None, *, seeded: bool) -> "Loaded":
     """The scenario; that its secrets are drawn from the seed only if that is said on the command line."""
-    from scenarios.deploying.plan import refuse_seeded
-    from scenarios.files.reading import read
+    from tacit.scenarios.deploying.plan import refuse_seeded
+    from tacit.scenarios.files.reading import read
 
     if not seeded:
         refuse_seeded(file, changes or ())

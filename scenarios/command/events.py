@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenarios.command import completing
-from scenarios.command.options import Debug
+from tacit.scenarios.command import completing
+from tacit.scenarios.command.options import Debug
 
 if TYPE_CHECKING:
-    from scenarios.seeing.story import Line
+    from tacit.scenarios.seeing.story import Line, Story
 
 __all__ = ["events"]
 
@@ -36,17 +36,21 @@ def events(
         str, typer.Option(metavar="NAME", help="Only what happened in this step.", autocompletion=completing.steps)
     ] = "",
     everything: Annotated[bool, typer.Option("--all", help="Every event that is recorded.")] = False,
+    unfold: Annotated[
+        bool, typer.Option("--unfold", help="Show every loss and missed deadline, also with a cause shown before.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line, with exact times.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
     debug: Debug = False,
 ) -> int:
-    """What happened in a run, in virtual time, and because of what: faults, waits, losses, what became of messages.
+    """List the events of a run in virtual time, each with its causes: faults, missed deadlines, losses, late parties.
 
-    A line ends with its reasons, each behind an arrow: the first is that of the event, the next that of the first.
+    Reasons follow after arrows; each explains the one before it. After "also" follow those of another party that was
+    waited for. A cause of several losses is listed once, with what it led to at the end; --unfold lists each.
     """
-    from scenarios.console import printing
-    from scenarios.running.folder import FolderError
-    from scenarios.seeing import story
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.seeing import story
 
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
@@ -55,7 +59,11 @@ def events(
     if step:
         _check_step(folder, step)
     console = printing.make_console()
-    looks = _followed(folder, everything) if follow else iter([story.events(folder, everything=everything)])
+    looks: Iterator[Iterable[Line]]
+    if follow:
+        looks = _followed(folder, story.Story(everything=everything, unfolded=unfold))
+    else:
+        looks = iter([story.events(folder, everything=everything, unfolded=unfold)])
     found = False
     for lines in looks:
         chosen = [line for line in lines if line.concerns(party, step)]
@@ -72,9 +80,9 @@ def events(
 
 def _check_party(folder: Path, party: str) -> None:
     """Raise FolderError for a party that the run in `folder` does not have."""
-    from scenarios.files.reading import read
-    from scenarios.observing.faults import parties
-    from scenarios.running.folder import FolderError
+    from tacit.scenarios.files.reading import read
+    from tacit.scenarios.observing.faults import parties
+    from tacit.scenarios.running.folder import FolderError
 
     known = parties(read(str(folder), without_data=True).scenario.data.clients)
     if party not in known:
@@ -83,9 +91,9 @@ def _check_party(folder: Path, party: str) -> None:
 
 def _check_step(folder: Path, step: str) -> None:
     """Raise FolderError for a step that the protocol of the run in `folder` does not have."""
-    from protocols.registry import PROTOCOLS
-    from scenarios.files.reading import read
-    from scenarios.running.folder import FolderError
+    from tacit.protocols.registry import PROTOCOLS
+    from tacit.scenarios.files.reading import read
+    from tacit.scenarios.running.folder import FolderError
 
     protocol = PROTOCOLS[read(str(folder), without_data=True).scenario.protocol.name]
     known = dict.fromkeys(one.name for one in protocol.steps)
@@ -93,13 +101,12 @@ def _check_step(folder: Path, step: str) -> None:
         raise FolderError(f"{folder}: --step {step} is not a step of this run; allowed: {', '.join(known)}")
 
 
-def _followed(folder: Path, everything: bool) -> Iterator[Iterable[Line]]:
+def _followed(folder: Path, story: Story) -> Iterator[Iterable[Line]]:
     """The new lines at each look, until the run has ended, or nobody runs it any more."""
-    from scenarios.running.folder import FolderError
-    from scenarios.seeing.reading import Record, is_under_way
-    from scenarios.seeing.story import Story
+    from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.seeing.reading import Record, is_under_way
 
-    record, story, begun = Record(folder), Story(everything=everything), False
+    record, begun = Record(folder), False
     while True:
         goes_on = is_under_way(folder)  # before the look: if it does not, all there is will be seen
         try:
@@ -125,8 +132,9 @@ def _encoded(line: Line) -> str:
 
 
 def _shown(line: Line) -> str:
-    from sim.units import format_duration
+    from tacit.sim.units import format_duration
 
     consequence = f" -> {line.consequence}" if line.consequence else ""
-    reasons = "".join(f" <- {reason}" for reason in line.because)
+    chains = [[reason.text for reason in chain] for chain in line.causes] or [list(line.because)]
+    reasons = "; also".join("".join(f" <- {reason}" for reason in chain) for chain in chains if chain)
     return f"{format_duration(line.time):>12}  {line.party:<10} {line.text}{consequence}{reasons}"

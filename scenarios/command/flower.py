@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from scenarios.command import completing
-from scenarios.command.options import Debug, Plugins, Seed, Set
-from scenarios.command.run import Engine, Out, carry_out
+from tacit.scenarios.command import completing
+from tacit.scenarios.command.options import Debug, Plugins, Seed, Set
+from tacit.scenarios.command.run import Engine, Limit, Out, carry_out
 
 __all__ = ["flower"]
 
@@ -33,18 +33,21 @@ def flower(
     changes: Set = None,
     out: Out = None,
     engine: Engine = None,
+    limit: Limit = None,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
     """Run an unmodified Flower app on Tacit's network and clock; print what `tacit run` does, and leave a folder."""
-    from protocols.flower.apps import read_app
-    from protocols.flower.declaration import FlowerApp
-    from protocols.flower.keys import FlowerKeys
-    from scenarios.files.reading import read
-    from scenarios.schema.keys import toml
-    from scenarios.schema.scenario import Data, Scenario, ScenarioError
-    from sim.setting_error import Problem
+    from tacit.protocols.flower.apps import read_app
+    from tacit.protocols.flower.declaration import FlowerApp
+    from tacit.protocols.flower.keys import FlowerKeys
+    from tacit.scenarios.files.reading import read
+    from tacit.scenarios.schema.keys import toml
+    from tacit.scenarios.schema.scenario import Data, Scenario, ScenarioError
+    from tacit.sim.setting_error import Problem
 
+    if not app.exists():
+        raise ScenarioError(str(app), "", "there is no such folder or file; allowed: that of a Flower app")
     try:
         found = read_app(str(app))
     except Problem as error:
@@ -66,4 +69,4 @@ def flower(
         own["title"] = f"The Flower app {found.name} on the network of {scenario}"
         asked = [*(f"{key}={toml(value)}" for key, value in own.items()), *asked]
         loaded = read(scenario, [*asked, *(changes or ())], seed=seed, options=options)
-    return carry_out(loaded, out, debug=debug)
+    return carry_out(loaded, out, debug=debug, limit=limit)

@@ -8,10 +8,10 @@ from typing import ParamSpec
 
 import typer
 
-from scenarios.command import stopping
-from scenarios.command.options import warnings_as_lines
+from tacit.scenarios.command import stopping
+from tacit.scenarios.command.options import warnings_as_lines
 
-__all__ = ["guarded"]
+__all__ = ["guarded", "in_a_line"]
 
 P = ParamSpec("P")
 
@@ -35,7 +35,9 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         except (ValueError, OSError) as error:
             if kwargs.get("debug") or not _is_users(error):
                 raise
-            typer.echo(f"error: {_line(error)}", err=True)
+            if isinstance(error, OSError) and error.errno in _NO_ROOM and not error.filename:
+                error.filename = ", ".join(str(value) for value in kwargs.values() if isinstance(value, Path))
+            typer.echo(f"error: {in_a_line(error)}", err=True)
             code = 1 if isinstance(error, OSError) and error.errno in _NO_ROOM else 2
         raise typer.Exit(code)
 
@@ -44,16 +46,19 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 def _is_users(error: ValueError | OSError) -> bool:
     """Whether the user's input is wrong, and not the program."""
-    from parties.datasets.error import DataError
-    from scenarios.running.folder import FolderError
-    from scenarios.schema.scenario import ScenarioError
-    from sim.deployed.certificates import CertificateError
-    from sim.deployed.spoke import RefusedError
+    from tacit.parties.datasets.error import DataError
+    from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.schema.scenario import ScenarioError
+    from tacit.sim.deployed.certificates import CertificateError
+    from tacit.sim.deployed.spoke import RefusedError
 
     return isinstance(error, ScenarioError | FolderError | DataError | CertificateError | RefusedError | OSError)
 
 
-def _line(error: ValueError | OSError) -> str:
+def in_a_line(error: ValueError | OSError) -> str:
+    """The error in one line, with the file that it is about."""
+    if isinstance(error, FileExistsError) and Path(str(error.filename)).is_file():
+        return f"{error.filename}: is a file; a folder is needed there"
     if isinstance(error, FileExistsError):
         return f"{error.filename}: exists already; a run never writes into a folder that is there"
     if isinstance(error, FileNotFoundError) and error.filename and not Path(error.filename).parent.exists():

@@ -1,22 +1,33 @@
 """What `tacit keys` does: the keys of scenario files, and who has what in one."""
 
+from __future__ import annotations
+
+import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenarios.command import completing
-from scenarios.command.options import Debug, Plugins
+from tacit.scenarios.command import completing
+from tacit.scenarios.command.options import Debug, Plugins, Trust
+
+if TYPE_CHECKING:
+    from tacit.scenarios.schema.keys import Key
 
 __all__ = ["keys"]
+
+_WIDTH = 120
+"""The longest lines of descriptions."""
 
 
 def _print_parties(file: str) -> None:
     """Print who has what in a scenario."""
-    from scenarios.console import printing
-    from scenarios.files.reading import read
-    from scenarios.reporting.parties import party_tables
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.reading import read
+    from tacit.scenarios.reporting.parties import party_tables
+    from tacit.scenarios.running.whole import check_whole
 
+    check_whole(Path(file))
     console = printing.make_console()
     for one in party_tables(read(file, to_run=False).scenario):
         printing.print_lines(console, [one.title])
@@ -33,38 +44,45 @@ def keys(
     ] = "",
     markdown: Annotated[bool, typer.Option("--markdown", help="As a table for the docs.")] = False,
     plugin: Plugins = None,
+    trust: Trust = False,
     debug: Debug = False,
 ) -> int:
     """Every key of a scenario file, or those that begin with PREFIX: type, unit, default, the protocols that use it.
 
     Of a scenario, as a file, a run's folder or a name: what each of its parties has, and the links and hosts.
     """
-    from scenarios.console import printing
-    from scenarios.files.plugins import load_plugins
-    from scenarios.files.shipped import shipped
-    from scenarios.schema.keys import keys as all_keys
-    from scenarios.schema.scenario import ScenarioError
-    from sim.registry import similar
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.shipped import shipped
+    from tacit.scenarios.reporting.from_python import keys as keys_with
+    from tacit.scenarios.schema.scenario import ScenarioError
 
-    load_plugins()
-    columns = ("key", "allowed", "unit", "default", "used by", "what it says")
-    found = [key for key in all_keys() if key.name.startswith(prefix)]
-    if not found and (prefix in shipped() or Path(prefix).exists()):
+    try:
+        found = keys_with(prefix)
+    except ScenarioError:
+        if prefix not in shipped() and not Path(prefix).exists():
+            raise
         _print_parties(prefix)
         return 0
-    if not found:
-        begins = dict.fromkeys(part for key in all_keys() for part in (key.name.partition(".")[0], key.name))
-        raise ScenarioError(prefix, "", "no key begins so" + (similar(prefix, begins) or "; `tacit keys` lists all"))
-    rows = [
-        (key.name, key.type, key.unit, key.default, ", ".join(key.protocols) or "all", key.description) for key in found
-    ]
+    console = printing.make_console()
     if markdown:
-        lines = [
-            columns,
-            ["---"] * len(columns),
-            *([cell.replace("|", "\\|") for cell in row] for row in rows),
+        columns = ("key", "allowed", "unit", "default", "used by", "what it says")
+        rows = [
+            (key.name, key.type, key.unit, key.default, ", ".join(key.protocols) or "all", key.description)
+            for key in found
         ]
-        printing.print_lines(printing.make_console(), ("| " + " | ".join(line) + " |" for line in lines))
+        lines = [columns, ["---"] * len(columns), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+        printing.print_lines(console, ("| " + " | ".join(line) + " |" for line in lines))
     else:
-        printing.make_console().print(printing.table(columns, rows))
+        width = min(printing.asked_width() or console.width, _WIDTH)
+        printing.print_lines(console, (line for key in found for line in _lines(key, width)))
     return 0
+
+
+def _lines(key: Key, width: int) -> list[str]:
+    """What a key is, in lines of up to `width` characters."""
+    default = f" = {key.default}" if key.default else ""
+    unit = f" ({key.unit})" if key.unit else ""
+    about = [key.type + unit, f"of {', '.join(key.protocols)}" if key.protocols else ""]
+    texts = ("; ".join(filter(None, about)), key.description)
+    wrapper = textwrap.TextWrapper(width, initial_indent="    ", subsequent_indent="    ", break_long_words=False)
+    return [f"{key.name}{default}", *(line for one in texts for line in wrapper.wrap(one))]

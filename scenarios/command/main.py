@@ -8,33 +8,35 @@ from typing import Annotated
 
 import typer
 
-from scenarios.command import data
-from scenarios.command.bytes_command import show_bytes
-from scenarios.command.chaos_command import chaos
-from scenarios.command.compare import compare
-from scenarios.command.deploying import certify, deploy_local, gather, join, outline, serve
-from scenarios.command.events import events
-from scenarios.command.flower import flower
-from scenarios.command.guarding import guarded
-from scenarios.command.keys import keys
-from scenarios.command.listing import list_scenarios
-from scenarios.command.options import show_version
-from scenarios.command.plot import plot
-from scenarios.command.predict import predict
-from scenarios.command.report import report
-from scenarios.command.run import run
-from scenarios.command.steps import steps
-from scenarios.command.sweep_command import sweep
-from scenarios.command.trace import trace
+from tacit.scenarios.command import data
+from tacit.scenarios.command.bytes_command import show_bytes
+from tacit.scenarios.command.chaos_command import chaos
+from tacit.scenarios.command.compare import compare
+from tacit.scenarios.command.deploying import certify, deploy_local, gather, join, outline, serve
+from tacit.scenarios.command.events import events
+from tacit.scenarios.command.flower import flower
+from tacit.scenarios.command.guarding import guarded
+from tacit.scenarios.command.keys import keys
+from tacit.scenarios.command.listing import list_scenarios
+from tacit.scenarios.command.options import PlainCommand, PlainGroup, show_version
+from tacit.scenarios.command.plot import plot
+from tacit.scenarios.command.predict import predict
+from tacit.scenarios.command.report import report
+from tacit.scenarios.command.run import run
+from tacit.scenarios.command.steps import steps
+from tacit.scenarios.command.sweep_command import sweep
+from tacit.scenarios.command.trace import trace
 
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=PlainGroup,
     help="Private federated learning, run for real: protocols, their cryptography and a simulated network.",
     epilog="Example: tacit run xclp-digits --set data.limit=240",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
 
@@ -70,6 +72,6 @@ for _name, _command, _example in (
     ("gather", gather, "tacit gather server client-0 client-1 client-2"),
     ("chaos", chaos, "tacit chaos xclp-digits --quick --schedules 5 --set protocol.hamming=plaintext"),
 ):
-    app.command(_name, epilog=f"Example: {_example}")(guarded(_command))
+    app.command(_name, cls=PlainCommand, epilog=f"Example: {_example}")(guarded(_command))
 
 app.add_typer(data.app, name="data", epilog="Example: tacit data list")

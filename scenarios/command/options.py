@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from scenarios.command import completing
-from sim.plugged import PluginWarning
+from tacit.scenarios.command import completing
+from tacit.sim.plugged import PluginWarning
 
 __all__ = ["Debug", "Jobs", "Over", "Plugins", "Seed", "Set", "SourceFile", "give", "show_version", "warnings_as_lines"]
 
@@ -53,8 +54,8 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 def give(files: list[Path] | None) -> list[Path] | None:
     """`files`, which become plugins of all scenarios that the command reads."""
-    if files or "scenarios.files.plugins" in sys.modules:  # importing it takes a second
-        from scenarios.files import plugins
+    if files or "tacit.scenarios.files.plugins" in sys.modules:  # importing it takes a second
+        from tacit.scenarios.files import plugins
 
         plugins.give(files or ())
     return files
@@ -66,10 +67,48 @@ Plugins = Annotated[
 ]
 
 
+def _look(context: typer.Context, trust: bool) -> bool:
+    """`trust`; while the command runs, code in the folders that it looks at is not run without."""
+    from tacit.scenarios.files import plugins
+
+    context.with_resource(plugins.looking(trust))
+    return trust
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", callback=_look, help="Run the code (plugins) in a run's folder, too: whose it is, you know."
+    ),
+]
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help is plain text: square brackets, as in ``[[fault]]``, are no markup."""
+
+    def get_help(self, ctx: Any) -> str:
+        """The help, without typer's escapes."""
+        return super().get_help(ctx).replace("\\[", "[")
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the example on one line, to be copied."""
+        formatter.write(f"\n  {self.epilog}\n")
+
+
+class PlainGroup(TyperGroup):
+    """A group whose help is plain text, with the first paragraph of each command's help, uncut."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the names of the commands and what they do."""
+        shown = [(name, one.get_short_help_str(1000)) for name, one in self.commands.items() if not one.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl(shown)
+
+
 def show_version(wanted: bool) -> None:
     """Print the version and end the command, if that is `wanted`."""
     if wanted:
-        from scenarios.running.environment import version
+        from tacit.scenarios.running.environment import version
 
         typer.echo(f"tacit {version()}")
         raise typer.Exit
@@ -77,12 +116,12 @@ def show_version(wanted: bool) -> None:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Within it, a plugin that is left out is a line on standard error."""
+    """Within it, a plugin that is left out, or a run that is given up, is a line on standard error."""
     with warnings.catch_warnings():
         others = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
-            if issubclass(category, PluginWarning):
+            if category.__module__.startswith("tacit."):  # not imported here: that takes a second
                 typer.echo(f"WARNING  {' '.join(str(message).split())}", err=True)
             else:
                 others(message, category, *place)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from scenarios.command import completing
-from scenarios.command.options import Debug
+from tacit.scenarios.command import completing
+from tacit.scenarios.command.options import Debug
 
 __all__ = ["plot"]
 
@@ -33,9 +33,9 @@ def plot(
 
     plot.svg, which is written without --out, is overwritten; another file is not.
     """
-    from scenarios.console import printing
-    from scenarios.running.folder import FolderError
-    from scenarios.seeing.plot import X, check_plot, curves, draw
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.seeing.plot import X, check_plot, curves, draw
 
     if x not in X:
         raise FolderError(f"--x: {x} is unknown; allowed: {', '.join(X)}")

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenarios.command.options import Debug, Over, Plugins, Seed, Set, SourceFile
-from sim.units import format_bytes, format_duration
+from tacit.scenarios.command.options import Debug, Over, Plugins, Seed, Set, SourceFile, Trust
+from tacit.sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenarios.running.folder import ByteRow
-    from scenarios.schema.scenario import Scenario
-    from scenarios.sweeping.runs import Plan
+    from tacit.scenarios.schema.scenario import Scenario
+    from tacit.scenarios.sweeping.predicted import Predicted
 
 __all__ = ["predict"]
-
-_COLUMNS = ("messages", "payload", "sealing", "envelope", "total", "headers")
-
-_SEEDS = 5
-_MANY = 100_000
-"""Messages of a run from which on one seed is enough, unless --seeds says otherwise: with many, times differ little."""
 
 
 class By(Enum):
@@ -36,56 +28,6 @@ class By(Enum):
     BYTES = "bytes"
     TIME = "time"
     MEMORY = "memory"
-
-
-class Predicted(NamedTuple):
-    """What the run of a `plan` will take, by step and type; `seconds` by seed, of which the first is the plan's."""
-
-    plan: Plan
-    rows: list[ByteRow]
-    seconds: dict[int, float]
-    memory: int
-
-    def sums(self) -> dict[str, int]:
-        """The numbers of all messages and bytes."""
-        return {name: sum(getattr(row, name) for row in self.rows) for name in _COLUMNS}
-
-    @property
-    def virtual_seconds(self) -> float:
-        """The median of all seeds."""
-        return statistics.median(self.seconds.values())
-
-    def cost(self, by: By) -> float:
-        """The number by which choices are compared."""
-        return {By.BYTES: self.sums()["total"], By.TIME: self.virtual_seconds, By.MEMORY: self.memory}[by]
-
-    def in_words(self, by: By) -> str:
-        """`cost` with its unit."""
-        exact = f"{self.sums()['total']:,} bytes"
-        return {
-            By.BYTES: exact, By.TIME: format_duration(self.virtual_seconds), By.MEMORY: format_bytes(self.memory),
-        }[by]  # fmt: skip
-
-    def time_in_words(self) -> str:
-        """The virtual time, and how it differs with the seed."""
-        found = format_duration(self.virtual_seconds)
-        if len(self.seconds) == 1:
-            return found
-        least, most = (format_duration(end(self.seconds.values())) for end in (min, max))
-        return f"{found}   (median of the seeds {min(self.seconds)} to {max(self.seconds)}: {least} to {most})"
-
-    def record(self) -> dict[str, Any]:
-        """What the JSON file has of it."""
-        scenario = self.plan.loaded.scenario
-        lines = [
-            {"step": row.step, "type": row.type, **{name: getattr(row, name) for name in _COLUMNS}} for row in self.rows
-        ]
-        about = {
-            "scenario": self.plan.loaded.name, "protocol": scenario.protocol.name, "seed": scenario.seed,
-            "values": dict(self.plan.values),
-        }  # fmt: skip
-        times = {"virtual_seconds": self.virtual_seconds, "virtual_seconds_by_seed": self.seconds}
-        return {**about, **self.sums(), **times, "peak_memory": self.memory, "rows": lines}
 
 
 def predict(
@@ -102,24 +44,29 @@ def predict(
         Path | None, typer.Option("--json", metavar="FILE", help="Write all numbers here, too; -: print them alone.")
     ] = None,
     plugin: Plugins = None,
+    trust: Trust = False,
     debug: Debug = False,
 ) -> int:
-    """Messages, bytes, virtual time and peak memory of a run, by formula: nothing is run.
+    """Predict the messages, bytes, virtual time and peak memory of a run, with its faults and losses.
 
-    They are those of a run in which nobody is lost and nothing is sent again. The bytes, by step and type, are exact;
-    the time comes from the planned messages and the cost of the planned work, and the memory is that of one process,
-    as with --engine inline. With --over, the totals for each combination of values, and the cheapest one.
+    The parties of the run send each other messages of the real sizes over the links of the run, and nothing costly is
+    computed. With the run's seed, messages and bytes are those of the run; the memory is that of one process, as with
+    --engine inline. With --over, the totals for each combination of values, and the cheapest one.
     """
-    from scenarios.console import printing
-    from scenarios.sweeping.runs import plan
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.running.whole import check_whole
+    from tacit.scenarios.sweeping.predicted import FEW_SEEDS, MANY, predicted_of
+    from tacit.scenarios.sweeping.runs import plan
 
+    check_whole(Path(file))
     console = printing.make_console()
-    count = seeds or _SEEDS
+    count = seeds or FEW_SEEDS
     plans = plan(file, over or (), count, changes or (), seed, to_run=False)
-    most = None if seeds else _MANY
-    found = [_predicted(plans[first : first + count], most) for first in range(0, len(plans), count)]
-    least = min(one.cost(by) for one in found)
-    cheapest = [one for one in found if one.cost(by) == least]
+    most = None if seeds else MANY
+    found = [predicted_of(plans[first : first + count], most) for first in range(0, len(plans), count)]
+    complete = [one for one in found if one.outcome == "completed"]
+    least = min((_cost(one, by) for one in complete), default=None)
+    cheapest = [one for one in complete if _cost(one, by) == least]
     if str(json_file) != "-":
         _print(console, found, cheapest, by)
     if json_file is not None:
@@ -133,29 +80,43 @@ def predict(
     return 0
 
 
-def _predicted(plans: Sequence[Plan], most: int | None) -> Predicted:
-    """What the first of `plans` will take, which differ in their seeds alone; of more messages than `most` the only."""
-    from scenarios.running.folder import ByteRow
-    from scenarios.running.prediction import predict_run
+def _cost(one: Predicted, by: By) -> float:
+    """The number by which choices are compared."""
+    return {By.BYTES: one.sums()["total"], By.TIME: one.virtual_seconds, By.MEMORY: one.memory}[by]
 
-    first, *others = plans
-    scenario = first.loaded.scenario
-    found = predict_run(scenario, first.loaded.where)
-    rows = [
-        ByteRow(*key, row.messages, row.payload, row.sealing, row.envelope, row.headers)
-        for key, row in found.counts.items()
-    ]
-    seconds = {scenario.seed: found.virtual_seconds}
-    if most is None or sum(row.messages for row in rows) <= most:
-        for one in others:
-            seconds[one.loaded.scenario.seed] = predict_run(one.loaded.scenario, one.loaded.where).virtual_seconds
-    return Predicted(first, rows, seconds, found.peak_memory)
+
+def _in_words(one: Predicted, by: By) -> str:
+    """`_cost` with its unit."""
+    exact = f"{one.sums()['total']:,} bytes"
+    return {
+        By.BYTES: exact, By.TIME: format_duration(one.virtual_seconds), By.MEMORY: format_bytes(one.memory),
+    }[by]  # fmt: skip
+
+
+def _time_in_words(one: Predicted) -> str:
+    """The virtual time, and how it differs with the seed."""
+    found = format_duration(one.virtual_seconds)
+    if len(one.seconds) == 1:
+        return found
+    least, most = (format_duration(end(one.seconds.values())) for end in (min, max))
+    return f"{found}   (median of the seeds {min(one.seconds)} to {max(one.seconds)}: {least} to {most})"
+
+
+def _ending_in_words(one: Predicted) -> list[str]:
+    """How the run with the scenario's own seed ends, and whom its server misses; nothing where all goes well."""
+    from tacit.protocols.observing.simulated import SHOWN, more_than
+
+    lines = [f"outcome   {one.outcome}: {one.reason}"] if one.reason else []
+    if one.lost:
+        names = tuple(dict.fromkeys(loss.party for loss in one.lost))
+        lines.append(f"lost      {', '.join(names[:SHOWN])}{more_than(names[:SHOWN], names)}")
+    return lines
 
 
 def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
-    from scenarios.console import printing
-    from scenarios.files.checks import cautions, notes
-    from scenarios.reporting import printed
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.checks import cautions, notes
+    from tacit.scenarios.reporting import printed
 
     first = found[0].plan.loaded
     printing.print_lines(console, [f"{first.scenario.title or first.name}   (seed {first.scenario.seed})"])
@@ -164,53 +125,78 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
     else:
         console.print(printed.byte_table(found[0].rows, exact=True))
         printing.print_lines(
-            console, [f"time      {found[0].time_in_words()}", f"memory    {found[0].in_words(By.MEMORY)}"]
+            console,
+            [
+                *_ending_in_words(found[0]),
+                f"time      {_time_in_words(found[0])}",
+                f"memory    {_in_words(found[0], By.MEMORY)}",
+            ],
         )
     printing.print_lines(console, _remarks([one.plan.loaded.scenario for one in found]))
     noted = dict.fromkeys(line for one in found for line in notes(one.plan.loaded.scenario))
     printing.print_lines(console, (f"note      {line}" for line in noted))
-    warnings = dict.fromkeys(line for one in cheapest for line in cautions(one.plan.loaded.scenario))
+    warnings = dict.fromkeys(line for one in cheapest or found for line in cautions(one.plan.loaded.scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in warnings))
 
 
 def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
     """A line for each combination of values, and the cheapest of them."""
-    from scenarios.console import printing
-    from scenarios.files.list_fields import label
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.list_fields import label
 
     scenarios = [one.plan.loaded.scenario for one in found]
     labels = {key: label(key, scenarios) for key, _ in found[0].plan.values}
+    differing = [name for name in found[0].extent if len({one.extent[name] for one in found}) > 1]
+    by_round = ("bytes a round", "time a round") if "rounds" in differing else ()
+    ends = any(one.outcome != "completed" for one in found)
     lines = [
         [
             *(value for _, value in one.plan.values),
+            *(f"{one.extent[name]:,}" for name in differing),
             f"{one.sums()['messages']:,}",
             f"{one.sums()['total']:,}",
-            one.in_words(By.TIME),
-            one.in_words(By.MEMORY),
+            _in_words(one, By.TIME),
+            *(_a_round(one) if by_round else ()),
+            _in_words(one, By.MEMORY),
+            *([one.outcome] if ends else ()),
         ]
         for one in found
     ]
-    columns = ("messages", "bytes", "time", "memory")
-    console.print(printing.table((*labels.values(), *columns), lines, columns))
-    least = cheapest[0].in_words(by)
+    columns = (*differing, "messages", "bytes", "time", *by_round, "memory")
+    optional = ("memory", "messages", "time a round", "time")
+    every = (*labels.values(), *columns, *(["ends"] if ends else ()))
+    console.print(printing.table(every, lines, columns, optional=optional))
+    if differing:
+        sizes = {name: [one.extent[name] for one in found] for name in differing}
+        spans = (f"{name} ({min(some):,} to {max(some):,})" for name, some in sizes.items())
+        printing.print_lines(console, [f"differ    in {' and '.join(spans)}: the totals are not of the same work"])
+    if not cheapest:
+        printing.print_lines(console, ["cheapest  none: no run completes"])
+        return
+    least = _in_words(cheapest[0], by)
     if len(cheapest) == len(found) > 1:
         printing.print_lines(console, [f"cheapest  none by {by.value}: {least} each"])
         return
     named = (", ".join(f"{labels[key]} = {value}" for key, value in one.plan.values) for one in cheapest)
-    printing.print_lines(console, [f"cheapest  by {by.value}, {'; or '.join(named)}: {least}"])
+    among = " of the runs that complete" if ends else ""
+    printing.print_lines(console, [f"cheapest  by {by.value}{among}, {'; or '.join(named)}: {least}"])
+
+
+def _a_round(one: Predicted) -> tuple[str, str]:
+    """Bytes and virtual time of a round, the mean over all."""
+    rounds = one.extent["rounds"]
+    if not rounds:
+        return "-", "-"
+    return f"{one.sums()['total'] / rounds:,.0f}", format_duration(one.virtual_seconds / rounds)
 
 
 def _remarks(scenarios: Sequence[Scenario]) -> list[str]:
-    """A line for each thing that the numbers leave out."""
-    from parties.fleet.fleet import Fleet
+    """A line for each thing that is taken for granted."""
+    from tacit.protocols.registry import PROTOCOLS
 
-    found = []
-    if any(one.fault for one in scenarios):
-        found.append("faults    are left out: the numbers are those of a run without them")
-    if any(client.availability for one in scenarios for client in one.client):
-        found.append("clients   are taken as up all the time: their availability is left out")
-    if any(Fleet(one).loses for one in scenarios):
-        found.append("loss      is left out: what the network loses and is sent again is not counted")
-    if any(one.cost not in ("modelled", "free") for one in scenarios):
+    found = list(
+        dict.fromkeys(f"assumed   {line}" for one in scenarios for line in PROTOCOLS[one.protocol.name].assumed(one))
+    )
+    if any(not one.cost.startswith(("modelled", "free")) for one in scenarios):
         found.append("cost      is that of the cost table: what is measured as it runs is not known before")
     return found

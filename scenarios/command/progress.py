@@ -12,10 +12,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.console.printing import print_lines
-from scenarios.running.runner import AnySimulation, Watch
-from sim.trace import Event
-from sim.units import format_bytes, format_duration
+from tacit.scenarios.console.printing import print_lines
+from tacit.scenarios.running.runner import Watch
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.trace import Event
+from tacit.sim.units import format_bytes, format_duration
 
 __all__ = ["Progress"]
 
@@ -56,7 +57,7 @@ class Progress(Watch):
             self._accuracy = event.value
 
     @contextmanager
-    def watching(self, simulation: AnySimulation) -> Iterator[None]:
+    def watching(self, simulation: Simulation) -> Iterator[None]:
         """Show the progress until the run ends."""
         self._began, self._done = time.perf_counter(), simulation.done
         self._bytes = sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows())
@@ -77,14 +78,14 @@ class Progress(Watch):
             self._ended.set()
             printer.join()
 
-    def _print(self, simulation: AnySimulation) -> None:
+    def _print(self, simulation: Simulation) -> None:
         while not self._wait(_SECONDS_A_LINE):
             passed = format_duration(round(time.perf_counter() - self._began))
             parts = [f"{passed} passed", *self._parts(simulation), self.left(simulation.planned, simulation.done)]
             print_lines(self._console, ["progress  " + ", ".join(filter(None, parts))])
             self._console.file.flush()
 
-    def _parts(self, simulation: AnySimulation) -> list[str]:
+    def _parts(self, simulation: Simulation) -> list[str]:
         names = simulation.waits_for
         awaited = ", ".join(names) if len(names) <= _NAMES else f"{len(names)} parties"
         number, rounds = simulation.round
@@ -97,7 +98,7 @@ class Progress(Watch):
             f"waits for {awaited}" if awaited else "",
         ]
 
-    def _drawn(self, simulation: AnySimulation) -> RenderableType:
+    def _drawn(self, simulation: Simulation) -> RenderableType:
         planned, done = simulation.planned, simulation.done
         left = self.left(planned, done)
         line = Table.grid(padding=(0, 2))

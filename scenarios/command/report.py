@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from scenarios.command.options import Debug, Plugins
+from tacit.scenarios.command.options import Debug, Plugins, Trust
 
 __all__ = ["report"]
 
@@ -22,18 +22,19 @@ def report(
         ),
     ] = None,
     plugin: Plugins = None,
+    trust: Trust = False,
     debug: Debug = False,
 ) -> int:
     """One HTML page that needs no network: the verdict, a timeline, bytes, curves, what was learned, the scenario.
 
     Of a sweep its means, of a chaos sweep who was struck where, of several runs how they differ. Overwrites its file.
     """
-    from scenarios.console import printing
-    from scenarios.reporting.report import report as page_of
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.plugins import withheld
+    from tacit.scenarios.reporting.from_python import report as write
 
-    name = "report.html" if len(folders) == 1 else "comparison.html"
-    path = out or (folders[0].with_suffix(".html") if folders[0].is_file() else folders[0] / name)
-    text = page_of(folders)
-    path.write_text(text, encoding="utf-8")
-    printing.print_lines(printing.make_console(), [f"report    {path}"])
+    page = write(folders, out, trust=trust)
+    left_out = dict.fromkeys(filter(None, map(withheld, folders)))
+    lines = [f"report    {page}", *(f"          without what needs code: {problem}" for problem in left_out)]
+    printing.print_lines(printing.make_console(), lines)
     return 0

@@ -7,22 +7,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenarios.command import completing, stopping
-from scenarios.command.options import Debug, Plugins, Seed, Set, SourceFile
+from tacit.scenarios.command import completing, stopping
+from tacit.scenarios.command.options import Debug, Plugins, Seed, Set, SourceFile
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenarios.files.reading import Loaded
-    from scenarios.running.folder import Result
+    from tacit.scenarios.files.reading import Loaded
+    from tacit.scenarios.running.folder import Result
 
-__all__ = ["Engine", "Out", "carry_out", "run"]
+__all__ = ["Engine", "Limit", "Out", "carry_out", "run"]
 
 Out = Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-SEED-NUMBER.")]
 Engine = Annotated[
     str | None,
     typer.Option(
         help="Where computing runs: auto, inline, pool:N, ray or ray:HOST:PORT.", autocompletion=completing.engines
+    ),
+]
+Limit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="End a run that takes longer, such as 10min, as failed, and name the line of a plugin that it is at.",
     ),
 ]
 
@@ -35,44 +42,51 @@ def run(
     engine: Engine = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Go on with the training run in DIR that was broken off; with --engine only."),
+        typer.Option(
+            metavar="DIR",
+            help="Go on with the training run in DIR that was broken off; with --engine and --limit only.",
+        ),
     ] = None,
+    limit: Limit = None,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
     """Run a scenario; print accuracy, times, losses and bytes; leave a folder with everything."""
-    from scenarios.command.progress import Progress
-    from scenarios.console import printing
-    from scenarios.files.reading import read
-    from scenarios.running import runner
-    from scenarios.running.checkpoint import CHECKPOINT, check_unfinished
-    from scenarios.running.folder import FolderError
+    from tacit.scenarios.command.progress import Progress
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.reading import read
+    from tacit.scenarios.running import runner
+    from tacit.scenarios.running.checkpoint import CHECKPOINT, check_unfinished
+    from tacit.scenarios.running.folder import FolderError
 
     if resume is None and not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
     if resume is not None:
         if file or changes or seed is not None or out is not None or plugin:
             raise FolderError(
-                "--resume DIR goes on with the run as it is; of the other options only --engine goes with it"
+                "--resume DIR goes on with the run as it is; of the other options only --engine and --limit go with it"
             )
         check_unfinished(resume)
+    seconds = _seconds(limit)
     asked = [*(changes or ()), *_engine(engine)]
     loaded = read(str(resume) if resume else file, asked, seed=seed, options={"engine": "--engine"} if engine else {})
     if resume is None:
-        return carry_out(loaded, out, debug=debug, checkpoint=file if (Path(file) / CHECKPOINT).is_file() else "")
+        checkpoint = file if (Path(file) / CHECKPOINT).is_file() else ""
+        return carry_out(loaded, out, debug=debug, checkpoint=checkpoint, limit=limit)
     console = printing.make_console()
     _introduce(console, loaded)
     stopping.interrupt_work()
-    return _conclude(console, loaded, runner.resume(resume, engine=engine, watch=Progress(console)), debug=debug)
+    result = runner.resume(resume, engine=engine, watch=Progress(console), limit=seconds)
+    return _conclude(console, loaded, result, debug=debug)
 
 
-def carry_out(loaded: Loaded, out: Path | None, *, debug: bool, checkpoint: str = "") -> int:
+def carry_out(loaded: Loaded, out: Path | None, *, debug: bool, checkpoint: str = "", limit: str | None = None) -> int:
     """Run what was read, print it all, and return the exit code. `checkpoint`: the folder of a run that could go on."""
-    from scenarios.command.progress import Progress
-    from scenarios.console import printing
-    from scenarios.running import runner
+    from tacit.scenarios.command.progress import Progress
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.running import runner
 
-    scenario, console = loaded.scenario, printing.make_console()
+    scenario, console, seconds = loaded.scenario, printing.make_console(), _seconds(limit)
     _introduce(console, loaded)
     unused = dict.fromkeys(loaded.unused, f"not a key of {scenario.protocol.name}")
     unused |= {key: f"only with {takes}" for key, takes in loaded.needless.items()}
@@ -84,14 +98,13 @@ def carry_out(loaded: Loaded, out: Path | None, *, debug: bool, checkpoint: str 
         note = f"table    this is the file as it stands; its table: tacit sweep {loaded.where}"
         printing.print_lines(console, [note])
     stopping.interrupt_work()
-    return _conclude(
-        console, loaded, runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console)), debug=debug
-    )
+    result = runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console), limit=seconds)
+    return _conclude(console, loaded, result, debug=debug)
 
 
 def _introduce(console: Console, loaded: Loaded) -> None:
-    from scenarios.console import printing
-    from scenarios.files.checks import cautions, notes
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.checks import cautions, notes
 
     scenario = loaded.scenario
     printing.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])
@@ -100,12 +113,12 @@ def _introduce(console: Console, loaded: Loaded) -> None:
 
 
 def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool) -> int:
-    from scenarios.console import printing
-    from scenarios.files.checks import cautions
-    from scenarios.reporting import printed
-    from scenarios.running import runner
-    from scenarios.running.disk import disk_problem
-    from scenarios.running.folder import byte_rows
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.checks import cautions
+    from tacit.scenarios.reporting import printed
+    from tacit.scenarios.running import runner
+    from tacit.scenarios.running.disk import disk_problem
+    from tacit.scenarios.running.folder import byte_rows
 
     scenario = loaded.scenario
     said = set(cautions(scenario))
@@ -119,3 +132,18 @@ def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool) 
 
 def _engine(engine: str | None) -> list[str]:
     return [] if engine is None else [f'engine="{engine}"']
+
+
+def _seconds(limit: str | None) -> float | None:
+    """The seconds of --limit. Raises ScenarioError."""
+    from tacit.scenarios.schema.scenario import ScenarioError
+    from tacit.sim.units import duration
+
+    if limit is None:
+        return None
+    try:
+        if seconds := duration(limit):
+            return seconds
+    except ValueError as error:
+        raise ScenarioError("--limit", "", str(error)) from None
+    raise ScenarioError("--limit", "", f"{limit!r} is no time; allowed: more than 0 s")

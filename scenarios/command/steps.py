@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenarios.command import completing
-from scenarios.command.options import Debug, Plugins
+from tacit.scenarios.command import completing
+from tacit.scenarios.command.options import Debug, Plugins, Trust
 
 if TYPE_CHECKING:
-    from protocols.declaration import Declaration
+    from tacit.protocols.declaration import Declaration
 
 __all__ = ["steps"]
 
@@ -24,12 +24,14 @@ def steps(
         ),
     ] = "",
     plugin: Plugins = None,
+    trust: Trust = False,
     debug: Debug = False,
 ) -> int:
     """The steps of a protocol, which a scenario's faults may name; without a NAME those of all, in short."""
-    from protocols.registry import PROTOCOLS
-    from scenarios.console import printing
-    from scenarios.files.plugins import load_plugins
+    from tacit.protocols.registry import PROTOCOLS
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.plugins import load_plugins
+    from tacit.scenarios.reporting.from_python import protocol_of
 
     load_plugins()
     console = printing.make_console()
@@ -37,7 +39,7 @@ def steps(
         for group in _of_all():
             printing.print_lines(console, group)
         return 0
-    protocol = PROTOCOLS[_protocol_of(name)]
+    protocol = PROTOCOLS[protocol_of(name)]
     printing.print_lines(console, [f"{protocol.name}: {protocol.summary}"])
     rows = [(step.role, step.name, step.what) for step in protocol.steps]
     console.print(printing.table(("role", "step", "what is done"), rows))
@@ -45,26 +47,9 @@ def steps(
     return 0
 
 
-def _protocol_of(name: str) -> str:
-    """The protocol called `name`, or that of the scenario called so. Raises ScenarioError."""
-    from protocols.registry import PROTOCOLS
-    from scenarios.files.reading import find, read
-    from scenarios.schema.scenario import ScenarioError
-    from sim.registry import similar
-
-    if name in PROTOCOLS:
-        return name
-    try:
-        find(name)
-    except ScenarioError:
-        problem = f"neither a protocol ({', '.join(PROTOCOLS)}) nor a scenario"
-        raise ScenarioError(name, "", problem + similar(name, PROTOCOLS)) from None
-    return read(name).scenario.protocol.name
-
-
 def _of_all() -> list[list[str]]:
     """Lines for each set of steps: the protocols that take just these, then the steps of each role."""
-    from protocols.registry import PROTOCOLS
+    from tacit.protocols.registry import PROTOCOLS
 
     groups: dict[tuple[tuple[str, str], ...], list[Declaration]] = {}
     for one in PROTOCOLS.values():

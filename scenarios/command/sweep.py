@@ -5,17 +5,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from protocols.privacy.spent import caveats_of
-from scenarios.console import printing
-from scenarios.files.checks import cautions
-from scenarios.reporting import printed
-from scenarios.running.folder import locked, new_folder
-from scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
-from scenarios.running.workers import Jobs
-from scenarios.sweeping.folder import Asked, ended, write_asked
-from scenarios.sweeping.runs import Plan, perform, summary, troubles
-from scenarios.sweeping.sweep import plan_all, write_tables
-from scenarios.sweeping.tables import Planned, fill, show
+from tacit.protocols.privacy.spent import caveats_of
+from tacit.scenarios.console import printing
+from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.reporting import printed
+from tacit.scenarios.running.folder import locked, new_folder
+from tacit.scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
+from tacit.scenarios.running.workers import Jobs
+from tacit.scenarios.sweeping.folder import Asked, ended, write_asked
+from tacit.scenarios.sweeping.runs import Plan, perform, summary, troubles
+from tacit.scenarios.sweeping.sweep import plan_all, write_tables
+from tacit.scenarios.sweeping.tables import Planned, fill, show
 
 __all__ = ["sweep"]
 

@@ -1,12 +1,12 @@
-"""The options of `tacit sweep`; `scenarios.command.sweep` does it."""
+"""The options of `tacit sweep`; `tacit.scenarios.command.sweep` does it."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from scenarios.command import stopping
-from scenarios.command.options import Debug, Jobs, Over, Plugins, Seed, Set, SourceFile, give
+from tacit.scenarios.command import stopping
+from tacit.scenarios.command.options import Debug, Jobs, Over, Plugins, Seed, Set, SourceFile, give
 
 __all__ = ["sweep"]
 
@@ -33,10 +33,10 @@ def sweep(
 
     A file that lays out a table (`table.*` in `tacit keys`) gives that table, unless --over says what else.
     """
-    from scenarios.command.sweep import sweep as carry_out
-    from scenarios.running.folder import FolderError
-    from scenarios.running.workers import jobs_of
-    from scenarios.sweeping.folder import Asked, pinned, read_asked, unpinned
+    from tacit.scenarios.command.sweep import sweep as carry_out
+    from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.running.workers import jobs_of
+    from tacit.scenarios.sweeping.folder import Asked, pinned, read_asked, unpinned
 
     at_a_time = jobs_of("1" if jobs is None else jobs)
     files = pinned(plugin or ())

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from scenarios.command.options import Debug
+from tacit.scenarios.command.options import Debug
 
 __all__ = ["trace"]
 
@@ -21,9 +21,9 @@ def trace(
 
     Parties are processes, their cores threads; messages are slices with flows to their receivers.
     """
-    from scenarios.console import printing
-    from scenarios.running.folder import FolderError
-    from scenarios.seeing.tracing import check_trace, write_trace
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.seeing.tracing import check_trace, write_trace
 
     check_trace()
     if not folder.is_dir():

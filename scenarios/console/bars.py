@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from parties.datasets.content import Report
+from tacit.parties.datasets.content import Report
 
 __all__ = ["shown"]
 

@@ -1,30 +1,49 @@
 """Tables and lines that can be read on a terminal and in a file alike."""
 
+import os
 import sys
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
+from rich.table import Table as RichTable
 from rich.text import Text
 
-__all__ = ["make_console", "print_lines", "table"]
+__all__ = ["Table", "asked_width", "make_console", "print_lines", "table"]
 
 _PLAIN_WIDTH = 120
-"""The width where the output is no terminal: a table must not depend on the window that happens to be open."""
+"""The width of tables where the output is no terminal: they must not depend on the window that happens to be open."""
+
+_PLAIN_HEIGHT = 25
+"""The height of a terminal that reports none."""
+
+_ANY_WIDTH = 10_000
+"""The width of such output itself: a table with longer lines than that is printed whole."""
 
 _WORD = 20
-"""Words longer than this may be broken if a table is too wide."""
+"""Words of a text longer than this may be broken if a table is too wide."""
+
+_GAP = 3
+"""Characters between two columns."""
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console with the width of a terminal; anything else gets plain text of a fixed width."""
+    """A console as wide as COLUMNS or the terminal; a file gets plain text, and tables as wide as they must be."""
     file = sys.stderr if stderr else sys.stdout
-    if file.isatty():
-        return Console(file=file, highlight=False)
+    if file.isatty():  # rich takes a terminal without cursor movements (TERM=dumb) to be 80 wide
+        size = os.get_terminal_size(file.fileno())
+        width, height = asked_width() or size.columns or _PLAIN_WIDTH, size.lines or _PLAIN_HEIGHT
+        return Console(file=file, highlight=False, width=width, height=height)
     return Console(
-        file=file, highlight=False, width=_PLAIN_WIDTH, force_terminal=False, force_jupyter=False, no_color=True
+        file=file, highlight=False, width=_ANY_WIDTH, force_terminal=False, force_jupyter=False, no_color=True
     )
+
+
+def asked_width() -> int | None:
+    """The width that the environment variable COLUMNS asks for."""
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isascii() and asked.isdigit() and int(asked) else None
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
@@ -33,19 +52,110 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
+class Table:
+    """A plain table, of which no figure is ever cut.
+
+    The columns named in `numbers` are right-aligned, and their cells stand on one line. The first column has names,
+    whose words stay whole. On a terminal that is too narrow for the longest words and numbers, the columns in
+    `optional` are left out, the first of them first, and a line says so. Where that is not enough, each row becomes a
+    block of lines. In a file or a pipe the table is as wide as it must be, unless COLUMNS is set.
+    """
+
+    def __init__(
+        self, columns: Sequence[str], numbers: Sequence[str], title: str | None, optional: Sequence[str]
+    ) -> None:
+        self.columns, self.numbers, self.title, self.optional = tuple(columns), set(numbers), title, tuple(optional)
+        self.rows: list[tuple[str, ...]] = []
+        self.sections: list[int] = []
+
+    def add_row(self, *cells: str) -> None:
+        """Add a row with a cell for each column."""
+        if len(cells) != len(self.columns):
+            raise ValueError(f"a row of {len(cells)} cells in a table of {len(self.columns)} columns")
+        self.rows.append(cells)
+
+    def add_section(self) -> None:
+        """Draw a line below the last row."""
+        self.sections.append(len(self.rows))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        least = [self._least(place) for place in range(len(self.columns))]
+        left = list(range(len(self.columns)))
+        width = options.max_width if console.is_terminal else asked_width() or max(_PLAIN_WIDTH, _total(least))
+        for column in self.optional:
+            if column in self.columns and _total(least[place] for place in left) > width:
+                left.remove(self.columns.index(column))
+        if self.title:
+            yield Text(self.title, style="italic")
+        if _total(least[place] for place in left) > width:
+            yield from self._stacked(width)
+            return
+        yield self._laid_out(left, least, width)
+        if len(left) < len(self.columns):
+            gone = ", ".join(" ".join(one.split()) for place, one in enumerate(self.columns) if place not in left)
+            line = f"Columns left out, for which there is no room: {gone}."
+            yield Text("\n".join(textwrap.wrap(line, width)))
+
+    def _cells(self, place: int) -> list[str]:
+        return [row[place] for row in self.rows]
+
+    def _least(self, place: int) -> int:
+        """The fewest characters that the column at `place` can have."""
+        heads = [len(word) for word in self.columns[place].split()]
+        if self.columns[place] in self.numbers:
+            return max([*heads, *(len(line) for cell in self._cells(place) for line in cell.split("\n"))], default=1)
+        words = [len(word) for cell in self._cells(place) for word in cell.split()]
+        return max([*heads, *(min(word, _WORD) if place else word for word in words), 1])
+
+    def _laid_out(self, left: Sequence[int], least: Sequence[int], width: int) -> RichTable:
+        widths = {}
+        for place in left:
+            lines = [line for cell in (self.columns[place], *self._cells(place)) for line in cell.split("\n")]
+            widths[place] = max(least[place], *map(len, lines))
+        while _total(widths.values()) > width:  # the widest of those that can be narrower
+            widest = max((place for place in left if widths[place] > least[place]), key=lambda place: widths[place])
+            widths[widest] -= 1
+        found = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+        for place in left:
+            side: JustifyMethod = "right" if self.columns[place] in self.numbers else "left"
+            found.add_column(Text(self.columns[place]), width=widths[place], justify=side, overflow="fold")
+        for number, row in enumerate(self.rows, 1):
+            found.add_row(*(Text(row[place]) for place in left), end_section=number in self.sections)
+        return found
+
+    def _stacked(self, width: int) -> Iterator[Text]:
+        names = [" ".join(column.split()) for column in self.columns]
+        places = [place for place, column in enumerate(self.columns) if column in self.numbers]
+        figures = [len(row[place]) for row in self.rows for place in places]
+        head = max(map(len, names)) + 2
+        beside = head + max([_WORD, *figures]) <= width
+        for number, row in enumerate(self.rows):
+            if number:
+                yield Text()
+            for name, cell in zip(names, row, strict=True):
+                if cell:
+                    lines = textwrap.wrap(" ".join(cell.split()), width - (head if beside else 2)) or [""]
+                    if beside:
+                        lines[0] = f"{name:<{head}}{lines[0]}"
+                    else:
+                        lines.insert(0, name)
+                    yield Text(("\n" + " " * (head if beside else 2)).join(lines))
+
+
+def _total(widths: Iterable[int]) -> int:
+    found = list(widths)
+    return sum(found) + _GAP * (len(found) - 1)
+
+
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = (), title: str | None = None
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Sequence[str] = (),
+    title: str | None = None,
+    optional: Sequence[str] = (),
 ) -> Table:
-    """A plain table; the columns named in `numbers` are right-aligned."""
-    result = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1)
-    )
-    lines = [columns, *rows]
-    for place, column in enumerate(columns):
-        right = column in numbers
-        words = (len(word) for line in lines for word in line[place].split())
-        least = max((length for length in words if length <= _WORD), default=0)
-        result.add_column(column, justify="right" if right else "left", min_width=least, no_wrap=right, overflow="fold")
-    for row in lines[1:]:
-        result.add_row(*(Text(cell) for cell in row))
+    """A plain table; the columns in `numbers` are right-aligned, those in `optional` left out where it must be."""
+    result = Table(columns, numbers, title, optional)
+    for row in rows:
+        result.add_row(*row)
     return result

@@ -2,14 +2,14 @@
 
 from contextlib import AbstractContextManager
 
-from parties.datasets.content import Report
+from tacit.parties.datasets.content import Report
 
 __all__ = ["progress"]
 
 
 def progress(title: str) -> AbstractContextManager[Report]:
     """Shown on stderr, with `title`, while something takes long."""
-    from scenarios.console.bars import shown
-    from scenarios.console.printing import make_console
+    from tacit.scenarios.console.bars import shown
+    from tacit.scenarios.console.printing import make_console
 
     return shown(make_console(stderr=True), title)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scenarios.running.folder import FolderError, check_format
-from scenarios.running.record_format import TABLES
-from sim.wire import LedgerRow
+from tacit.scenarios.running.folder import FolderError, check_format
+from tacit.scenarios.running.record_format import TABLES
+from tacit.sim.wire import LedgerRow
 
 __all__ = ["Gathered", "PartFile", "gather_events", "parts_in"]
 

@@ -6,26 +6,26 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from parties.data.splits import named
-from parties.life import Present
-from protocols.observing.experiment import Checkpointable, Setting
-from protocols.observing.simulated import Simulated
-from protocols.registry import PROTOCOLS
-from scenarios.deploying.gathered import Gathered, gather_events, parts_in
-from scenarios.deploying.plain_state import Ending, read_ending, restore_ending, seen_by_observer
-from scenarios.files.plugins import use_plugins
-from scenarios.observing.faults import faults_of
-from scenarios.observing.splits import parts_of, split
-from scenarios.running.folder import FolderError, Result, RunFolder
-from scenarios.running.process import one_thread
-from scenarios.running.record_format import SCHEMA, TABLES
-from scenarios.running.runner import result_of
-from scenarios.schema.scenario import Scenario
-from sim.conditions import Statistics
-from sim.faults import Crash, Fault, Fired
-from sim.trace import Trace
-from sim.wire import Ledger
-from sim.world import World
+from tacit.parties.data.splits import named
+from tacit.parties.life import Present
+from tacit.protocols.observing.experiment import Checkpointable, Setting
+from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.deploying.gathered import Gathered, gather_events, parts_in
+from tacit.scenarios.deploying.plain_state import Ending, read_ending, restore_ending, seen_by_observer
+from tacit.scenarios.files.plugins import use_plugins
+from tacit.scenarios.observing.faults import faults_of
+from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.running.folder import FolderError, Result, RunFolder
+from tacit.scenarios.running.process import one_thread
+from tacit.scenarios.running.record_format import SCHEMA, TABLES
+from tacit.scenarios.running.runner import result_of
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.conditions import Statistics
+from tacit.sim.faults import Crash, Fault, Fired
+from tacit.sim.trace import Trace
+from tacit.sim.wire import Ledger
+from tacit.sim.world import World
 
 __all__ = ["gather"]
 
@@ -128,7 +128,9 @@ def _falls(
     more: list[tuple[Fault, ...]] = []
     said = [one for one in gathered.events if one["kind"] == "fault" and one["note"].startswith("crash")]
     for event in said:
-        fault = next((one for made_of in made for one in made_of if _is_of(one, event)), None)
+        able = [one for made_of in made for one in made_of if isinstance(one, Crash) and _is_of(one, event)]
+        left = [one for one in able if not any(one is of.fault and of.party == event["party"] for of in falls)]
+        fault = min(left or able, key=lambda one: one.occurrence or 1, default=None)
         if fault is None:
             fault = Crash(event["party"], time=event["time"])
             more.append((fault,))
@@ -149,8 +151,8 @@ def _falls(
     return sorted(falls, key=lambda fired: fired.time), more
 
 
-def _is_of(fault: Fault, event: dict[str, Any]) -> bool:
-    return isinstance(fault, Crash) and fault.applies_to(event["party"]) and event["note"] == f"crash {fault.trigger}"
+def _is_of(fault: Crash, event: dict[str, Any]) -> bool:
+    return fault.applies_to(event["party"]) and event["note"] == f"crash {fault.trigger}"
 
 
 def _write(path: Path, gathered: Gathered, simulated: Simulated) -> None:

@@ -1,19 +1,21 @@
 """A client's process of a deployed run: it connects, runs its party, and connects again where it was cut off."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import msgspec
 
-from protocols.identity_files import enter_run
-from scenarios.deploying.options import ProcessOptions
-from scenarios.deploying.party import PartyRun
-from scenarios.deploying.plan import IDENTITIES, digest_of, identities_in
-from sim.deployed.certificates import Identity, context
-from sim.deployed.loop import RealLoop
-from sim.deployed.records import Begin, Carry, Ended, Record, RecordError, Welcome
-from sim.deployed.spoke import RefusedError, Spoke
-from sim.wire import WireError
+from tacit.protocols.identity_files import enter_run
+from tacit.scenarios.deploying.options import ProcessOptions
+from tacit.scenarios.deploying.party import PartyRun
+from tacit.scenarios.deploying.plain_state import write_whole
+from tacit.scenarios.deploying.plan import IDENTITIES, digest_of, identities_in
+from tacit.sim.deployed.certificates import Identity, context
+from tacit.sim.deployed.loop import RealLoop
+from tacit.sim.deployed.records import Begin, Carry, Ended, Record, RecordError, Welcome
+from tacit.sim.deployed.spoke import RefusedError, Spoke
+from tacit.sim.wire import WireError
 
 __all__ = ["join"]
 
@@ -37,20 +39,27 @@ class _Client:
         self._certificates = options.certificates
         self._identities = identities_in(options.certificates, run.scenario, [run.name], seeded=options.seeded)
         self.begun = self.ended = False
+        self._patience = options.patience + options.limits.idle
+        self._begins_by = 0.0  # by `time.monotonic`: the loop's clock is set when the run begins
 
     def welcome(self, welcome: Welcome) -> None:
         """Be the incarnation that the server says: the same, if only the server was away.
 
-        Raises RefusedError for an earlier one, and, where clients sign, for an earlier run: what was signed is old.
+        Raises RefusedError for an earlier one, for one that an earlier process of the client has been, and, where
+        clients sign, for an earlier run: what was signed is old.
         """
         path = self.run.path / "state.json"
-        if welcome.incarnation < self.spoke.incarnation:
-            raise RefusedError(f"the server says incarnation {welcome.incarnation} after {self.spoke.incarnation}")
+        is_new, used = self.run.recorder is None, self.spoke.incarnation
+        if welcome.incarnation < used or (is_new and welcome.incarnation == used):
+            higher = " in another process, which must have a higher one" if welcome.incarnation == used else ""
+            raise RefusedError(f"the server says incarnation {welcome.incarnation} after {used}{higher}")
         if self._identities is not None and _stored(path).run_id != welcome.run_id:
             try:
                 enter_run(self._certificates / IDENTITIES, self.run.name, welcome.run_id)
             except ValueError as error:
                 raise RefusedError(str(error)) from None
+        stored = _Stored(welcome.incarnation, welcome.run_id)
+        write_whole(path, msgspec.json.encode(stored))  # first: nobody is the same incarnation twice
         if not self.begun:
             if self.run.recorder is None:
                 incarnation, run_id = welcome.incarnation, welcome.run_id
@@ -58,8 +67,8 @@ class _Client:
             self.run.device.endpoint.incarnation = welcome.incarnation
         elif welcome.incarnation != self.spoke.incarnation:
             self.run.lose("crash: the connection to the server was lost")
+        self._begins_by = time.monotonic() + max(self._patience, welcome.begins_in)
         self.spoke.ready(welcome)
-        path.write_bytes(msgspec.json.encode(_Stored(welcome.incarnation, welcome.run_id)))
 
     def take(self, record: Record) -> None:
         """Do what the server says. Raises RecordError and WireError."""
@@ -96,6 +105,17 @@ class _Client:
             self.welcome(await self.spoke.connect(patience))
             self._log(f"connected again, as incarnation {self.spoke.incarnation}")
 
+    async def wait(self) -> None:
+        """Wait until something has changed. Raises TimeoutError where the run has not begun when it must have."""
+        changed, left = self.run.changed, self._begins_by - time.monotonic()
+        try:
+            async with asyncio.timeout(None if self.begun else max(0.0, left)):
+                await changed.wait()
+                changed.clear()
+        except TimeoutError:
+            if not self.begun:
+                raise TimeoutError("the server is there, but has not begun the run in time") from None
+
     @property
     def over(self) -> bool:
         """Whether nothing is left to do: the party has ended, or waits for rounds that will not come."""
@@ -105,7 +125,8 @@ class _Client:
 async def join(run: PartyRun, loop: RealLoop, host: str, port: int, options: ProcessOptions) -> None:
     """Run a client's party, of a server at `host` and `port`, which is tried for the options' `patience`.
 
-    Raises TimeoutError where there is no such server, RefusedError, CertificateError and OSError.
+    Raises TimeoutError where there is no such server, where it does not begin the run in time, and where it is lost and
+    not found again while the party only waits for a round to begin; RefusedError, CertificateError and OSError.
     """
     log = options.log
     last = _stored(run.path / "state.json").incarnation
@@ -122,8 +143,10 @@ async def join(run: PartyRun, loop: RealLoop, host: str, port: int, options: Pro
                 error = staying.exception()
                 if not client.begun or not isinstance(error, TimeoutError):
                     raise error or RuntimeError("the connection has ended without an error")
-            await run.changed.wait()
-            run.changed.clear()
+                if run.idle:
+                    problem = f"the server was not reached for {options.patience:g} s"
+                    raise TimeoutError(f"{problem}: {run.name} waits no longer for a round to begin")
+            await client.wait()
     finally:
         staying.cancel()
         spoke.done()

@@ -9,20 +9,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scenarios.deploying.plan import certified_identities, clients_of
-from scenarios.observing.faults import faults_of
-from scenarios.running.folder import FolderError
-from scenarios.schema.scenario import Scenario
-from sim.compute import ONE_THREAD
-from sim.deployed.certificates import certify, file_stem
-from sim.faults import Crash
+from tacit.scenarios.deploying.plain_state import DiskFile
+from tacit.scenarios.deploying.plan import certified_identities, clients_of
+from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.compute import ONE_THREAD
+from tacit.sim.deployed.certificates import certify, file_stem
 
 __all__ = ["Local"]
 
 _LATE = 10.0
 """Seconds that clients have to end after the server has: one that is not done by then was started again too late."""
-
-_MAIN = "from tacit_start import main; main()"
 
 
 class Local:
@@ -50,6 +47,7 @@ class Local:
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self.names = ("server", *clients_of(scenario))
         self.codes: dict[str, int] = {}
+        self._struck: dict[str, int] = {}  # how many faults have killed each, as far as they were carried out
 
     @property
     def folders(self) -> list[Path]:
@@ -86,24 +84,22 @@ class Local:
 
     async def _live(self, name: str) -> None:
         """Run the process of a party, and again if it was killed by a fault that brings it back."""
-        with_faults = self._with_faults
         while True:
-            code = self.codes[name] = await self._once(name, with_faults=with_faults)
-            back = self._back_after(name) if code == -signal.SIGKILL and with_faults else None
+            code = self.codes[name] = await self._once(name)
+            back = self._back_after(name) if code == -signal.SIGKILL else None
             if back is None:
                 return
             await asyncio.sleep(back)
-            with_faults = False
 
-    async def _once(self, name: str, *, with_faults: bool) -> int:
-        command = [sys.executable, "-c", _MAIN, "serve" if name == "server" else "join"]
+    async def _once(self, name: str) -> int:
+        command = [sys.executable, "-m", "tacit", "serve" if name == "server" else "join"]
         port = self._port.result() if self._port.done() else 0
         own = ["--host", self._address, "--port", str(port)]
         if name != "server":
             own = ["--as", name, "--server", f"{self._address}:{port}"]
         own += ["--certificates", str(self._path / "certificates"), "--out", str(self._path / file_stem(name))]
         process = self._running[name] = await asyncio.create_subprocess_exec(
-            *self._around(name, [*command, *self._options, *own, *["--with-faults"] * with_faults]),
+            *self._around(name, [*command, *self._options, *own, *["--with-faults"] * self._with_faults]),
             stderr=asyncio.subprocess.PIPE, env={**os.environ, **ONE_THREAD},
         )  # fmt: skip
         assert process.stderr is not None
@@ -120,6 +116,8 @@ class Local:
         self._log(f"{name:<10} {line}")
 
     def _back_after(self, name: str) -> float | None:
-        """After how many seconds a party that was killed is to come back; None if never."""
-        made = (fault for one in self._scenario.fault for fault in faults_of(one, self._scenario.data.clients))
-        return next((one.back_after for one in made if isinstance(one, Crash) and one.applies_to(name)), None)
+        """After how many seconds a party that was killed is to come back; None if never, or if no fault has done it."""
+        stored = DiskFile(self._path / file_stem(name) / "faults")
+        struck, self._struck[name] = self._struck.get(name, 0), len(stored["state"]["fired"]) if stored else 0
+        back: float | None = stored["back_after"] if self._struck[name] > struck else None
+        return back

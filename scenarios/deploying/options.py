@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sim.deployed.connection import Limits
+from tacit.sim.deployed.connection import Limits
 
 __all__ = ["ProcessOptions"]
 

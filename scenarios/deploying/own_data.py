@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from parties.data.files import load_file
-from parties.data.sets import Dataset
-from parties.data.splits import Shard, Shards
-from parties.datasets.error import DataError
-from protocols.observing.parts import Parts
-from scenarios.observing.splits import featured, parts_of, split
-from scenarios.schema.scenario import Scenario
+from tacit.parties.data.files import load_file
+from tacit.parties.data.sets import Dataset
+from tacit.parties.data.splits import Shard, Shards
+from tacit.parties.datasets.error import DataError
+from tacit.protocols.observing.parts import Parts
+from tacit.scenarios.observing.splits import featured, parts_of, split
+from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["OwnShards", "own_data"]
 
@@ -36,8 +36,8 @@ def own_data(scenario: Scenario, party: str, file: Path | None = None) -> tuple[
     """What `party` knows of the scenario's data: its own share, points that all know, and at the server the test data.
 
     The split follows from the scenario's seed, so that each process finds its share by itself. A client's points are
-    those of `file`, if there is one: then the scenario's data are an outline (`parties.data.outlines`), with as many
-    rows and labels of that client as the file has. Raises DataError.
+    those of `file`, if there is one: then the scenario's data are an outline (`tacit.parties.data.outlines`), with as
+    many rows and labels of that client as the file has. Raises DataError.
     """
     parts = parts_of(scenario)
     number = None if party == "server" else int(party.partition("/")[2])

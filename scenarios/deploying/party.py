@@ -7,6 +7,7 @@
 | ``record-N.sqlite`` | what the party did and saw, each time that its process was started |
 | ``lasting`` | the secret that randomised labels and hash bits are made of, in all incarnations |
 | ``disk`` | what survives the party's fall |
+| ``faults`` | where the scenario's faults stand, of a party that one of them has killed |
 | ``ending`` | how it ended, and what it found, for who looks at the run afterwards |
 """
 
@@ -20,16 +21,16 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from parties.data.splits import named
-from parties.life import Present
-from parties.party import Party
-from protocols.crypto.agreement import KEY_BYTES, KeyPair
-from protocols.identities import Identities, given
-from protocols.observing.experiment import Checkpointable, Setting
-from protocols.registry import PROTOCOLS
-from scenarios.deploying.options import ProcessOptions
-from scenarios.deploying.own_data import own_data
-from scenarios.deploying.plain_state import (
+from tacit.parties.data.splits import named
+from tacit.parties.life import Present
+from tacit.parties.party import Party
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.protocols.identities import Identities, given
+from tacit.protocols.observing.experiment import Checkpointable, Setting
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.deploying.options import ProcessOptions
+from tacit.scenarios.deploying.own_data import own_data
+from tacit.scenarios.deploying.plain_state import (
     DiskFile,
     ending_of,
     lasting_secret,
@@ -38,18 +39,18 @@ from scenarios.deploying.plain_state import (
     seen_by_observer,
     write_ending,
 )  # fmt: skip
-from scenarios.files.plugins import use_plugins
-from scenarios.observing.faults import faults_of
-from scenarios.running.process import one_thread
-from scenarios.running.recorder import Ending, Recorder
-from scenarios.running.runner import about
-from scenarios.schema.scenario import Scenario, as_table
-from sim.compute import Engine
-from sim.deployed.loop import RealLoop
-from sim.deployed.network import DeployedEndpoint, Line
-from sim.deployed.world import DeployedWorld
-from sim.faults import Crash
-from sim.taps import Taps
+from tacit.scenarios.files.plugins import use_plugins
+from tacit.scenarios.observing.faults import faults_of
+from tacit.scenarios.running.process import one_thread
+from tacit.scenarios.running.recorder import Ending, Recorder
+from tacit.scenarios.running.runner import about
+from tacit.scenarios.schema.scenario import Scenario, as_table
+from tacit.sim.compute import Engine
+from tacit.sim.deployed.loop import RealLoop
+from tacit.sim.deployed.network import DeployedEndpoint, Line
+from tacit.sim.deployed.world import DeployedWorld
+from tacit.sim.faults import Crash
+from tacit.sim.taps import Taps
 
 __all__ = ["PartyRun"]
 
@@ -118,10 +119,13 @@ class PartyRun:
         endpoint.incarnation = incarnation
         if own:
             endpoint.on_fall = self._kill
+            self._faults = DiskFile(self.path / "faults")
+            if "state" in self._faults:
+                world.faults.restore(self._faults["state"])
         self.device.disk = DiskFile(self.path / "disk")
         if self.name == "server":
             if not isinstance(self._experiment.observer, Checkpointable):
-                server.observers.clear()  # it looks at clients, who are elsewhere: see `scenarios.deploying.gathering`
+                server.observers.clear()  # it looks at clients, elsewhere; see tacit.scenarios.deploying.gathering
                 server.observers.append(self._records.append)
             server.observers.insert(0, lambda record: recorder.end_round(loop.time(), server, record))
             server.observers.append(lambda record: self._write_ending(alive=False))  # if it is killed from outside
@@ -144,14 +148,15 @@ class PartyRun:
         incarnation = self.device.endpoint.incarnation
         if incarnation > 1:
             self.world.note("fault", self.name, note=f"rejoin as incarnation {incarnation}")
-        self.device.start(lambda device: self.changed.set())
+        self.device.start(lambda device: self.changed.set(), again=incarnation > 1)
 
     def lose(self, why: str) -> None:
         """Let the party fall, as one does in the simulator: what it has in memory is lost."""
         endpoint = self.device.endpoint
         assert isinstance(endpoint, DeployedEndpoint)
-        endpoint.on_fall = None
+        on_fall, endpoint.on_fall = endpoint.on_fall, None
         self.device.crash(why)
+        endpoint.on_fall = on_fall
 
     def come_back(self, incarnation: int) -> None:
         """Let a party that has fallen come back as the given incarnation."""
@@ -170,10 +175,12 @@ class PartyRun:
         """Whether the party only waits for a round to begin."""
         return self.device.idle
 
-    def close(self) -> None:
-        """Write how the party ended, and stop what goes on."""
-        self._write_ending(alive=self.device.alive)
-        self.close_record(self.device.party.failure)
+    def close(self, error: BaseException | None = None) -> None:
+        """Write how the party ended, by an `error` if there is one, and stop what goes on."""
+        if self.recorder is not None:
+            self._write_ending(alive=self.device.alive)
+            error = error or self.device.party.failure
+        self.close_record(error)
 
     def _write_ending(self, *, alive: bool) -> None:
         party: Party = self.device.party
@@ -194,6 +201,8 @@ class PartyRun:
         """What a crash is to a process. What those see who look at the run is no part of the party: it stays."""
         assert self.recorder is not None
         self.recorder.flush()
+        self._faults["back_after"] = getattr(self.world.faults.fired[-1].fault, "back_after", None)
+        self._faults["state"] = self.world.faults.state()
         self.device.endpoint.alive = False
         self._write_ending(alive=False)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -205,7 +214,7 @@ def warm_up(scenario: Scenario) -> None:
         ["scipy.sparse.linalg", "sklearn.tree", "sklearn.ensemble"] if PROTOCOLS[scenario.protocol.name].learns else []
     )
     if PROTOCOLS[scenario.protocol.name].trains_networks(scenario):
-        names += ["parties.learning.sgd", "parties.learning.adam", "parties.learning.inference"]
+        names += ["tacit.parties.learning.sgd", "tacit.parties.learning.adam", "tacit.parties.learning.inference"]
     for name in names:
         importlib.import_module(name)
     KeyPair(os.urandom(KEY_BYTES))  # the first key takes some milliseconds

@@ -1,8 +1,8 @@
 """What a process of a deployment keeps in files of its own: its party's disk, and how the party has ended.
 
-The format is that of `sim.plain`, in MessagePack: reading it makes records and arrays, and runs no code of the file's.
-Nothing of cryptography is stored: what holds a key or a secret is left out, but for the secret that randomised answers
-are made of.
+The format is that of `tacit.sim.plain`, in MessagePack: reading it makes records and arrays, and runs no code of the
+file's. Nothing of cryptography is stored: what holds a key or a secret is left out, but for the secret that randomised
+answers are made of.
 """
 
 import dataclasses
@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from parties.device import Device
-from parties.party import Party
-from sim.plain import NotPlain, Reader, Writer
+from tacit.parties.device import Device
+from tacit.parties.party import Party
+from tacit.sim.plain import NotPlain, Reader, Writer
 
 __all__ = [
     "DiskFile",
@@ -28,10 +28,11 @@ __all__ = [
     "restore_observed",
     "seen_by_observer",
     "write_ending",
+    "write_whole",
 ]
 
-_ROOMS = ("parties.", "protocols.", "sim.plugged.", "sim.trace", "sim.faults")
-_SECRET = ("protocols.crypto.", "protocols.setup", "parties.channel")
+_ROOMS = ("tacit.parties.", "tacit.protocols.", "tacit.sim.plugged.", "tacit.sim.trace", "tacit.sim.faults")
+_SECRET = ("tacit.protocols.crypto.", "tacit.protocols.setup", "tacit.parties.channel")
 _OURS = {
     "world", "device", "channels", "shard", "settings", "parameters", "incarnations", "clients", "groups", "name",
     "patience", "last_round", "until", "protocol", "keys", "call", "failure", "server", "authority",
@@ -43,12 +44,7 @@ def lasting_secret(folder: Path) -> bytes:
     """The secret of 32 bytes in the file ``lasting`` of a party's folder, which is made when it is first asked for."""
     path, size = folder / "lasting", 32
     if not path.exists():
-        partial = folder / ".lasting.partial"
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(os.urandom(size))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        write_whole(path, os.urandom(size))
     found = path.read_bytes()
     if len(found) != size:
         raise ValueError(f"{path}: {len(found)} bytes, not {size}; what randomised answers were made of is gone")
@@ -67,7 +63,7 @@ _found: dict[str, type] = {}
 
 
 def _kinds() -> dict[str, type]:
-    """The records, by module and name, of which an object may be stored; modules are looked through once."""
+    """The records of which an object may be stored, by module without ``tacit.`` and name; modules are read once."""
     for title in sys.modules.keys() - _scanned:
         ours = title.startswith(_ROOMS) and not title.startswith(_SECRET)
         if ours and getattr(sys.modules[title].__spec__, "_initializing", False):  # a thread is importing it
@@ -78,7 +74,7 @@ def _kinds() -> dict[str, type]:
         for name, kind in vars(sys.modules[title]).items():
             is_record = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct))
             if is_record and kind.__module__ == title:
-                _found[f"{title}:{name}"] = kind
+                _found[f"{title.removeprefix('tacit.')}:{name}"] = kind
     return _found
 
 
@@ -97,12 +93,14 @@ def _restored(stored: Any) -> Any:
         raise ValueError(f"what is stored does not fit: {error!r}") from None
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, for its owner alone."""
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, for its owner alone; it is on the disk when this returns."""
     partial = path.with_name(f".{path.name}.partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(partial, path)
 
 
@@ -128,7 +126,7 @@ class DiskFile(dict[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, value)
         self._stored[name] = msgspec.Raw(msgspec.msgpack.encode(_stored(value)))
-        _write(self._path, msgspec.msgpack.encode(self._stored))
+        write_whole(self._path, msgspec.msgpack.encode(self._stored))
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -186,7 +184,7 @@ def _all_stored(values: dict[str, Any]) -> dict[str, Any]:
 
 def write_ending(path: Path, ending: Ending) -> None:
     """Store the `ending` in the file `path`."""
-    _write(path, msgspec.msgpack.encode(ending))
+    write_whole(path, msgspec.msgpack.encode(ending))
 
 
 def read_ending(path: Path) -> Ending:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from protocols import identity_files
-from protocols.identities import Identities
-from scenarios.files.reading import find, parse_toml
-from scenarios.running.environment import version
-from scenarios.schema.scenario import Scenario, ScenarioError, as_table
-from sim.deployed.certificates import CertificateError
+from tacit.protocols import identity_files
+from tacit.protocols.identities import Identities
+from tacit.scenarios.files.reading import find, parse_toml
+from tacit.scenarios.running.environment import version
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
+from tacit.sim.deployed.certificates import CertificateError
 
 __all__ = [
     "IDENTITIES", "certified_identities", "check_deployable", "check_faults", "clients_of", "digest_of",

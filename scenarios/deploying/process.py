@@ -3,18 +3,18 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from parties.datasets.error import DataError
-from scenarios.deploying.joining import join
-from scenarios.deploying.options import ProcessOptions
-from scenarios.deploying.party import PartyRun
-from scenarios.deploying.plan import check_deployable, check_faults, clients_of
-from scenarios.deploying.serving import serve
-from scenarios.files.reading import Loaded
-from scenarios.running.folder import FolderError, locked
-from scenarios.running.process import spared_old_objects
-from scenarios.schema.scenario import ScenarioError
-from sim.deployed.loop import RealLoop
-from sim.engines import make_engine
+from tacit.parties.datasets.error import DataError
+from tacit.scenarios.deploying.joining import join
+from tacit.scenarios.deploying.options import ProcessOptions
+from tacit.scenarios.deploying.party import PartyRun
+from tacit.scenarios.deploying.plan import check_deployable, check_faults, clients_of
+from tacit.scenarios.deploying.serving import serve
+from tacit.scenarios.files.reading import Loaded
+from tacit.scenarios.running.folder import FolderError, locked
+from tacit.scenarios.running.process import spared_old_objects
+from tacit.scenarios.schema.scenario import ScenarioError
+from tacit.sim.deployed.loop import RealLoop
+from tacit.sim.engines import make_engine
 
 __all__ = ["PORT", "run_client", "run_server", "split_address"]
 
@@ -46,11 +46,14 @@ def run_client(loaded: Loaded, name: str, host: str, port: int, options: Process
 
 
 def _run(loaded: Loaded, name: str, options: ProcessOptions, main: Main) -> int:
-    """Run the party `name`; 0 if its program has ended, 3 if nobody was there.
+    """Run the party `name`; 0 if its program has ended, 3 if nobody was there, or no longer.
 
     Raises ScenarioError for what cannot be deployed, FolderError where the folder is another process's, DataError,
     CertificateError, RefusedError, OSError, and the error of a party's program.
     """
+    if options.engine.partition(":")[0] == "ray":
+        problem = f'"{options.engine}" would send private keys to other machines; allowed: inline, pool:N with N >= 1'
+        raise ScenarioError("--engine", "", problem)
     check_deployable(loaded.scenario, loaded.where)
     if options.with_faults:
         check_faults(loaded.scenario, loaded.where)
@@ -66,9 +69,10 @@ def _run(loaded: Loaded, name: str, options: ProcessOptions, main: Main) -> int:
         try:
             with spared_old_objects():
                 loop.run(main(run, loop))
-        except TimeoutError:
-            options.log("the server was not reached in time")
-            run.close_record(TimeoutError("the server was not reached in time"))
+        except TimeoutError as error:
+            problem = str(error) or "the server was not reached in time"
+            options.log(problem)
+            run.close(TimeoutError(problem))
             return 3
         except BaseException as error:
             run.close_record(error)

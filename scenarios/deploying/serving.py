@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from scenarios.deploying.options import ProcessOptions
-from scenarios.deploying.party import PartyRun
-from scenarios.deploying.plan import clients_of, digest_of, identities_in
-from sim.deployed.certificates import Identity, context
-from sim.deployed.hub import Hub, HubState
-from sim.deployed.loop import RealLoop
-from sim.deployed.world import new_run_id
+from tacit.scenarios.deploying.options import ProcessOptions
+from tacit.scenarios.deploying.party import PartyRun
+from tacit.scenarios.deploying.plan import clients_of, digest_of, identities_in
+from tacit.sim.deployed.certificates import Identity, context
+from tacit.sim.deployed.hub import Hub, HubState
+from tacit.sim.deployed.loop import RealLoop
+from tacit.sim.deployed.world import new_run_id
 
 __all__ = ["serve"]
 
@@ -56,9 +56,11 @@ async def serve(
     hub.arrived = run.world.network.arrived
     hub.lost = lambda name: run.world.note("fault", name, note="the connection is lost")
     try:
-        opened(await hub.listen(host, port))
         came_back = stored.began is not None
-        await _wait_for(hub, _RETURN if came_back else options.patience, log)
+        patience = _RETURN if came_back else options.patience
+        hub.begins_by = time.monotonic() + patience
+        opened(await hub.listen(host, port))
+        await _wait_for(hub, patience, log)
         if stored.began is None:
             stored.began = time.time()
             store()

@@ -6,19 +6,21 @@ Each check raises `ScenarioError` without a place; `check` adds it.
 import re
 from collections.abc import Mapping
 from functools import cache
+from math import ceil
 from pathlib import Path
 
 import msgspec
 
-from parties.data.sets import DataError, Dataset
-from parties.data.splits import Shard, Shards, named, parse_partition
-from parties.datasets.error import DataSettingError
-from parties.fleet.fleet import Fleet
-from parties.learning.extras import MissingExtra, require
-from protocols.observing.parts import Parts
-from protocols.registry import PROTOCOLS
-from scenarios.files.by_plan import goes_by_plan, sized_caution
-from scenarios.files.fault_checks import (
+from tacit.parties.data.sets import DataError, Dataset
+from tacit.parties.data.splits import Shard, Shards, named, parse_partition
+from tacit.parties.datasets.error import DataSettingError
+from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.learning.extras import MissingExtra, require
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.parts import SumBounds
+from tacit.protocols.quorum import fewest_left, threshold_of
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.fault_checks import (
     check_fault_keys,
     check_fault_places,
     check_party,
@@ -26,14 +28,16 @@ from scenarios.files.fault_checks import (
     read_text,
     steps_of,
 )
-from scenarios.observing.public_points import alpha_of
-from scenarios.observing.splits import parts_of, split, split_data
-from scenarios.schema.keys import similar, toml
-from scenarios.schema.scenario import Scenario, ScenarioError
-from sim.latency import parse_latency
-from sim.ray_cluster import ON_RAY
-from sim.setting_error import Problem
-from sim.units import duration, rate
+from tacit.scenarios.files.sized import is_hollow, sized_caution
+from tacit.scenarios.observing.public_points import alpha_of
+from tacit.scenarios.observing.splits import parts_of, split, split_data
+from tacit.scenarios.schema.keys import similar, toml
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.sim.compute import CostTable
+from tacit.sim.latency import parse_latency
+from tacit.sim.ray_cluster import ON_RAY
+from tacit.sim.setting_error import Problem
+from tacit.sim.units import duration, rate
 
 __all__ = ["cautions", "check", "notes"]
 
@@ -56,7 +60,7 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
         shards = named(_deal(scenario, held))
         protocol.check_data(scenario, parts, shards)
-        if to_run and not goes_by_plan(scenario, shards):
+        if to_run and not is_hollow(scenario, shards):
             protocol.check_memory(scenario, parts, shards)
         Fleet(scenario)
         check_fault_places(scenario)
@@ -93,7 +97,25 @@ def _cautions_by_data(scenario: Scenario) -> tuple[list[str], list[str]]:
 
 def notes(scenario: Scenario) -> list[str]:
     """One line for each thing that follows from the protocol's keys, as how likely its sums are to fail."""
-    return PROTOCOLS[scenario.protocol.name].notes(scenario, lambda: named(split_data(scenario)[1]))
+    protocol = PROTOCOLS[scenario.protocol.name]
+    clients = ceil(protocol.share(scenario) * scenario.data.clients - 1e-9)
+    of_sums = [_left_note(one, clients) for one in protocol.sums(scenario, clients)]
+    return [*protocol.notes(scenario, lambda: named(split_data(scenario)[1])), *filter(None, of_sums)]
+
+
+def _left_note(one: SumBounds, clients: int) -> str:
+    """A line for a sum that needs more of its clients than its keys say; else ""."""
+    if one.kind not in ("secure_sum", "shamir"):  # others need no more, or say it themselves
+        return ""
+    threshold = threshold_of(one.threshold, clients)
+    left = fewest_left(clients, threshold, one.fewest)
+    if left <= max(threshold, one.fewest):
+        return ""
+    return (
+        f"{clients} clients: a sum needs {left} of them to be left, more than min_clients = {one.fewest} and the "
+        f"threshold of {threshold}. With fewer left, a server that tells clients different sets could open a sum over "
+        f"fewer than {one.fewest} clients"
+    )
 
 
 def _check_specs(scenario: Scenario) -> None:
@@ -134,8 +156,11 @@ def _check_cost(scenario: Scenario) -> None:
     if colon and kind == "replayed":
         if not (Path(folder) / "run.sqlite").is_file():
             raise ScenarioError("", "cost", f"{folder} holds no run.sqlite; allowed: replayed:FOLDER of a run")
+    elif kind == "modelled" and folder in CostTable.processors():
+        pass
     elif colon or kind not in ("free", "modelled", "measured"):
-        allowed = "free, modelled, measured, replayed:RUN_DIR"
+        of_processors = "".join(f", modelled:{processor}" for processor in CostTable.processors())
+        allowed = f"free, modelled{of_processors}, measured, replayed:RUN_DIR"
         raise ScenarioError("", "cost", f"{toml(scenario.cost)} is not known; allowed: {allowed}")
     if scenario.fidelity == "sized" and kind not in ("modelled", "replayed"):
         problem = f'{toml(scenario.cost)} does not go with fidelity = "sized"; allowed: modelled, replayed:RUN_DIR'

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import inspect as types
 from msgspec import structs
 
-from protocols.registry import PROTOCOLS
-from scenarios.schema.keys import allowed, bounds, keys, kind_of, similar, structure, toml
-from scenarios.schema.scenario import ScenarioError
-from scenarios.schema.table import ScenarioFile
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.schema.keys import allowed, bounds, keys, kind_of, similar, structure, toml
+from tacit.scenarios.schema.scenario import ScenarioError
+from tacit.scenarios.schema.table import ScenarioFile
 
 __all__ = ["Table", "converted"]
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable
 
-from protocols.registry import PROTOCOLS
-from protocols.rounds import ENROLL
-from scenarios.observing.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
-from scenarios.schema.keys import similar, toml
-from scenarios.schema.scenario import Fault, Scenario, ScenarioError
-from sim.units import duration
+from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.rounds import ENROLL
+from tacit.scenarios.observing.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
+from tacit.scenarios.schema.keys import similar, toml
+from tacit.scenarios.schema.scenario import Fault, Scenario, ScenarioError
+from tacit.sim.units import duration
 
 __all__ = [
     "check_fault_keys",
@@ -46,12 +46,16 @@ def check_fault_places(scenario: Scenario) -> None:
 
 
 def fault_cautions(scenario: Scenario) -> list[str]:
-    """One line for each `back_after` that can change nothing, for no round is left that the party could take part in.
+    """One line for each `round` after the last one, and for each `back_after` that can change nothing.
 
-    That is known of faults at a step of a round; a party that falls before the first round may be back for it.
+    A `back_after` changes nothing if no round is left that the party could take part in. That is known of faults at a
+    step of a round; a party that falls before the first round may be back for it.
     """
     rounds, found = PROTOCOLS[scenario.protocol.name].rounds(scenario), []
     for number, fault in enumerate(scenario.fault):
+        if 1 < rounds < (fault.round or 1):
+            found.append(f"fault[{number}].round = {fault.round} is after the last round: the run has {rounds}")
+            continue
         step = fault.at or fault.before or fault.after
         if fault.back_after is None or step is None or step in {step.name for step in ENROLL}:
             continue
@@ -59,7 +63,7 @@ def fault_cautions(scenario: Scenario) -> list[str]:
             continue
         if rounds == 1:
             why = "there is one round only"
-        elif (fault.occurrence or 1) >= rounds and fault.probability is None:
+        elif (fault.round or fault.occurrence or 1) >= rounds and (fault.round or fault.probability is None):
             why = f"it falls in the last of {rounds} rounds, or never"
         else:
             continue
@@ -98,7 +102,7 @@ def _check_when(key: str, fault: Fault) -> None:
         raise ScenarioError("", key, problem)
     if "occurrence" in keys and "probability" in keys:
         raise ScenarioError("", key, "occurrence and probability are both given; allowed: one of them or none")
-    for name in ("occurrence", "probability"):
+    for name in ("occurrence", "probability", "round"):
         if found == ["time"] and name in keys:
             others = ", ".join(trigger for trigger in when if trigger != "time")
             problem = f"does not go with time, which comes once; allowed: with {others}"

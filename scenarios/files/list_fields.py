@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from scenarios.observing.faults import KINDS, unfit
-from scenarios.schema.keys import similar, toml
-from scenarios.schema.scenario import Client, Fault, Host, Link, Scenario, ScenarioError
+from tacit.scenarios.observing.faults import KINDS, unfit
+from tacit.scenarios.schema.keys import similar, toml
+from tacit.scenarios.schema.scenario import Client, Fault, Host, Link, Scenario, ScenarioError
 
 __all__ = ["LISTS", "change_item", "check_field", "check_fields", "in_file", "is_field", "label"]
 

@@ -7,28 +7,34 @@ In a `Scenario` each is an absolute path and the SHA-256 of its content, as `FIL
 """
 
 import functools
+import hashlib
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from protocols.registry import PROTOCOLS
-from scenarios.observing.result import PluginFile
-from scenarios.schema.scenario import Scenario, ScenarioError, as_table
-from sim import plugged, registry
-from sim.plugged import Plugin, PluginError
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.observing.result import PluginFile
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
+from tacit.sim import plugged, registry
+from tacit.sim.plugged import Plugin, PluginError
 
 __all__ = [
+    "Untrusted",
     "blamed",
     "failure_reason",
     "give",
     "load_plugins",
+    "looking",
     "recorded",
     "resolved",
     "use_plugins",
     "with_copies",
+    "withheld",
 ]
 
 _GROUP = "tacit.plugins"
@@ -38,21 +44,66 @@ _FOLDER = "plugins"
 
 _given: list[Path] = []
 
+_looking = False
+"""Whether runs are only looked at: the code in a run's folder may be anybody's, and is not run."""
+
+
+class Untrusted(ScenarioError):
+    """Code that lies in the folder of a run, which was to be looked at alone."""
+
+
+@contextmanager
+def looking(trust: bool) -> Iterator[None]:
+    """Within it code that lies in the folder of a run is not imported, unless there is `trust`.
+
+    What this process has imported already is used: it was run here.
+    """
+    global _looking
+    before, _looking = _looking, not trust
+    try:
+        yield
+    finally:
+        _looking = before
+
+
+def withheld(folder: Path) -> str:
+    """One line on the code of the run in `folder` that is not run for those who only look; "" where there is none."""
+    try:
+        texts = tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8")).get("plugins", [])
+        _check_trusted(texts, folder / "scenario.toml")
+    except Untrusted as error:
+        return error.problem
+    except (OSError, ValueError, TypeError, AttributeError):
+        return ""  # whoever reads it says so
+    return ""
+
+
+def _check_trusted(texts: Iterable[str], path: Path) -> None:
+    """Raise Untrusted for code of the folder of `path` that this process has not imported."""
+    for text in texts if _looking else ():
+        file, digest = _located(text, str(path), path.parent)
+        content = digest or hashlib.sha256(file.read_bytes()).hexdigest()
+        if not plugged.is_loaded(file, content) or hashlib.sha256(file.read_bytes()).hexdigest() != content:
+            problem = f"{text.partition(_PIN)[0]} is code in the folder of the run, and is not run to look at it; "
+            raise Untrusted(str(path), "plugins", problem + "read it, and add --trust if it may run")
+
 
 def give(files: Iterable[Path]) -> None:
     """Let every scenario that this process reads from now on take `files` besides its own: those of --plugin."""
     _given[:] = [file.absolute() for file in files]
 
 
-def resolved(texts: object, where: str, folder: Path | None) -> tuple[str, ...]:
+def resolved(texts: object, where: str, folder: Path | None, *, of_run: bool = False) -> tuple[str, ...]:
     """The `plugins` that the file `where` names, and those of --plugin, loaded, as a `Scenario` holds them.
 
-    `folder`: what the file's own must be in; None for a scenario made in Python, whose paths may lead anywhere. Raises
-    ScenarioError.
+    `folder`: what the file's own must be in; None for a scenario made in Python, whose paths may lead anywhere.
+    `of_run`: the file is that of a run's folder. Raises ScenarioError.
     """
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         problem = 'allowed: a list of files, such as plugins = ["my_model.py"]'
         raise ScenarioError(where, "plugins", f"not a list of texts; {problem}")
+    if of_run:
+        _check_trusted(texts, Path(where))
     found = [_load(*_located(text, where, folder)) for text in texts]
     for file in _given:
         if not file.is_file():

@@ -14,17 +14,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from scenarios.files.arguments import check_type, check_types
-from scenarios.files.checks import check
-from scenarios.files.converting import Table, converted
-from scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, in_file, is_field
-from scenarios.files.plugins import blamed, resolved
-from scenarios.files.shipped import shipped
-from scenarios.files.table_layout import Layout, flat, layout_of
-from scenarios.files.unused import needless, unused
-from scenarios.schema.keys import keys, similar, structure, toml
-from scenarios.schema.scenario import Scenario, ScenarioError, as_table
-from scenarios.schema.table import OWN, ScenarioFile
+from tacit.scenarios.files.arguments import check_type, check_types
+from tacit.scenarios.files.checks import check
+from tacit.scenarios.files.converting import Table, converted
+from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, in_file, is_field
+from tacit.scenarios.files.plugins import blamed, resolved
+from tacit.scenarios.files.shipped import shipped
+from tacit.scenarios.files.table_layout import Layout, flat, layout_of
+from tacit.scenarios.files.unused import needless, unused
+from tacit.scenarios.schema.keys import keys, similar, structure, toml
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
+from tacit.scenarios.schema.table import OWN, ScenarioFile
 
 __all__ = ["Loaded", "Source", "checked", "find", "load", "parse_toml", "read", "shipped"]
 
@@ -102,8 +102,13 @@ def read(
     else:
         path = find(file)
         raw, filled = _anchored(_parse(path), path.parent), Path(file).is_dir()
+        if not raw and not changes:
+            problem = 'no key is set; a scenario names its protocol at least, as in [protocol] name = "xclp"'
+            raise ScenarioError(str(path), "", f"{problem}; `tacit keys` lists all keys")
     made_here = isinstance(file, Scenario)
-    raw["plugins"] = list(resolved(raw.get("plugins", []), str(path), None if made_here else path.parent))
+    raw["plugins"] = list(
+        resolved(raw.get("plugins", []), str(path), None if made_here else path.parent, of_run=filled and not made_here)
+    )
     changed = [_change(text, options) for text in changes]  # which may be of keys that plugins have
     _check_either(changed)
     given_by = {key: options.get(key, "--set") for key, _ in changed} | ({} if seed is None else {"seed": "--seed"})
@@ -196,8 +201,10 @@ def find(file: str | Path) -> Path:
         raise ScenarioError(str(file), "", "holds no scenario.toml; allowed: a scenario file, or the folder of a run")
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise ScenarioError(str(file), "", "there is no such file")
-    problem = f"neither a file nor a scenario that comes with Tacit ({', '.join(names)})"
-    raise ScenarioError(str(file), "", problem + similar(str(file), names))
+    problem = (
+        f"there is no such file, and no such scenario{similar(str(file), names)}; `tacit list` shows all scenarios"
+    )
+    raise ScenarioError(str(file), "", problem)
 
 
 def _without_defaults(raw: Table) -> Table:
@@ -237,7 +244,7 @@ def _is_deep(table: Table) -> bool:
 
 def _parse(path: Path) -> Table:
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")  # some editors of Windows begin a file with a byte order mark
         return parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         match = re.fullmatch(r"(.*) \(at (.*)\)", str(error), re.DOTALL)

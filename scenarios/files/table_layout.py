@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from scenarios.observing.result import Result
-from scenarios.schema.keys import similar, toml
-from scenarios.schema.scenario import ScenarioError
-from scenarios.schema.table import Part, ScenarioFile, Table
+from tacit.scenarios.observing.result import Result
+from tacit.scenarios.schema.keys import similar, toml
+from tacit.scenarios.schema.scenario import ScenarioError
+from tacit.scenarios.schema.table import Part, ScenarioFile, Table
 
 __all__ = ["Claim", "Layout", "Place", "flat", "layout_of"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from protocols.registry import PROTOCOLS
-from scenarios.schema.keys import keys
-from scenarios.schema.scenario import Scenario
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.schema.keys import keys
+from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["needless", "unused"]
 

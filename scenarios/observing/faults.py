@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from scenarios.schema import scenario as schema
-from sim.faults import (
+from tacit.scenarios.schema import scenario as schema
+from tacit.sim.faults import (
     Corrupt,
     Crash,
     Delay,
@@ -21,7 +21,7 @@ from sim.faults import (
     availability,
     availability_file,
 )
-from sim.units import duration
+from tacit.sim.units import duration
 
 __all__ = ["DURATIONS", "KINDS", "FaultKind", "faults_of", "given", "matching", "parties", "unfit"]
 
@@ -29,14 +29,14 @@ DURATIONS = ("time", "back_after", "lasts", "by")
 
 _STEPS = ("at", "before", "after")
 _WHEN = (*_STEPS, "time", "message")
-_OF_PARTIES = ("party", *_WHEN, "occurrence", "probability")
+_OF_PARTIES = ("party", *_WHEN, "occurrence", "round", "probability")
 _OF_LINKS = (*_OF_PARTIES, "peer", "one_way", "lasts")
-_OF_MESSAGES = ("party", "peer", "message", "occurrence", "probability", "time", "lasts")
+_OF_MESSAGES = ("party", "peer", "message", "occurrence", "round", "probability", "time", "lasts")
 
 
 @dataclass(frozen=True)
 class FaultKind:
-    """One kind of fault: its class in `sim.faults`, the `keys` that go with it, those it `needs`.
+    """One kind of fault: its class in `tacit.sim.faults`, the `keys` that go with it, those it `needs`.
 
     `when`: the keys of which exactly one says when; none where a fault strikes all messages that match.
     """

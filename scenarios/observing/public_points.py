@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.data.sets import DataError, Dataset
-from parties.data.splits import spread
-from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Public
-from sim.setting_error import Problem
-from sim.streams import generator
+from tacit.parties.data.sets import DataError, Dataset
+from tacit.parties.data.splits import spread
+from tacit.scenarios.schema.keys import toml
+from tacit.scenarios.schema.scenario import Public
+from tacit.sim.setting_error import Problem
+from tacit.sim.streams import generator
 
 __all__ = ["alpha_of", "set_apart"]
 
@@ -43,6 +43,9 @@ def set_apart(
     if keys.size >= 1.0 and not float(keys.size).is_integer():
         problem = f"{keys.size:g} is not a whole number of points; allowed: 0 or more of them, or a share below 1"
         raise Problem("public.size", problem)
+    if clients > len(held.labels):  # of which public.size would be wrong, too
+        problem = f"{clients} is too large for {len(held.labels)} points; allowed: 1 to {len(held.labels)}"
+        raise Problem("data.clients", problem)
     if not keys.source:
         rows = _draw(held, keys, len(held.labels) - clients, seed)
         return held.take(np.setdiff1d(np.arange(len(held.labels)), rows)), held.take(rows)

@@ -1,7 +1,7 @@
 """The result of a run, as ``result.json`` holds it."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from protocols.observing.simulated import ResultFields, Strike
-from scenarios.observing.vulnerability import Vulnerability
-from sim.units import format_bytes, format_duration
+from tacit.protocols.observing.simulated import ResultFields, Strike
+from tacit.scenarios.observing.vulnerability import Vulnerability
+from tacit.sim.units import format_bytes, format_duration
 
-__all__ = ["PluginFile", "Result", "draw_results"]
+__all__ = ["PluginFile", "Result", "data_frame", "draw_results"]
 
 
 _NAMED = 4
@@ -49,6 +49,8 @@ class Result(ResultFields, kw_only=True):
     if it did nothing else before; workers' are their own. `message_count` (in the file ``messages``) and
     bytes count both hops of a relayed message, and all copies: `sent_again` of them are retransmissions, and
     `messages_lost` counts those that were lost, by reason. `vulnerability` is there if there was an [attack].
+    `formula`: payload by message type by the protocol's formula, where the run completed and nobody was lost; None of a
+    type whose number depends on the run.
     With more than 200 clients `lost`, `faults`, `endings` and those lost in rounds are of clients that were called to
     some round; the record has the others. `plugins`: files of the user's own code, of which copies lie in the run's
     folder.
@@ -78,6 +80,7 @@ class Result(ResultFields, kw_only=True):
     messages_lost: dict[str, int] = msgspec.field(default_factory=dict)
     trace_hash: str
     shape_hash: str
+    formula: dict[str, int | None] | None = None
     vulnerability: Vulnerability | None = None
     warnings: list[str]
     plugins: list[PluginFile] = msgspec.field(default_factory=list)
@@ -110,10 +113,7 @@ class Result(ResultFields, kw_only=True):
         columns hold. pandas is imported here and nowhere else. Raises ValueError for another name, ImportError
         without pandas, and sqlite3.Error for a record that cannot be read.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("Result.frame needs pandas: pip install pandas") from None
+        pandas = _pandas()
         path = self.folder / "run.sqlite"
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             known = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
@@ -145,3 +145,16 @@ class Result(ResultFields, kw_only=True):
         own = [name for name in names if name not in (*found, "folder", "error")]
         first = own.index("faults")
         return {name: msgspec.to_builtins(getattr(self, names[name])) for name in (*own[:first], *found, *own[first:])}
+
+
+def data_frame(lines: Iterable[Mapping[str, Any]]) -> Any:
+    """`lines` as a pandas DataFrame, a column for each key. Raises ImportError without pandas."""
+    return _pandas().DataFrame(list(lines))
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("a DataFrame needs pandas: pip install pandas") from None
+    return pandas

@@ -5,19 +5,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
+import psutil
 
-from parties.data.dataset import as_features
-from parties.data.features import features_of
-from parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
-from parties.data.splits import Shards, shards
-from parties.datasets.error import DataSettingError
-from protocols.observing.parts import Parts
-from protocols.observing.probe import attacked
-from protocols.registry import PROTOCOLS
-from scenarios.console.progress import progress
-from scenarios.observing.public_points import set_apart
-from scenarios.schema.scenario import Data, Scenario
-from sim.streams import generator
+from tacit.parties.data.dataset import as_features
+from tacit.parties.data.features import features_of
+from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
+from tacit.parties.data.splits import Shards, shards
+from tacit.parties.datasets.error import DataSettingError
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.probe import attacked
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.console.progress import progress
+from tacit.scenarios.observing.public_points import set_apart
+from tacit.scenarios.schema.scenario import Data, Scenario
+from tacit.sim.setting_error import Problem
+from tacit.sim.streams import generator
+from tacit.sim.units import format_bytes
 
 __all__ = ["featured", "parts_at_hand", "parts_of", "split", "split_data"]
 
@@ -25,6 +28,10 @@ _at_hand: list[Parts] = []
 
 _PLACEHOLDER = Dataset("none", np.zeros((1, 1)), np.zeros(1, np.int64), ("none",))
 """What clients hold, one point each, of a protocol that needs no points."""
+
+
+PER_CLIENT = 12_000
+"""Bytes of a client with its links and its place in the record, at the least."""
 
 
 @contextmanager
@@ -55,6 +62,7 @@ def _parts_of(scenario: Scenario) -> Parts:
     data = scenario.data
     needs = PROTOCOLS[scenario.protocol.name].needs
     if not needs.points:
+        _check_memory(data.clients)
         return Parts(replace(_PLACEHOLDER, points=np.zeros((data.clients, 1)), labels=np.zeros(data.clients, np.int64)))
     if not needs.testing:
         return Parts(_whole(data, scenario.seed))
@@ -71,6 +79,14 @@ def _parts_of(scenario: Scenario) -> Parts:
         return Parts(held, test, public=public)
     order = generator(scenario.seed, "validation").permutation(n)
     return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])), public=public)
+
+
+def _check_memory(clients: int) -> None:
+    """Raise Problem where parties without points do not fit into the memory of this machine."""
+    needed, free = clients * PER_CLIENT, psutil.virtual_memory().available
+    if needed > free:
+        problem = f"{clients} clients need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
+        raise Problem("data.clients", f"{problem}; allowed here: 1 to {free // PER_CLIENT}")
 
 
 def split_data(scenario: Scenario) -> tuple[Dataset, Shards]:

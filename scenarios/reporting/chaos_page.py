@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from scenarios.chaos.campaign import Plan, Verdict
-from scenarios.chaos.report import findings_table, toml_of, verdict_line
-from scenarios.chaos.schedules import Course, Schedule
-from scenarios.files.reading import read
-from scenarios.reporting.html import Html, details, element, join, of_table, table
-from scenarios.reporting.page import Section, page
-from scenarios.reporting.recorded import read_run
-from scenarios.reporting.run_page import timeline_of
-from scenarios.reporting.verdict import losses
-from scenarios.running.folder import FolderError
-from scenarios.running.runner import carry_out
-from scenarios.schema.scenario import Fault, ScenarioError
+from tacit.scenarios.chaos.campaign import Plan, Verdict
+from tacit.scenarios.chaos.report import findings_table, toml_of, verdict_line
+from tacit.scenarios.chaos.schedules import Course, Schedule
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.reporting.html import Html, details, element, join, of_table, table
+from tacit.scenarios.reporting.page import Section, page
+from tacit.scenarios.reporting.recorded import read_run
+from tacit.scenarios.reporting.run_page import timeline_of
+from tacit.scenarios.reporting.verdict import losses
+from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.running.runner import carry_out
+from tacit.scenarios.schema.scenario import Fault, ScenarioError
 
 __all__ = ["chaos_page"]
 

@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 
 from msgspec import Struct
 
-from parties.learning.extras import MissingExtra, require
-from scenarios.reporting.html import Html, element
-from scenarios.running.folder import FolderError
+from tacit.parties.learning.extras import MissingExtra, require
+from tacit.scenarios.reporting.html import Html, element
+from tacit.scenarios.running.folder import FolderError
 
 __all__ = ["Series", "bars", "check_charts", "heat_map", "lines", "panels", "spans"]
 
@@ -134,10 +134,10 @@ def lines(
     series: Sequence[Series], title: str, x: str, y: str, *, kind: str = "quantitative",
     log: tuple[bool, bool] = (False, False), order: Sequence[Any] = (), whole: bool = False, legend: str = "",
 ) -> Html:  # fmt: skip
-    """Lines over x, with bars of deviation; `kind` is Vega's type of x, `order` that of its values without numbers.
+    """Lines over numbers x, or points over categories x, with bars of deviation.
 
-    `log` says which of the two axes are logarithmic, `whole` that x has no fractions, `legend` what the names of
-    several lines are.
+    `kind` is Vega's type of x, `order` the order of its values without numbers. `log` says which of the two axes are
+    logarithmic, `whole` that x has no fractions, `legend` what the names of several lines are.
     """
     import altair as alt
 
@@ -163,13 +163,18 @@ def lines(
     up = {"title": y, "scale": alt.Scale(type="log" if log[1] else "linear", zero=False), "axis": tall}
     base = alt.Chart(_data(data))
     dashes = by_series(alt.StrokeDash, _DASHES)
-    chart: Any = base.mark_line(strokeWidth=2).encode(y=alt.Y("y:Q", **up), strokeDash=dashes, **encoded)
-    if max((len(one.points) for one in series), default=0) <= _MARKED:
+    if kind == "ordinal" and len(series) > 1:
+        encoded["xOffset"] = alt.XOffset("series:N", scale=alt.Scale(domain=labels, paddingOuter=0.3))
+    drawn: list[Any] = []
+    if kind != "ordinal":  # between categories there is nothing
+        drawn.append(base.mark_line(strokeWidth=2).encode(y=alt.Y("y:Q", **up), strokeDash=dashes, **encoded))
+    if kind == "ordinal" or max((len(one.points) for one in series), default=0) <= _MARKED:
         points = base.mark_point(size=36, filled=True, opacity=1)
         shape = by_series(alt.Shape, _SHAPES)
-        chart += points.encode(y=alt.Y("y:Q", **up), shape=shape, description="words:N", **encoded)
+        drawn.append(points.encode(y=alt.Y("y:Q", **up), shape=shape, description="words:N", **encoded))
     if any(d is not None for one in series for _, _, d in one.points):
-        chart += base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **up), y2="high:Q", **encoded)
+        drawn.append(base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **up), y2="high:Q", **encoded))
+    chart = alt.layer(*drawn)
     return _figure(chart.properties(width=270, height=190), title, small=True)
 
 

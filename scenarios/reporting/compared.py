@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scenarios.seeing.compare import Divergence, Hashed, Side
+from tacit.scenarios.seeing.compare import Divergence, Hashed, Side
 
 __all__ = ["divergence_lines", "pair", "value_text"]
 

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import SupportsFloat
 
-from rich.table import Table
-from rich.text import Text
-
-from sim.units import format_bytes, format_duration
+from tacit.scenarios.console.printing import Table
+from tacit.sim.units import format_bytes, format_duration
 
 __all__ = ["Html", "bytes_of", "details", "element", "facts", "join", "number", "of_table", "seconds_of", "table"]
 
@@ -110,16 +108,9 @@ def _broken(text: str) -> Html:
 
 def of_table(printed: Table, title: str) -> Html:
     """A table as the terminal prints it; what stands below its last line are sums."""
-    columns = [str(column.header) for column in printed.columns]
-    numbers = {str(column.header) for column in printed.columns if column.justify == "right"}
-    rows = list(zip(*([_plain(cell) for cell in column.cells] for column in printed.columns), strict=True))
-    ends = [place for place, row in enumerate(printed.rows) if row.end_section]
-    last = ends[-1] + 1 if ends and ends[-1] + 1 < len(rows) else len(rows)
-    return table(columns, rows[:last], sorted(numbers), title=title, sums=rows[last:])
-
-
-def _plain(cell: object) -> str:
-    return cell.plain if isinstance(cell, Text) else str(cell)
+    last = printed.sections[-1] if printed.sections else len(printed.rows)
+    numbers = sorted(printed.numbers)
+    return table(printed.columns, printed.rows[:last], numbers, title=title, sums=printed.rows[last:])
 
 
 def facts(pairs: Iterable[tuple[str, str]], class_: str = "facts") -> Html:

@@ -7,12 +7,12 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from scenarios.observing.result import Result, draw_results
+from tacit.scenarios.observing.result import Result, draw_results
 
 if TYPE_CHECKING:
-    from scenarios.reporting.html import Html
-    from scenarios.reporting.recorded import RecordedRun
-    from scenarios.running.folder import ByteRow
+    from tacit.scenarios.reporting.html import Html
+    from tacit.scenarios.reporting.recorded import RecordedRun
+    from tacit.scenarios.running.folder import ByteRow
 
 __all__ = ["drawn", "show"]
 
@@ -27,10 +27,10 @@ def show() -> None:
 
 def drawn(result: Result) -> str:
     """The HTML of `result`; where its folder is gone, or holds another run, what the result says by itself."""
-    from scenarios.reporting.html import Html, element
-    from scenarios.reporting.run_page import timeline_of
-    from scenarios.reporting.verdict import figures, losses, outcome
-    from scenarios.running.folder import FolderError
+    from tacit.scenarios.reporting.html import Html, element
+    from tacit.scenarios.reporting.run_page import timeline_of
+    from tacit.scenarios.reporting.verdict import figures, losses, outcome
+    from tacit.scenarios.running.folder import FolderError
 
     run = _recorded(result)
     parts: list[Html | None] = [
@@ -53,8 +53,8 @@ def drawn(result: Result) -> str:
 
 def _recorded(result: Result) -> RecordedRun:
     """What is known of the run: its folder's content, or the result alone, which then counts as one step."""
-    from scenarios.reporting.recorded import RecordedRun, read_run
-    from scenarios.running.folder import ByteRow, FolderError
+    from tacit.scenarios.reporting.recorded import RecordedRun, read_run
+    from tacit.scenarios.running.folder import ByteRow, FolderError
 
     try:
         run = read_run(result.folder)
@@ -72,7 +72,7 @@ def _recorded(result: Result) -> RecordedRun:
 
 
 def _bytes_by_step(rows: Sequence[ByteRow]) -> Html:
-    from scenarios.reporting.html import bytes_of, number, table
+    from tacit.scenarios.reporting.html import bytes_of, number, table
 
     sums: dict[str, list[int]] = {}
     for row in rows:
@@ -98,7 +98,7 @@ def _bytes_by_step(rows: Sequence[ByteRow]) -> Html:
 @cache
 def _style() -> str:
     """The style of what is shown, with the colours of a report's page, light or dark as the notebook is."""
-    folder = resources.files("scenarios.reporting")
+    folder = resources.files("tacit.scenarios.reporting")
     page = (folder / "page.css").read_text(encoding="utf-8")
     light, dark = (page.partition(f"{name} {{")[2].partition("}")[0] for name in (":root", ':root[data-theme="dark"]'))
     rules = (

@@ -5,8 +5,8 @@ from importlib import resources
 
 from msgspec import Struct
 
-from scenarios.reporting.html import Html, element, join
-from scenarios.running.environment import version
+from tacit.scenarios.reporting.html import Html, element, join
+from tacit.scenarios.running.environment import version
 
 __all__ = ["Section", "page"]
 
@@ -52,4 +52,4 @@ def page(title: str, about: str, sections: Sequence[Section]) -> str:
 
 
 def _file(name: str) -> Html:
-    return Html((resources.files("scenarios.reporting") / name).read_text(encoding="utf-8"))
+    return Html((resources.files("tacit.scenarios.reporting") / name).read_text(encoding="utf-8"))

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from parties.fleet.fleet import SERVER, Fleet
-from parties.fleet.kinds import Kind
-from parties.fleet.presets import PRESETS
-from scenarios.schema.scenario import Scenario
+from tacit.parties.fleet.fleet import SERVER, Fleet
+from tacit.parties.fleet.kinds import Kind
+from tacit.parties.fleet.presets import PRESETS
+from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["PartyTable", "party_tables"]
 

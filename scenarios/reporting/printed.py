@@ -5,25 +5,29 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
-from protocols.privacy.released import randomised_lines
-from protocols.privacy.spent import privacy_lines
-from scenarios.console.printing import print_lines, table
-from scenarios.running.disk import disk_problem
-from scenarios.running.folder import ByteRow, FolderError, Result
-from sim.link import SENDER_GONE
-from sim.units import format_bytes, format_duration
+from tacit.protocols.cotraining.round import IN_PLACE_OF_MODELS
+from tacit.protocols.privacy.released import randomised_lines
+from tacit.protocols.privacy.spent import privacy_lines
+from tacit.scenarios.console.printing import Table, print_lines, table
+from tacit.scenarios.running.disk import disk_problem
+from tacit.scenarios.running.folder import ByteRow, FolderError, FormulaError, Result, formula_errors
+from tacit.sim.link import SENDER_GONE
+from tacit.sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:  # a sweep imports the whole simulator
-    from protocols.observing.simulated import Round
-    from scenarios.sweeping.runs import Cell
+    from tacit.protocols.observing.simulated import Round
+    from tacit.scenarios.seeing.absences import Absence
+    from tacit.scenarios.sweeping.runs import Cell
 
 __all__ = [
+    "absences_of",
     "byte_table",
+    "formula_lines",
     "outcome_lines",
     "print_result",
     "round_table",
@@ -52,7 +56,8 @@ def byte_table(
 ) -> Table:
     """Messages and bytes by step and type, with their sums.
 
-    `formula` is the payload of each type by formula, in a column of its own; empty if none applies. If `model` is not
+    `formula` is the payload of each type by formula, in a column of its own; empty if none applies. A figure that is
+    not the payload sent is marked WRONG. If `model` is not
     0, a row below the sums compares co-training's messages with as many of FedAvg's, each a model of `model` bytes.
     """
     show = (lambda count: f"{count:,}") if exact else format_bytes
@@ -61,8 +66,11 @@ def byte_table(
     beside = () if formula is None else ("formula",)
     left = dict(formula or {})  # shown at a type's first step
 
+    wrong = {one.type for one in formula_errors(rows, formula or {})}
+
     def cells(step: str, kind: str, numbers: Sequence[int], expected: int | None) -> tuple[str, ...]:
-        payload = ("-" if expected is None else show(expected),) if beside else ()
+        mark = " WRONG" if kind in wrong and expected is not None else ""
+        payload = ("-" if expected is None else show(expected) + mark,) if beside else ()
         return (step, kind, f"{numbers[0]:,}", show(numbers[1]), *payload, *map(show, numbers[2:]))
 
     counts = [tuple(int(getattr(row, column)) for column in columns) for row in rows]
@@ -70,19 +78,28 @@ def byte_table(
         cells(row.step, row.type, numbers, left.pop(row.type, None)) for row, numbers in zip(rows, counts, strict=True)
     ]
     shown = (*columns[:2], *beside, *columns[2:])
-    result = table(("step", "message", *shown), lines, shown)
+    optional = ("headers", "envelope", "sealing", "formula", "payload", "messages", "message")
+    result = table(("step", "message", *shown), lines, shown, optional=optional)
     result.add_section()
     sums = [sum(column) for column in zip(*counts, strict=True)] or [0] * len(columns)
     result.add_row(*cells("total", "", sums, sum(formula.values()) if formula else None))
     if model:
-        messages = sum(row.messages for row in rows if row.type in ("CotrainingRound", "LocalPredictions"))
+        messages = sum(row.messages for row in rows if row.type in IN_PLACE_OF_MODELS)
         filled = (f"{messages:,}", show(messages * model), *("" for _ in (*beside, *columns[2:])))
         result.add_row("for comparison", "as many of FedAvg's models", *filled)
     return result
 
 
-def outcome_lines(result: Result, reasons: Sequence[Sequence[str]] = ()) -> list[str]:
-    """Lines of the outcome, the accuracy beside the baselines, the times and the lost parties, with `reasons`."""
+def formula_lines(errors: Sequence[FormulaError]) -> list[str]:
+    """A line for each message type whose payload is not what the formula gives."""
+    return [
+        f"formula   WRONG for {one.type}: {one.formula:,} bytes by formula, {one.payload:,} bytes sent"
+        for one in errors
+    ]
+
+
+def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[str]:
+    """Lines of the outcome, the accuracy beside the baselines, the times, and the `absences`: who was lost and why."""
     lines = [f"outcome   {result.outcome}" + (f": {result.reason}" if result.reason else "")]
     if result.fidelity == "sized":
         lines.append(_SIZED if result.accuracy is not None or result.lost else _PLANNED)
@@ -124,14 +141,12 @@ def outcome_lines(result: Result, reasons: Sequence[Sequence[str]] = ()) -> list
         copies = f"{result.sent_again} message{'s' * (result.sent_again != 1)} sent again"
         lines.append(f"network   {copies}; lost: {lost_by or 'none'}")
     lines += _struck_lines(result)
-    many = len(result.round_records) > 1
     lost = [
-        f"lost      {f'round {loss.round}: ' if many else ''}{loss.party} at {loss.step}: {loss.action}"
-        + "".join(f"\n          because {reason}" for reason in why)
-        for loss, why in zip(result.lost, reasons or [()] * len(result.lost), strict=True)
+        f"lost      {one.text}" + "".join(f"\n          because {reason}" for reason in one.because)
+        for one in absences[:_LOSSES]
     ]
-    if len(lost) > _LOSSES:
-        lost = [f"lost      {len(lost)} losses in {len(result.round_records)} rounds: see below, and result.json"]
+    if left := len(absences) - _LOSSES:
+        lost += [f"          {left} more: tacit events {result.folder}"] if left > 0 else []
     return lines + (lost or ["lost      nobody"])
 
 
@@ -160,17 +175,27 @@ def _struck_lines(result: Result) -> list[str]:
 
 def round_table(rounds: Sequence[Round]) -> Table:
     """What the experiment reports of each round, and the lost parties; of many rounds, only the first and the last."""
-    columns = ("round", "began", *rounds[0].columns)
-    rows = [(str(one.round), format_duration(one.began), *one.cells(), one.losses()) for one in rounds]
+    every = [one.own() for one in rounds]
+    own = tuple(dict.fromkeys(name for figures in every for name in figures))
+    columns = ("round", "began", *rounds[0].columns, *own)
+    rows = [
+        (
+            str(one.round), format_duration(one.began), *one.cells(),
+            *("-" if name not in figures else f"{figures[name]:.4f}" for name in own), one.losses(),
+        )
+        for one, figures in zip(rounds, every, strict=True)
+    ]  # fmt: skip
     if len(rows) > _ROUNDS:
         left_out = (f"... {len(rows) - _ROUNDS} more", *[""] * len(columns))
         rows[_ROUNDS // 2 : -_ROUNDS // 2] = [left_out]
-    return table((*columns, "lost"), rows, columns)
+    optional = (*reversed(own), "pseudo-labels", "loss", "validation", "began", "averaged", "cohort")
+    return table((*columns, "lost"), rows, columns, optional=optional)
 
 
 def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:
     """Print the whole result of a run, its folder last."""
-    print_lines(console, outcome_lines(result, _reasons(result)))
+    print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
+    print_lines(console, outcome_lines(result, absences_of(result)))
     if (result.folder / "failure.txt").exists() and disk_problem(result.error) is None:
         print_lines(console, ["          the traceback is in the folder's failure.txt"])
     if len(result.round_records) > 1:
@@ -180,7 +205,6 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
         console.print(byte_table(rows))
     if topology == "star" and any(row.sealing for row in rows):  # messages between clients are sealed
         print_lines(console, ["star: what one client sends another goes over two hops; both are counted"])
-    print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
     if result.trace_hash:
         print_lines(console, [f"trace     {result.trace_hash[:16]} (whole in result.json)"])
     if (result.folder / "checkpoint").exists():
@@ -188,16 +212,17 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
     print_lines(console, [f"folder    {result.folder}"])
 
 
-def _reasons(result: Result) -> list[tuple[str, ...]]:
-    """Why each party was lost, as far as it is recorded and one by one they are printed."""
-    from scenarios.seeing.story import explained
+def absences_of(result: Result) -> list[Absence]:
+    """Who was lost and why, each cause once; without the reasons where the record does not give them."""
+    from tacit.scenarios.seeing.absences import grouped
+    from tacit.scenarios.seeing.causes import Cause
+    from tacit.scenarios.seeing.facts import Facts
+    from tacit.scenarios.seeing.story import absences
 
-    if not 0 < len(result.lost) <= _LOSSES or disk_problem(result.error) is not None:
-        return []
-    try:
-        return [cause.reasons for cause in explained(result.folder, result.lost)]
-    except FolderError:
-        return []
+    if result.lost and disk_problem(result.error) is None:
+        with suppress(FolderError):
+            return absences(result.folder, result.lost)
+    return grouped(result.lost, Facts(), lambda loss: Cause())
 
 
 def sweep_table(cells: Sequence[Cell]) -> Table:
@@ -225,7 +250,8 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
             cell.endings or "0",
         )
 
-    return table((*swept, *figures, *(["lost"] if losses else []), "not\ncompleted"), map(row, cells), figures)
+    columns = (*swept, *figures, *(["lost"] if losses else []), "not\ncompleted")
+    return table(columns, map(row, cells), figures, optional=("range",))
 
 
 def sweep_lines(cells: Sequence[Cell]) -> list[str]:

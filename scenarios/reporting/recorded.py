@@ -7,12 +7,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from parties.server import Loss
-from scenarios.files.reading import read
-from scenarios.running.folder import ByteRow, FolderError, Result, byte_rows, read_result
-from scenarios.running.prediction import predicted
-from scenarios.schema.scenario import Scenario, ScenarioError
-from scenarios.seeing.reading import is_under_way, opened
+from tacit.parties.server import Loss
+from tacit.scenarios.files.plugins import withheld
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.folder import ByteRow, FolderError, Result, byte_rows, read_result
+from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.scenarios.seeing.reading import is_under_way, opened
 
 __all__ = ["RecordedRun", "Traffic", "read_run", "scenario_of"]
 
@@ -128,7 +129,9 @@ def read_run(folder: Path) -> RecordedRun:
 
 def _formula(folder: Path, rows: Sequence[ByteRow]) -> tuple[dict[str, int], str]:
     try:
-        return predicted(folder, {row.type for row in rows}), ""
+        if found := predicted(folder, {row.type for row in rows}):
+            return found, ""
+        return {}, withheld(folder)
     except ScenarioError as error:
         return {}, str(error)
 

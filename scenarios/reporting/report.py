@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from scenarios.reporting.chaos_page import chaos_page
-from scenarios.reporting.charts import check_charts
-from scenarios.reporting.recorded import read_run
-from scenarios.reporting.run_page import run_page
-from scenarios.reporting.several import several_page
-from scenarios.reporting.sweep_page import sweep_page
-from scenarios.sweeping.folder import NAME as SWEEP
+from tacit.scenarios.reporting.chaos_page import chaos_page
+from tacit.scenarios.reporting.charts import check_charts
+from tacit.scenarios.reporting.recorded import read_run
+from tacit.scenarios.reporting.run_page import run_page
+from tacit.scenarios.reporting.several import several_page
+from tacit.scenarios.reporting.sweep_page import sweep_page
+from tacit.scenarios.sweeping.folder import NAME as SWEEP
 
 __all__ = ["report"]
 

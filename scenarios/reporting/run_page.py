@@ -3,25 +3,37 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from protocols.privacy.released import randomised_lines
-from protocols.privacy.spent import privacy_lines
-from protocols.registry import PROTOCOLS
-from scenarios.reporting import charts
-from scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, of_table, seconds_of, table
-from scenarios.reporting.page import Section, page
-from scenarios.reporting.parties import party_tables
-from scenarios.reporting.printed import byte_table, message_lines
-from scenarios.reporting.recorded import RecordedRun
-from scenarios.reporting.verdict import remarks, verdict, warnings_of
-from scenarios.running.folder import FolderError, message_bytes
-from scenarios.schema.fault import Fault
-from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Scenario, as_table
-from scenarios.seeing import timeline
-from scenarios.seeing.compare import flat_keys
-from scenarios.seeing.plot import X, curves
-from sim.setting_error import Problem
-from sim.units import format_bytes
+from tacit.protocols.privacy.released import randomised_lines
+from tacit.protocols.privacy.spent import privacy_lines
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.reporting import charts
+from tacit.scenarios.reporting.counted import why_without_formula
+from tacit.scenarios.reporting.html import (
+    Html,
+    bytes_of,
+    details,
+    element,
+    facts,
+    join,
+    number,
+    of_table,
+    seconds_of,
+    table,
+)
+from tacit.scenarios.reporting.page import Section, page
+from tacit.scenarios.reporting.parties import party_tables
+from tacit.scenarios.reporting.printed import byte_table, formula_lines, message_lines
+from tacit.scenarios.reporting.recorded import RecordedRun
+from tacit.scenarios.reporting.verdict import remarks, verdict, warnings_of
+from tacit.scenarios.running.folder import FolderError, formula_errors, message_bytes
+from tacit.scenarios.schema.fault import Fault
+from tacit.scenarios.schema.keys import toml
+from tacit.scenarios.schema.scenario import Scenario, as_table
+from tacit.scenarios.seeing import timeline
+from tacit.scenarios.seeing.compare import flat_keys
+from tacit.scenarios.seeing.plot import X, curves
+from tacit.sim.setting_error import Problem
+from tacit.sim.units import format_bytes
 
 __all__ = ["byte_section", "curve_section", "run_page", "timeline_of"]
 
@@ -63,12 +75,10 @@ def byte_section(run: RecordedRun) -> Html:
     notes = [line[10:] for line in message_lines(model)]
     if run.scenario is not None and run.scenario.network.topology == "star":
         notes.append("In a star, what one client sends another goes over two hops; both are counted.")
-    if run.formula_problem:
-        notes.append(f"The formula has failed: {run.formula_problem}")
-    elif not run.formula:
-        notes.append(
-            "The protocol's formula is for runs that complete and lose nobody; it has no figures for this one."
-        )
+    if not run.formula:
+        notes.append(f"There is no formula: {run.formula_problem or why_without_formula(run.folder)}.")
+    elif errors := formula_errors(run.rows, run.formula):
+        notes += [line[10:] for line in formula_lines(errors)]
     else:
         notes.append(
             "The formula is the payload of a message type by the protocol's own arithmetic, at its first step."

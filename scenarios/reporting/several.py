@@ -7,19 +7,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from scenarios.reporting import charts
-from scenarios.reporting.compared import divergence_lines, pair, value_text
-from scenarios.reporting.html import Html, bytes_of, element, facts, join, number, seconds_of, table
-from scenarios.reporting.page import Section, page
-from scenarios.reporting.recorded import RecordedRun, read_run
-from scenarios.reporting.run_page import curve_section, timeline_of
-from scenarios.reporting.verdict import losses, warnings_of
-from scenarios.running.folder import FolderError
-from scenarios.seeing.compare import Divergence, Side, divergence, read_side
-from scenarios.seeing.critical_path import seconds_by
-from scenarios.seeing.plot import labels
-from scenarios.seeing.reading import opened
-from sim.units import format_bytes, format_duration
+from tacit.scenarios.reporting import charts
+from tacit.scenarios.reporting.compared import divergence_lines, pair, value_text
+from tacit.scenarios.reporting.html import Html, bytes_of, element, facts, join, number, seconds_of, table
+from tacit.scenarios.reporting.page import Section, page
+from tacit.scenarios.reporting.recorded import RecordedRun, read_run
+from tacit.scenarios.reporting.run_page import curve_section, timeline_of
+from tacit.scenarios.reporting.verdict import losses, warnings_of
+from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.seeing.compare import Divergence, Side, divergence, read_side
+from tacit.scenarios.seeing.critical_path import seconds_by
+from tacit.scenarios.seeing.plot import labels
+from tacit.scenarios.seeing.reading import opened
+from tacit.sim.units import format_bytes, format_duration
 
 __all__ = ["several_page"]
 
@@ -93,7 +93,7 @@ def _verdict(found: Sequence[Compared]) -> Html:
         row("virtual time", lambda one: one.run.seconds, seconds_of, format_duration),
         row("bytes", lambda one: one.run.sums()["total"], bytes_of, format_bytes),
         row("messages", lambda one: one.run.messages, lambda v: f"{v:,}", str),
-        row("lost", lambda one: len(one.run.losses), str, str),
+        row("parties lost", lambda one: one.side.lost, str, str),
         words("trace", lambda one: "-" if one.run.result is None else one.run.result.trace_hash[:16] or "-"),
     ]  # fmt: skip
     heads = ["", *(one.letter for one in found), *(["B - A"] if two else [])]

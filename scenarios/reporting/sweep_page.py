@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from protocols.privacy.spent import caveats_of
-from scenarios.files.list_fields import label
-from scenarios.reporting import charts
-from scenarios.reporting.html import Html, bytes_of, details, element, join, number, of_table, seconds_of, table
-from scenarios.reporting.page import Section, page
-from scenarios.reporting.printed import sweep_lines, sweep_table
-from scenarios.reporting.recorded import scenario_of
-from scenarios.running.folder import FolderError, Result, read_result
-from scenarios.schema.scenario import Scenario
-from scenarios.sweeping.folder import read_asked, runs_of
-from scenarios.sweeping.runs import Cell, cell
-from sim.units import duration, rate
+from tacit.protocols.privacy.spent import caveats_of
+from tacit.scenarios.files.list_fields import label
+from tacit.scenarios.reporting import charts
+from tacit.scenarios.reporting.html import Html, bytes_of, details, element, join, number, of_table, seconds_of, table
+from tacit.scenarios.reporting.page import Section, page
+from tacit.scenarios.reporting.printed import sweep_lines, sweep_table
+from tacit.scenarios.reporting.recorded import scenario_of
+from tacit.scenarios.running.folder import FolderError, Result, read_result
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.scenarios.sweeping.folder import read_asked, runs_of
+from tacit.scenarios.sweeping.runs import Cell, cell
+from tacit.sim.units import duration, rate
 
 __all__ = ["sweep_page"]
 

@@ -1,22 +1,24 @@
 """The first part of a page: how a run ended, who was lost and why, what it cost, and the line that repeats it."""
 
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from scenarios.files.checks import cautions
-from scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, seconds_of
-from scenarios.reporting.printed import outcome_lines
-from scenarios.reporting.recorded import BROKEN_OFF, UNDER_WAY, RecordedRun
-from scenarios.running.disk import disk_problem
-from scenarios.running.folder import FolderError, Loss
-from scenarios.schema.scenario import Expect
-from scenarios.seeing.story import explained
-from sim.units import format_duration
+from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, seconds_of
+from tacit.scenarios.reporting.printed import outcome_lines
+from tacit.scenarios.reporting.recorded import BROKEN_OFF, UNDER_WAY, RecordedRun
+from tacit.scenarios.running.disk import disk_problem
+from tacit.scenarios.running.folder import FolderError, Loss
+from tacit.scenarios.schema.scenario import Expect
+from tacit.scenarios.seeing.absences import Absence, grouped
+from tacit.scenarios.seeing.causes import Cause
+from tacit.scenarios.seeing.facts import Facts
+from tacit.scenarios.seeing.story import absences
+from tacit.sim.units import format_duration
 
 __all__ = ["figures", "losses", "outcome", "remarks", "verdict", "warnings_of"]
 
 _LOSSES = 50
-"""The most losses that are shown one by one."""
+"""The most causes of losses that are shown one by one."""
 
 _CLASSES = {"completed": "good", "failed": "bad", "aborted": "warn"}
 
@@ -37,11 +39,13 @@ def outcome(run: RecordedRun, *, linked: bool = True) -> Html:
         BROKEN_OFF: "There is no result.json: the run was killed, and the record ends where it was.",
     }
     reason = run.reason or said.get(run.outcome, "")
-    colour = _CLASSES.get(run.outcome, "warn")
+    unmet = run.result is not None and bool(run.result.unmet)
+    colour = "muted" if unmet else _CLASSES.get(run.outcome, "warn")
     head = element("p", run.outcome.capitalize(), class_=f"outcome {colour}", data_name="outcome")
+    verdict = element("p", "Not as expected", class_="outcome bad", data_name="verdict") if unmet else None
     why = element("p", reason, data_name="reason") if reason else None
     checks = (_check(good, text) for good, text in _checks(run, linked))
-    return join([head, why, element("ul", *checks, class_="checks")])
+    return join([verdict, head, why, element("ul", *checks, class_="checks")])
 
 
 def _check(good: bool | None, text: str) -> Html:
@@ -103,29 +107,34 @@ def figures(run: RecordedRun) -> Html:
 
 
 def losses(run: RecordedRun, *, heading: str = "Who was lost, and why") -> Html | None:
-    """Each of the lost parties: where, when, what was done about it, and the causes."""
+    """Each cause of losses: whom it befell, where and when, what it led to, and the causes of the first loss."""
     if not run.losses:
         return None
-    shown = run.losses[:_LOSSES]
-    many = len(run.rounds) > 1
-    found = [_loss(loss, why, many) for loss, why in zip(shown, _reasons(run, shown), strict=True)]
-    if more := len(run.losses) - len(shown):
+    try:
+        every = absences(run.folder, run.losses)
+    except FolderError:
+        every = grouped(run.losses, Facts(), lambda loss: Cause())
+    found = [_absence(one, len(run.rounds) > 1) for one in every[:_LOSSES]]
+    if more := len(every) - len(found):
         found.append(element("li", f"{more} more: the view losses of run.sqlite", class_="muted"))
     return join([element("h3", heading), element("ul", *found, class_="losses")])
 
 
-def _loss(loss: Loss, reasons: Sequence[str], many: bool) -> Html:
+def _absence(one: Absence, many: bool) -> Html:
+    why = element("ul", *(element("li", f"because {reason}") for reason in one.because), class_="why")
+    each = [element("li", *_loss(loss, many)) for loss in one.losses]
+    head = [": ", one.cause] if one.cause else []
+    led_to = [f"; {one.consequence}"] if one.consequence else []
+    if len(each) == 1:
+        head = [*_loss(one.losses[0], many), *led_to]
+        return element("li", element("strong", one.party), *head, why if one.because else None)
+    folded = details(f"{len(each)} losses", element("ul", *each), printed=False)
+    return element("li", element("strong", one.party), *head, *led_to, why if one.because else None, folded)
+
+
+def _loss(loss: Loss, many: bool) -> tuple[str, ...]:
     when = f"{f'round {loss.round}, ' if many else ''}{format_duration(loss.time)}"
-    why = element("ul", *(element("li", f"because {reason}") for reason in reasons), class_="why") if reasons else None
-    step = element("code", loss.step)
-    return element("li", element("strong", loss.party), " at ", step, f" ({when}): {loss.action}", why)
-
-
-def _reasons(run: RecordedRun, shown: Sequence[Loss]) -> Sequence[Sequence[str]]:
-    try:
-        return [cause.reasons for cause in explained(run.folder, shown)]
-    except FolderError:
-        return [()] * len(shown)
+    return " at ", element("code", loss.step), f" ({when}): {loss.action}"
 
 
 def _printed(run: RecordedRun) -> Html | None:
@@ -152,7 +161,7 @@ def _failure(run: RecordedRun) -> Html | None:
 
 
 def _replay(run: RecordedRun) -> Html:
-    line = f"tacit run {shlex.quote(str(run.folder))}"
+    line = "tacit run ."
     scenario, result = run.scenario, run.result
     if scenario is None:
         remark = "This version of Tacit cannot read the run's scenario, and so cannot repeat it."
@@ -167,10 +176,10 @@ def _replay(run: RecordedRun) -> Html:
         remark = "It begins from the start."
     found = [element("h3", "Run it again"), element("pre", line, class_="line", data_name="replay")]
     if (run.folder / "checkpoint").exists() and run.outcome != UNDER_WAY:
-        resume = f"tacit run --resume {shlex.quote(str(run.folder))}"
+        resume = "tacit run --resume ."
         found.append(element("pre", resume, class_="line", data_name="resume"))
         remark += " The second line goes on where it was broken off."
-    return join([*found, element("p", remark, class_="note")])
+    return join([*found, element("p", f"In the run's folder, wherever it lies. {remark}", class_="note")])
 
 
 def warnings_of(run: RecordedRun) -> list[str]:

@@ -14,12 +14,13 @@ from typing import Any, Self
 
 import msgspec
 
-from parties.data.splits import Shards
-from scenarios.running.environment import version
-from scenarios.running.folder import FolderError, RunFolder, ending_of
-from scenarios.running.recorder import Recorder
-from scenarios.running.simulation import Simulation
-from sim.plain import NotPlain
+from tacit.parties.data.splits import Shards
+from tacit.scenarios.running.environment import version
+from tacit.scenarios.running.folder import FolderError, RunFolder, ending_of
+from tacit.scenarios.running.recorder import Recorder
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.running.whole import check_whole
+from tacit.sim.plain import NotPlain
 
 __all__ = ["CHECKPOINT", "Checkpoint", "Checkpoints", "check_data", "check_unfinished", "read_checkpoint"]
 
@@ -121,6 +122,7 @@ def check_unfinished(folder: Path) -> None:
     """Raise FolderError unless the run in `folder` was killed, interrupted, or stopped by an error."""
     if not (folder / "scenario.toml").is_file():
         raise FolderError(f"{folder}: holds no scenario.toml; allowed: the folder of a run")
+    check_whole(folder, journal=False)
     ending = ending_of(folder)
     if ending is not None:
         problem = f"this run has ended already ({ending.outcome}), there is nothing to resume"

@@ -4,6 +4,8 @@ import math
 import sqlite3
 from pathlib import Path
 
+from tacit.scenarios.running.whole import check_whole, opened_record
+
 __all__ = ["durations_of"]
 
 
@@ -12,13 +14,12 @@ def durations_of(folder: Path) -> dict[tuple[str, str, int], float]:
     path = folder / "run.sqlite"
     if not path.is_file():
         raise ValueError(f"{folder}: no run.sqlite; replayed: needs the folder of a run")
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    check_whole(folder)
     try:
-        rows = connection.execute("SELECT party, step, n, seconds FROM computing").fetchall()
+        with opened_record(path) as connection:
+            rows = connection.execute("SELECT party, step, n, seconds FROM computing").fetchall()
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: {error}") from None
-    finally:
-        connection.close()
     for *job, seconds in rows:
         if not (isinstance(seconds, float) and 0 <= seconds < math.inf):
             raise ValueError(f"{path}: the record of computations is damaged: job {job} takes {seconds!r} s")

@@ -8,7 +8,7 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-from sim import own_code
+from tacit.sim import own_code
 
 __all__ = ["environment", "version"]
 
@@ -20,7 +20,7 @@ _PACKAGES = (
 
 def version() -> str:
     """Tacit's version; ``source`` if it runs from a tree that is not installed."""
-    return _version("tacit") or "source"
+    return _version("tacit-fl") or "source"
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:
@@ -57,5 +57,5 @@ def _processor() -> str:
 
 
 def _cost_table() -> str:
-    table = resources.files("sim") / "costs.toml"
+    table = resources.files("tacit.sim") / "costs.toml"
     return hashlib.sha256(table.read_bytes()).hexdigest() if table.is_file() else ""

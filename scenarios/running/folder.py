@@ -7,8 +7,8 @@
 | ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
 | ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
 | ``rounds.csv`` | a line for each round: times, clients called, answers, accuracy, messages, bytes |
-| ``run.sqlite`` | every event, written as the run goes (`scenarios.running.record_format`) |
-| ``checkpoint`` | of training that was broken off: all that is needed to go on (`scenarios.running.checkpoint`) |
+| ``run.sqlite`` | every event, written as the run goes (`tacit.scenarios.running.record_format`) |
+| ``checkpoint`` | of training that was broken off: all that is needed to go on (`tacit.scenarios.running.checkpoint`) |
 | ``lasting`` | with `entropy = "os"`, until the run has ended: what randomised labels and hash bits are made of |
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
 | | of co-training: each client's state, as bytes, and what clients agreed on last, as it travels |
@@ -20,9 +20,10 @@ import contextlib
 import csv
 import itertools
 import os
+import shutil
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,14 +32,15 @@ import msgspec
 import tomli_w
 from msgspec import Struct
 
-from parties.server import Loss
-from protocols.observing.simulated import Prediction
-from scenarios.files.plugins import with_copies
-from scenarios.observing.result import Result
-from scenarios.running.disk import Reserve, disk_problem
-from scenarios.running.record_format import ALIKE, FORMAT
-from scenarios.schema.scenario import Scenario
-from sim.tcp_window import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
+from tacit.parties.server import Loss
+from tacit.protocols.observing.simulated import Prediction
+from tacit.scenarios.files.plugins import with_copies
+from tacit.scenarios.observing.result import Result
+from tacit.scenarios.running.disk import Reserve, disk_problem
+from tacit.scenarios.running.record_format import ALIKE, FORMAT
+from tacit.scenarios.running.whole import FolderError, check_whole, digests, opened_record, sealed
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.tcp_window import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
 
 if sys.platform != "win32":
     import fcntl
@@ -47,6 +49,7 @@ __all__ = [
     "ByteRow",
     "Files",
     "FolderError",
+    "FormulaError",
     "Loss",
     "Result",
     "RunFolder",
@@ -54,6 +57,7 @@ __all__ = [
     "check_format",
     "discard_unwritten",
     "ending_of",
+    "formula_errors",
     "locked",
     "message_bytes",
     "new_folder",
@@ -73,16 +77,15 @@ LASTING = "lasting"
 _LASTING_BYTES = 32
 
 
-class FolderError(ValueError):
-    """A folder that is not, or not wholly, that of a run; one line."""
-
-
-def new_folder(out: Path | None, stem: str, base: Path = Path("runs")) -> Path:
+def new_folder(out: Path | None, stem: str, base: Path = Path("runs"), *, overwrite: bool = False) -> Path:
     """A folder that was not there before: `out`, or ``base/STEM-NUMBER`` with the first free number, from 1.
 
-    Raises FileExistsError if `out` exists. Two runs never share a folder, even if they start at once.
+    Raises FileExistsError if `out` exists; with `overwrite` a folder that is a run's is removed, and FolderError is
+    raised for any other. Two runs never share a folder, even if they start at once.
     """
     if out is not None:
+        if overwrite and (out.exists() or out.is_symlink()):
+            _remove_run(out)
         out.mkdir(parents=True)
         return out
     for number in itertools.count(1):
@@ -93,6 +96,29 @@ def new_folder(out: Path | None, stem: str, base: Path = Path("runs")) -> Path:
         except FileExistsError:
             continue
     raise AssertionError("unreachable")
+
+
+_OF_A_RUN = (
+    "scenario.toml", "plugins", "app", "result.json", "labels.csv", "rounds.csv", "run.sqlite", "run.sqlite-wal",
+    "run.sqlite-shm", "run.sqlite-journal", "checkpoint", LASTING, "model.npz", "failure.txt", "app-failure.txt",
+    "report.html", "comparison.html",
+)  # fmt: skip
+"""The names of all that a run, or the page of it, leaves in its folder."""
+
+
+def _remove_run(path: Path) -> None:
+    """Remove the folder of a run. Raises FolderError for a link, where a run is under way, and for anything else."""
+    allowed = "overwrite replaces only the folder of a run, with no files of others in it; name another folder"
+    if path.is_symlink() or not path.is_dir():
+        raise FolderError(f"{path}: it is no folder; {allowed}")
+    names = sorted(one.name for one in path.iterdir())
+    own = {*_OF_A_RUN, *map(_partial, _OF_A_RUN), _partial("reserve")}
+    if strange := [name for name in names if name not in own]:
+        raise FolderError(f"{path}: {strange[0]} is no file of a run; {allowed}")
+    if not {"scenario.toml", "run.sqlite"} <= set(names):
+        raise FolderError(f"{path}: it has no scenario.toml and run.sqlite of a run; {allowed}")
+    with locked(path):
+        shutil.rmtree(path)
 
 
 class RunFolder:
@@ -183,7 +209,8 @@ class RunFolder:
             self._write_record(result.record() | {"rounds": [], "lost": [], "faults": [], "endings": {}})
 
     def _write_record(self, record: dict[str, Any]) -> None:
-        encoded = msgspec.json.format(msgspec.json.encode(record), indent=2)
+        whole = sealed(record | {"files": digests(self.path)})
+        encoded = msgspec.json.format(msgspec.json.encode(whole), indent=2)
         self._write("result.json", encoded.decode() + "\n")
 
     def write_failure(self, traceback: str) -> None:
@@ -286,6 +313,23 @@ class ByteRow(Struct, frozen=True):
         return self.payload + self.sealing + self.envelope
 
 
+class FormulaError(Struct, frozen=True):
+    """A message type whose `payload` is not what the `formula` of its protocol gives, in bytes."""
+
+    type: str
+    payload: int
+    formula: int
+
+
+def formula_errors(rows: Iterable[ByteRow], formula: Mapping[str, int]) -> list[FormulaError]:
+    """The message types of `rows` for which the `formula` is wrong, and those that were not sent though it has any."""
+    payloads = dict.fromkeys(formula, 0)
+    for row in rows:
+        if row.type in payloads:
+            payloads[row.type] += row.payload
+    return [FormulaError(one, sent, formula[one]) for one, sent in payloads.items() if sent != formula[one]]
+
+
 def remarks_on(folder: Path) -> list[str]:
     """What to know about the run in `folder` before reading its numbers: that it was sized, that it did not complete.
 
@@ -321,6 +365,7 @@ def ending_of(folder: Path) -> Ending | None:
 
 def read_result(folder: Path) -> Result:
     """The result of the run in `folder`; of its rounds only what those of all protocols have. Raises FolderError."""
+    check_whole(folder)
     result = _decoded(folder, Result)
     result.folder = folder
     return result
@@ -377,20 +422,20 @@ def byte_rows(folder: Path) -> list[ByteRow]:
     path = folder / "run.sqlite"
     if not path.is_file():
         raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed")
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        check_format(path, connection)
-        is_tcp = connection.execute("SELECT 1 FROM run WHERE key = 'transport' AND value = 'tcp'").fetchone()
-        rows = connection.execute(
-            f"SELECT step, type, {_SUMS}, {_HEADERS if is_tcp else 0} FROM events "
-            "WHERE kind IN ('send', 'relay') GROUP BY step, type ORDER BY min(n)"
-        ).fetchall()
-        if is_tcp:
-            rows += connection.execute(_CONNECTIONS).fetchall()
+        with opened_record(path) as connection:
+            check_format(path, connection)
+            check_whole(folder)
+            is_tcp = connection.execute("SELECT 1 FROM run WHERE key = 'transport' AND value = 'tcp'").fetchone()
+            rows = connection.execute(
+                f"SELECT step, type, {_SUMS}, {_HEADERS if is_tcp else 0} FROM events "
+                "WHERE kind IN ('send', 'relay') GROUP BY step, type ORDER BY min(n)"
+            ).fetchall()
+            if is_tcp:
+                rows += connection.execute(_CONNECTIONS).fetchall()
     except (sqlite3.Error, UnicodeDecodeError) as error:
+        check_whole(folder)  # says more of a file that was cut short than SQLite does
         raise FolderError(f"{path}: {error}") from None
-    finally:
-        connection.close()
     for step, kind, *counts in rows:
         if not (isinstance(step, str) and isinstance(kind, str) and all(isinstance(count, int) for count in counts)):
             raise FolderError(f"{path}: the record of messages is damaged: {kind!r} in {step!r} is no such row")

@@ -1,17 +1,41 @@
-"""Ctrl-C during a run: it is never lost, and a second one is harmless."""
+"""Ctrl-C during a run, which is never lost, and a limit of its wall-clock time."""
 
+import faulthandler
+import functools
+import inspect
 import signal
+import sys
+import sysconfig
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import takewhile
+from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
-from sim.trace import Event
+from tacit.sim import own_code
+from tacit.sim.compute import Computing
+from tacit.sim.loop import own_party, own_step
+from tacit.sim.trace import Event
+from tacit.sim.units import format_duration
 
-__all__ = ["Interruption"]
+__all__ = ["Interruption", "LimitReached"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_AGAIN = 1.0
+"""Seconds after which `LimitReached` is raised again where a program has caught it."""
+
+_RUNNER = ".running.runner"
+"""The end of the name of the module from which on a stack is the run's."""
+
+_NATIVE = 30.0
+"""Seconds after the limit in which native code must return; then the process ends, with the stacks of its threads."""
+
+
+class LimitReached(SystemExit):
+    """A run was not over in time. No `except Exception` of a program catches it, and asyncio hands it on."""
 
 
 class Interruption:
@@ -21,10 +45,15 @@ class Interruption:
     begins is raised as it begins, and one after it has ended as the context ends, so what is made before the work and
     written after it is whole. Python drops an exception that a signal raises while some object's ``__del__`` runs; as a
     sink of events, this object raises it again at the next event.
+
+    With a `limit` in seconds the work must be over by then; `reached` is the LimitReached that it raises if not. Raises
+    ValueError for a limit in another thread than the main one, where no signal is handled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: float | None = None) -> None:
         self.asked: KeyboardInterrupt | None = None
+        self.reached: LimitReached | None = None
+        self._limit = limit
         self._number = 0
         self._raises = self._raised = False
         self._before: dict[int, Any] = {}
@@ -35,9 +64,21 @@ class Interruption:
                 if callable(handler := signal.getsignal(number)) and handler is not signal.SIG_DFL:
                     self._before[number] = handler
                     signal.signal(number, self._ask)
+        if self._limit is not None:
+            self._watch(self._limit)
         return self
 
+    def _watch(self, limit: float) -> None:
+        """Let the work be over after `limit` seconds."""
+        if threading.current_thread() is not threading.main_thread():
+            raise ValueError("a run with a limit must be in the main thread")
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._run_out)
+        signal.setitimer(signal.ITIMER_REAL, limit, _AGAIN)
+        if sys.__stderr__ is not None:
+            faulthandler.dump_traceback_later(limit + _NATIVE, exit=True, file=sys.__stderr__)
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._stop_watching()
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if kind is None and self._number and not self._raised:
@@ -57,6 +98,12 @@ class Interruption:
     def over(self) -> None:
         """Raise nothing more in this work, which the exception may have kept from ending as it should."""
         self._raises = False
+        self._stop_watching()
+
+    def _stop_watching(self) -> None:
+        if self._limit is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            faulthandler.cancel_dump_traceback_later()
 
     def __call__(self, event: Event) -> None:
         if self.asked is not None and self._raises:
@@ -73,6 +120,60 @@ class Interruption:
         if self._raises:
             self._raise(self.asked)
 
+    def _run_out(self, number: int, frame: FrameType | None) -> None:
+        if self.asked is None and self._raises:
+            if self.reached is None:
+                assert self._limit is not None
+                party, step = own_party.get(), own_step.get()
+                who = f"{party or 'no party'}{f' in {step}' if step else ''}"
+                time = format_duration(self._limit)
+                self.reached = LimitReached(f"the run was not over after {time}, its --limit: {who}, {_place(frame)}")
+            raise self.reached
+
     def _raise(self, asked: KeyboardInterrupt) -> NoReturn:
         self._raised = True
         raise asked
+
+
+def _place(frame: FrameType | None) -> str:
+    """Where a run is: the innermost line of code that is neither Tacit's nor installed, or the job that it awaits.
+
+    Threads count in which something of Tacit's runs, as an app of Flower's does.
+    """
+    here = list(takewhile(lambda one: not str(one.f_globals.get("__name__")).endswith(_RUNNER), _outwards(frame)))
+    others = (list(_outwards(one)) for ident, one in sys._current_frames().items() if ident != threading.get_ident())
+    for frames in (here, *(one for one in others if any(_room_of(frame.f_code) == "own" for frame in one))):
+        for one in frames:
+            if not _room_of(one.f_code):
+                return f"at {one.f_code.co_filename}, line {one.f_lineno}"
+    for one in here:
+        if one.f_code is Computing.run.__code__:
+            return f"in the job {_described(one.f_locals['function'])}"
+    return "at no line of a plugin"
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _described(function: Callable[..., Any]) -> str:
+    """The name of a job's function, and where its code is."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__qualname__", type(function).__name__)
+    with suppress(TypeError):
+        code = inspect.unwrap(function).__code__
+        return f"{name}, {code.co_filename}, line {code.co_firstlineno}"
+    return name
+
+
+@functools.cache
+def _room_of(code: CodeType) -> str:
+    """Whose code it is: Tacit's ``own``, or ``installed``, with Python's library and generated texts; "" if neither."""
+    path, root = Path(code.co_filename), Path(own_code.__file__).parents[1]
+    if any(path.is_relative_to(root / room) for room in ("sim", "parties", "protocols", "scenarios", "tacit")):
+        return "own"
+    folders = [*map(Path, sysconfig.get_paths().values()), Path(sys.prefix), Path(threading.__file__).parent]
+    return "installed" if not path.is_absolute() or any(path.is_relative_to(one) for one in folders) else ""

@@ -27,19 +27,20 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from protocols.observing.parts import Parts
-from protocols.observing.probe import NOBODY, Probe, probe_of, shadowed
-from protocols.observing.signals import Received, Way, received, signals
-from protocols.registry import PROTOCOLS
-from scenarios.observing.splits import parts_of, split
-from scenarios.observing.vulnerability import Vulnerability
-from scenarios.running.folder import FolderError
-from scenarios.running.simulation import Simulation
-from scenarios.schema.scenario import Expect, Network, Scenario
-from sim.streams import derive
-from sim.taps import Taps
-from sim.trace import Sink
-from sim.wire import Packet
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.probe import NOBODY, Probe, probe_of, shadowed
+from tacit.protocols.observing.signals import Received, Way, received, signals
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.observing.vulnerability import Vulnerability
+from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.running.whole import opened_record
+from tacit.scenarios.schema.scenario import Expect, Network, Scenario
+from tacit.sim.streams import derive
+from tacit.sim.taps import Taps
+from tacit.sim.trace import Sink
+from tacit.sim.wire import Packet
 
 __all__ = ["attack", "contents"]
 
@@ -140,14 +141,12 @@ def _shadow(scenario: Scenario, parts: Parts, number: int, sinks: Iterable[Sink]
 
 
 def _recorded(record: Path) -> Iterator[Received]:
-    connection = sqlite3.connect(f"{record.absolute().as_uri()}?mode=ro", uri=True)
     query = "SELECT type, sender, receiver, round, attempt, frame FROM contents ORDER BY rowid"
     try:
-        yield from map(Received._make, connection.execute(query))
+        with opened_record(record) as connection:
+            yield from map(Received._make, connection.execute(query))
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise FolderError(f"{record}: {error}") from None
-    finally:
-        connection.close()
 
 
 class _AttackModel:

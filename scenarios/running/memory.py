@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from parties.data.sets import Dataset
-from parties.data.splits import Shard
-from protocols.observing.experiment import AWAKE
-from protocols.observing.parts import Parts
-from protocols.registry import PROTOCOLS
-from scenarios.schema.scenario import Scenario
+from tacit.parties.data.sets import Dataset
+from tacit.parties.data.splits import Shard
+from tacit.protocols.observing.experiment import AWAKE
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["peak_memory", "predicted_memory"]
 

@@ -2,14 +2,14 @@
 
 from msgspec import structs
 
-from parties.fleet.fleet import SERVER
-from protocols.observing.experiment import AWAKE
-from protocols.observing.simulated import Round
-from protocols.rounds import ENROLL, NEVER_DRAWN
-from scenarios.observing.result import Result
-from scenarios.running.recorder import Recorder
-from sim.taps import Wait
-from sim.trace import Event
+from tacit.parties.fleet.fleet import SERVER
+from tacit.protocols.observing.experiment import AWAKE
+from tacit.protocols.observing.simulated import Round
+from tacit.protocols.rounds import ENROLL, NEVER_DRAWN
+from tacit.scenarios.observing.result import Result
+from tacit.scenarios.running.recorder import Recorder
+from tacit.sim.taps import Wait
+from tacit.sim.trace import Event
 
 __all__ = ["SparingRecorder", "keep_participants", "recording_of"]
 

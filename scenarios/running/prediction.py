@@ -1,33 +1,39 @@
 """The payloads of a run by formula, which `tacit bytes` shows beside the measured ones; what one to come will take."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from parties.data.splits import Shard, named
-from parties.fleet.fleet import Fleet
-from protocols.observing.parts import Parts
-from protocols.planned import SERVER
-from protocols.registry import PROTOCOLS
-from scenarios.files.reading import read
-from scenarios.observing.splits import parts_of, split
-from scenarios.running.memory import predicted_memory
-from scenarios.running.simulation import conditions_of
-from scenarios.schema.scenario import Scenario, ScenarioError
-from sim.compute import CostTable
-from sim.planned import Counts, Onlook, counts
-from sim.planned_course import Course, planned_course
-from sim.setting_error import Problem
-from sim.toml_text import toml
+import msgspec
 
-__all__ = ["Prediction", "course_of", "predict_run", "predicted"]
+from tacit.parties.data.splits import Shard, counted, named
+from tacit.parties.server import Loss
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.plugins import failure_reason
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.running.folder import ByteRow
+from tacit.scenarios.running.memory import predicted_memory
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.sim.setting_error import Problem
+from tacit.sim.tcp_window import SET_UP, SET_UP_NAME, headers
+from tacit.sim.toml_text import toml
+from tacit.sim.trace import Event
+from tacit.sim.wire import LedgerRow
+
+__all__ = ["Prediction", "payloads_of", "predict_run", "predicted"]
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
     """The payload of each message type in the run in `folder`, by formula; 0 for those of `types` that carry none.
 
-    Types of which the number depends on the run are left out.
+    Types of which the number depends on the run are left out. It is read from ``result.json``; where that has none, as
+    of an earlier version, the data is loaded and split again.
     Empty if the formulas do not apply or lack a value: a party was lost, the run did not complete, its
     protocol has no formula here, or its scenario or data can no longer be read. Raises ScenarioError
     where a plugin's formula fails.
@@ -36,64 +42,98 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         result = json.loads((folder / "result.json").read_bytes())
         if result["outcome"] != "completed" or result["lost"]:
             return {}
-        scenario = read(folder).scenario
-        parts = parts_of(scenario)
-        shards = named(split(parts.held, scenario.data, scenario.seed))
+        found = msgspec.convert(result.get("formula"), dict[str, int | None] | None)
+        if found is None:
+            scenario = read(folder).scenario
+            parts = parts_of(scenario)
+            shards = named(split(parts.held, scenario.data, scenario.seed))
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     try:
-        found = PROTOCOLS[scenario.protocol.name].sent_bytes(scenario, parts, shards)
-    except LookupError:  # what a plugin adds has no formula
-        return {}
+        sizes = payloads_of(scenario, parts, shards) if found is None else found
     except Problem as error:
         raise ScenarioError(str(folder), error.key, error.problem) from error
-    whole = {} if found is None else {**dict.fromkeys(types, 0), **found}
+    whole = {**dict.fromkeys(types, 0), **sizes} if sizes else {}
     return {kind: size for kind, size in whole.items() if size is not None}
+
+
+def payloads_of(scenario: Scenario, parts: Parts, shards: Mapping[str, Shard]) -> dict[str, int | None]:
+    """The payload of each message type that carries any in a run with nobody lost, by formula; empty without one.
+
+    None for a type of which the number depends on the run. Raises Problem where a plugin's formula fails.
+    """
+    try:
+        return dict(PROTOCOLS[scenario.protocol.name].sent_bytes(scenario, parts, shards) or {})
+    except LookupError:  # what a plugin adds has no formula
+        return {}
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a run of which nobody is lost will take: messages and bytes by step and type, virtual seconds, memory."""
+    """What a run will take: messages and bytes by step and type, virtual seconds, memory; and how it will end.
 
-    counts: dict[tuple[str, str], Counts]
+    `outcome` and `reason` are those of the run, `lost` whom its server misses; `points` is what all clients have.
+    """
+
+    rows: list[ByteRow]
     virtual_seconds: float
     peak_memory: int
+    outcome: str
+    reason: str
+    lost: list[Loss]
+    points: int
 
 
 def predict_run(scenario: Scenario, where: str = "") -> Prediction:
-    """What a run of `scenario` will take with nobody lost and nothing sent again. Nothing is run.
+    """What a run of `scenario` will take, with its faults and losses: found by running it on hollow values.
 
-    Raises ScenarioError, naming `where`, if the protocol or one of its choices is not planned.
+    Raises ScenarioError, naming `where`, if that fails.
     """
     parts = parts_of(scenario)
-    shards = named(split(parts.held, scenario.data, scenario.seed))
-    course = course_of(scenario, parts, shards, where=where)
-    relay = SERVER if scenario.network.topology == "star" else ""
-    found = counts(course.messages, relay, tcp=scenario.network.transport == "tcp")
-    memory = predicted_memory(scenario, parts, shards, course.most_held)
-    return Prediction(found, course.seconds, memory)
+    tcp = scenario.network.transport == "tcp"
+    overhead: Counter[tuple[str, str]] = Counter()
 
+    def note(event: Event) -> None:
+        if event.kind in ("send", "relay"):
+            overhead[event.step, event.type] += headers(event.payload + event.sealing + event.envelope)
 
-def course_of(
-    scenario: Scenario, parts: Parts, shards: Mapping[str, Shard], onlook: Onlook | None = None, where: str = ""
-) -> Course:
-    """The course of what is planned of a run of `scenario`, with nobody lost. Raises ScenarioError as `predict_run`."""
+    simulation = Simulation(
+        scenario, sinks=[note] if tcp else [], engine="inline", parts=parts, hollow=True, hashed=False
+    )  # fmt: skip
     try:
-        planned = PROTOCOLS[scenario.protocol.name].planned(scenario, parts, shards)
-        if planned is None:
-            raise ScenarioError(
-                where, "protocol.name", f"{toml(scenario.protocol.name)} has no formula of its messages"
-            )
-        everything = list(planned)
+        with closing(simulation):
+            found = simulation.run()
     except Problem as error:
         raise ScenarioError(where, error.key, error.problem) from error
-    fleet = Fleet(scenario)
-    table, free = CostTable.load(), scenario.cost == "free"
-    return planned_course(
-        everything,
-        fleet.of,
-        conditions_of(scenario.network, fleet),
-        lambda work: 0.0 if free else table.duration(work),
-        scenario.seed,
-        onlook=onlook,
-    )
+    except Exception as error:
+        problem = f"{toml(scenario.protocol.name)} fails where it is predicted: {failure_reason(error)}"
+        raise ScenarioError(where, "protocol.name", problem) from error
+    rows = _by_type(simulation.ledger.rows(), overhead)
+    if tcp:
+        connected = {frozenset((row.sender, row.receiver)) for row in simulation.ledger.rows()}
+        rows.append(ByteRow("", SET_UP_NAME, 0, 0, 0, 0, SET_UP * len(connected)))
+    memory = predicted_memory(*simulation.setting, simulation.most_held)
+    points = sum(counted(simulation.setting[-1])[0].values())
+    return Prediction(rows, simulation.now, memory, found.outcome, found.reason, found.lost, points)
+
+
+def _by_type(rows: Iterable[LedgerRow], headers: Mapping[tuple[str, str], int]) -> list[ByteRow]:
+    """The sums over senders and receivers, in the order of the first message."""
+    found: dict[tuple[str, str], list[LedgerRow]] = {}
+    for row in rows:
+        found.setdefault((row.step, row.type), []).append(row)
+
+    def total(alike: Iterable[LedgerRow], column: str) -> int:
+        return sum(getattr(row, column) for row in alike)
+
+    return [
+        ByteRow(
+            *key,
+            total(alike, "messages"),
+            total(alike, "payload"),
+            total(alike, "sealing"),
+            total(alike, "envelope"),
+            headers.get(key, 0),
+        )
+        for key, alike in found.items()
+    ]

@@ -1,33 +1,42 @@
 """Calls on the nodes of a Ray cluster, which need nothing of this machine's files."""
 
+import itertools
+import os
 import pickle
+import shutil
 import signal
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from protocols.observing.parts import Parts
-from scenarios.files.plugins import use_plugins
-from scenarios.observing.splits import parts_at_hand, parts_of
-from scenarios.schema.scenario import Expect, Scenario
-from sim import plugged
-from sim.compute import interrupts_held_back
-from sim.ray_cluster import (
+from tacit.protocols.observing.parts import Parts
+from tacit.scenarios.files.plugins import use_plugins
+from tacit.scenarios.observing.splits import parts_at_hand, parts_of
+from tacit.scenarios.running.folder import Files, packed
+from tacit.scenarios.schema.scenario import Expect, Scenario
+from tacit.sim import plugged
+from tacit.sim.compute import interrupts_held_back
+from tacit.sim.ray_cluster import (
     ONE_CPU,
     RETRIES,
+    SILENCE,
     Cluster,
     ClusterError,
     carried_out,
     installed,
     line_of,
     outcome_of,
+    own_node,
     unfit,
 )
 
-__all__ = ["on_ray"]
+__all__ = ["GivenUp", "GivenUpWarning", "note_folder", "on_ray"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -38,70 +47,214 @@ _PATIENCE = 60.0
 _FAREWELL = 60.0
 """Seconds that calls have to end after they were interrupted."""
 
+_KILLING = 5.0
+"""Seconds in which a killed call is over."""
+
+_FETCHING = 20.0
+"""Seconds that nodes have for sending the folders of calls that have not ended by then."""
+
+
+_NOTES = b"tacit"
+"""Where in the head's store calls note the node that has them, and their folder there."""
+
+
+class GivenUpWarning(UserWarning):
+    """A run on Ray was given up: it did not end after its interrupt. One line: which, where, and why."""
+
+
+class GivenUp(NamedTuple):
+    """A call that did not end after its interrupt: its index, `place`; a `reason` in one line; the files that it left.
+
+    There are no `files` if the call had not noted a folder, or its node does not answer.
+    """
+
+    place: int
+    reason: str
+    files: Files
+
+
+@dataclass
+class _Call:
+    """A call under way: its index, what of it is sent, the key of its notes, and how many frozen nodes it has had."""
+
+    index: int
+    packed: bytes
+    long: list[Any]
+    key: str = ""
+    lost: int = 0
+
 
 def on_ray(
     address: str,
     function: Callable[..., R],
     calls: Iterable[tuple[Any, ...]],
     taken: Callable[[R], T],
+    given_up: Callable[[GivenUp], object],
 ) -> Generator[tuple[int, T], None, None]:
     """Make the `calls` of `function` on a cluster; as each ends yield its index and what `taken` makes of its result.
 
     `address` is as of `Cluster`. There are as many calls at a time as the cluster has CPUs; one whose worker or node is
-    lost is made again, three times at most. Of a Scenario among its arguments, data and plugins are sent along.
+    lost, or whose node is frozen, is made again, three times at most. Of a Scenario among its arguments, data and
+    plugins are sent along.
 
     If the generator is closed before its end, calls that have begun are interrupted, in what they do in an
     `Interruption`, and what they return then is given to `taken` as well: whatever ends well is taken, wherever Ctrl-C
-    strikes. Raises ClusterError.
+    strikes. Each call that does not end within a minute of it is killed, and handed to `given_up`. Raises ClusterError.
     """
     cluster = Cluster(address)
-    running: dict[Any, int] = {}
+    running: dict[Any, _Call] = {}
+    placed = _Placed(cluster, running)
     try:
-        ray, data = cluster.ray, _Data()
-        task = ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD", **ONE_CPU)(_call)
-        waiting = enumerate(calls)
-        seen = time.monotonic()
+        data, waiting = _Data(), enumerate(calls)
+        seen, silent = time.monotonic(), cluster.silent
         while True:
             cpus = cluster.cpus
             while len(running) < 2 * cpus and (call := next(waiting, None)) is not None:
                 place, arguments = call
                 scenario = next((one for one in arguments if isinstance(one, Scenario)), None)
                 parts = scenario and data.of(scenario)
-                packed, long = cluster.packed(_with_data, (parts, function, arguments))
-                with interrupts_held_back():
-                    running[task.remote(installed(), plugged.shipped(), packed, *long)] = place
+                placed.begin(_Call(place, *cluster.packed(_with_data, (parts, function, arguments))))
             if not running:
                 return
-            ended, _ = ray.wait(list(running), timeout=1.0)
+            ended, _ = cluster.ray.wait(list(running), timeout=1.0)
             for reference in ended:
                 with interrupts_held_back():
-                    place = running.pop(reference)
+                    place = running.pop(reference).index
                     result = taken(_result(cluster, reference))
                 yield place, result
+            cluster.check()
             seen = time.monotonic() if cpus or ended else seen
             if time.monotonic() - seen > _PATIENCE:
                 raise ClusterError(f"{cluster.name} has had no worker for {_PATIENCE:g} s")
+            if (now := cluster.silent) - silent and cluster.cpus:
+                placed.move()
+                silent = now
+            silent &= now
     finally:
         with interrupts_held_back():
             try:
-                _end(cluster, list(running), taken)
+                _end(cluster, running, taken, given_up)
+                with suppress(Exception):  # of many kinds: the head is gone, and the notes with it
+                    cluster.answered(_forget, placed.keys)
             finally:
                 cluster.close()
 
 
-def _end(cluster: Cluster, running: list[Any], taken: Callable[[Any], object]) -> None:
+class _Placed:
+    """Lets Ray place calls on the nodes of a cluster; as soon as one is frozen, in turn on those that are not.
+
+    The keys of their notes begin with `keys`.
+    """
+
+    def __init__(self, cluster: Cluster, running: dict[Any, _Call]) -> None:
+        self._cluster, self._running = cluster, running
+        self.keys = f"{os.urandom(16).hex()} "
+        self._task = cluster.ray.remote(max_retries=RETRIES, **ONE_CPU)(_call)
+        self._number = itertools.count()
+
+    def begin(self, call: _Call) -> None:
+        """Begin it, for the first time or again."""
+        call.key = f"{self.keys}{next(self._number)}"
+        task = self._task.options(scheduling_strategy=self._strategy())
+        with interrupts_held_back():
+            self._running[task.remote(call.key, installed(), plugged.shipped(), call.packed, *call.long)] = call
+
+    def move(self) -> None:
+        """Begin the calls again that a frozen node has, or may have: Ray waits for its answer to those not begun."""
+        for reference, call in list(self._running.items()):
+            node, _ = self._cluster.answered(_notes_of, call.key)
+            if node and node not in self._cluster.silent:
+                continue
+            call.lost += bool(node)
+            if call.lost > RETRIES:
+                problem = f"the nodes of a call were frozen {call.lost} times, silent for {SILENCE:g} s"
+                raise ClusterError(f"{self._cluster.name}: {problem}")
+            self._cluster.ray.cancel(reference, force=True)
+            del self._running[reference]
+            self.begin(call)
+
+    def _strategy(self) -> Any:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        silent = self._cluster.silent
+        found = [one for one in self._cluster.nodes if one["NodeID"] not in silent and one["Resources"].get("CPU")]
+        if not silent or not found:
+            return "SPREAD"
+        return NodeAffinitySchedulingStrategy(found[next(self._number) % len(found)]["NodeID"], soft=True)
+
+
+def _end(
+    cluster: Cluster,
+    running: dict[Any, _Call],
+    taken: Callable[[Any], object],
+    given_up: Callable[[GivenUp], object],
+) -> None:
     """Interrupt the `running` calls, again and again: outside an `Interruption` a call takes no notice."""
-    until = time.monotonic() + _FAREWELL
-    while running and time.monotonic() < until:
-        for reference in running:
-            cluster.ray.cancel(reference)
-        ended, running = cluster.ray.wait(running, num_returns=len(running), timeout=1.0)
+
+    def take(left: list[Any], seconds: float) -> list[Any]:
+        """What comes of those `left` that end within some seconds; the others are returned."""
+        ended, left = cluster.ray.wait(left, num_returns=len(left), timeout=seconds)
         for reference in ended:
             try:
                 result = outcome_of(cluster.ray.get(reference))
             except Exception:  # it had not begun, its worker is gone, or it failed
                 continue
             taken(result)
+            del running[reference]
+        return left
+
+    until, left = time.monotonic() + _FAREWELL, list(running)
+    while left and time.monotonic() < until:
+        for reference in left:
+            cluster.ray.cancel(reference)
+        left = take(left, 1.0)
+    for reference in left:
+        cluster.ray.cancel(reference, force=True)
+    if left:
+        take(left, _KILLING)
+    late = [running[reference] for reference in left if reference in running]
+    try:
+        noted = [(call, *cluster.answered(_notes_of, call.key)) for call in late]
+    except Exception as error:  # of many kinds: the head is frozen or gone
+        for call in late:
+            given_up(GivenUp(call.index, f"given up: {line_of(error)}", {}))
+    else:
+        for one in _fetched(cluster, noted):
+            given_up(one)
+
+
+def _fetched(cluster: Cluster, calls: list[tuple[_Call, str, str]]) -> Iterator[GivenUp]:
+    """Calls that were killed, each with its notes and the files in its folder; any that had not begun is left out."""
+    asked = [cluster.ask(node, _taken_out, folder) if folder else None for _, node, folder in calls]
+    wanted = [reference for reference in asked if reference is not None]
+    if wanted:
+        cluster.ray.wait(wanted, num_returns=len(wanted), timeout=_FETCHING)
+    for (call, node, folder), reference in zip(calls, asked, strict=True):
+        if not node:
+            continue
+        files: Files = {}
+        with suppress(Exception):  # the node is frozen or gone
+            files = {} if reference is None else cluster.ray.get(reference, timeout=0)
+        reason = f"given up: on the node {cluster.title(node)} it did not end within {_FAREWELL:g} s of its interrupt"
+        if folder and not files:
+            reason += ", and what it had recorded could not be fetched"
+        yield GivenUp(call.index, reason, files)
+
+
+def _notes_of(key: str) -> tuple[str, str]:
+    """The id of the node where the call of that `key` has begun, and its folder there; "" for what it has not noted."""
+    from ray.experimental import internal_kv
+
+    found = internal_kv._internal_kv_get(key, namespace=_NOTES)
+    node, _, folder = (found or b"").decode().partition("\n")
+    return node, folder
+
+
+def _forget(keys: str) -> None:
+    """Remove the notes whose keys begin with `keys`."""
+    from ray.experimental import internal_kv
+
+    internal_kv._internal_kv_del(keys, del_by_prefix=True, namespace=_NOTES)
 
 
 def _result(cluster: Cluster, reference: Any) -> Any:
@@ -131,11 +284,36 @@ class _Data:
 # --- in the worker
 
 
-def _call(wanted: dict[str, str], modules: plugged.Shipped, packed: bytes, *long: Any) -> bytes:
+_key = ""
+"""The key of the notes of the call under way."""
+
+
+def _call(key: str, wanted: dict[str, str], modules: plugged.Shipped, packed: bytes, *long: Any) -> bytes:
     # For good: what comes of the call is lost if Ray's interrupt is raised before Ray has it, which is after the end.
     signal.signal(signal.SIGINT, _take_no_notice)
+    global _key
+    _key = key
+    _note("")
     problem = unfit(wanted, modules)
     return carried_out(packed, long) if not problem else pickle.dumps((False, (ClusterError(problem), "")))
+
+
+def note_folder(folder: Path) -> None:
+    """Let the files in `folder` be fetched, and removed, if the call that this is called in has to be killed."""
+    _note(str(folder))
+
+
+def _note(folder: str) -> None:
+    from ray.experimental import internal_kv
+
+    internal_kv._internal_kv_put(_key, f"{own_node()}\n{folder}", namespace=_NOTES)
+
+
+def _taken_out(folder: str) -> Files:
+    """The files in `folder`, which is removed."""
+    files = packed(Path(folder))
+    shutil.rmtree(folder, ignore_errors=True)
+    return files
 
 
 def _with_data(parts: Parts | None, function: Callable[..., R], arguments: tuple[Any, ...]) -> R:

@@ -60,8 +60,8 @@ TABLES = (
     Table(
         "run",
         "What the run is, by `key`: `tacit` (the version), `scenario` (its name), `title`, `seed`, `protocol`, "
-        "`fidelity`, `transport`. Once it has ended also `outcome`, `reason` and `virtual_seconds`, which a run that "
-        "goes on, or was killed, lacks.",
+        "`fidelity`, `transport`; and `files`, the SHA-256 of the scenario and of its code, as JSON. Once it has "
+        "ended also `outcome`, `reason` and `virtual_seconds`, which a run that goes on, or was killed, lacks.",
         (("key", "TEXT PRIMARY KEY", "what"), ("value", "", "its value")),
     ),
     Table(
@@ -92,7 +92,7 @@ TABLES = (
                 "value",
                 "REAL",
                 "of a metric its value; of a job its seconds; of a wait its deadline in seconds; of a hop "
-                "in a sized run that goes by its plan, where it is above 1, how many messages alike the row is of",
+                "in a large sized run, where it is above 1, how many messages alike the row is of",
             ),
             ("message", "INTEGER", "the message's number, from 1; of a wait the wait's number; else 0"),
             ("copy", "INTEGER", "the number of the copy; a message's first copy has the message's number"),

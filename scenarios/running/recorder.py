@@ -1,4 +1,4 @@
-"""Writes the record of a run, ``run.sqlite``, in the format that `scenarios.running.record_format` declares."""
+"""Writes the record of a run, ``run.sqlite``, in the format that `tacit.scenarios.running.record_format` declares."""
 
 import contextlib
 import sqlite3
@@ -11,13 +11,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from parties.server import Loss
-from protocols.observing.simulated import Round
-from scenarios.running.folder import FolderError
-from scenarios.running.record_format import SCHEMA, TABLES, Table
-from sim.taps import Wait
-from sim.trace import Event
-from sim.wire import Packet
+from tacit.parties.server import Loss
+from tacit.protocols.observing.simulated import Round
+from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.running.record_format import SCHEMA, TABLES, Table
+from tacit.sim.taps import Wait
+from tacit.sim.trace import Event
+from tacit.sim.wire import Packet
 
 __all__ = ["Ending", "Recorder"]
 

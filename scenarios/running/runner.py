@@ -1,5 +1,6 @@
 """Runs a scenario: folder, simulation, result. The folder is complete at the end, also after an error."""
 
+import math
 import sqlite3
 import time
 import traceback
@@ -9,35 +10,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parties.learning import jobs
-from protocols.observing.experiment import PartialReporter
-from protocols.observing.simulated import ResultFields
-from protocols.privacy.spent import after_resuming
-from protocols.registry import PROTOCOLS
-from scenarios.files.arguments import check_type
-from scenarios.files.checks import cautions
-from scenarios.files.plugins import failure_reason, recorded
-from scenarios.files.reading import Source, load, read
-from scenarios.observing.splits import parts_of, split
-from scenarios.observing.vulnerability import Vulnerability
-from scenarios.running import by_plan
-from scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
-from scenarios.running.disk import disk_problem
-from scenarios.running.environment import environment, version
-from scenarios.running.folder import FolderError, Result, RunFolder, new_folder
-from scenarios.running.interruption import Interruption
-from scenarios.running.membership import attack, contents
-from scenarios.running.memory import peak_memory
-from scenarios.running.participants import keep_participants, recording_of
-from scenarios.running.recorder import Ending, Recorder
-from scenarios.running.simulation import Simulated, Simulation
-from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Expect, Scenario
-from sim.taps import Taps
-from sim.trace import Event, Sink
-from sim.units import duration, format_duration
+from tacit.parties.learning import jobs
+from tacit.protocols.observing.experiment import PartialReporter
+from tacit.protocols.observing.simulated import ResultFields
+from tacit.protocols.privacy.released import with_rounds_again
+from tacit.protocols.privacy.spent import after_resuming
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.arguments import check_type
+from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.plugins import failure_reason, recorded
+from tacit.scenarios.files.reading import Source, load, read
+from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.observing.vulnerability import Vulnerability
+from tacit.scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
+from tacit.scenarios.running.disk import disk_problem
+from tacit.scenarios.running.environment import environment, version
+from tacit.scenarios.running.folder import FolderError, Result, RunFolder, new_folder
+from tacit.scenarios.running.interruption import Interruption, LimitReached
+from tacit.scenarios.running.membership import attack, contents
+from tacit.scenarios.running.memory import peak_memory
+from tacit.scenarios.running.participants import keep_participants, recording_of
+from tacit.scenarios.running.prediction import payloads_of
+from tacit.scenarios.running.recorder import Ending, Recorder
+from tacit.scenarios.running.simulation import Simulated, Simulation
+from tacit.scenarios.running.whole import written_first
+from tacit.scenarios.schema.keys import toml
+from tacit.scenarios.schema.scenario import Expect, Scenario
+from tacit.sim.taps import Taps
+from tacit.sim.trace import Event, Sink
+from tacit.sim.units import duration, format_duration
 
-__all__ = ["AnySimulation", "Watch", "about", "carry_out", "exit_code", "result_of", "resume", "run", "unmet"]
+__all__ = ["Watch", "about", "carry_out", "exit_code", "give_up", "result_of", "resume", "run", "unmet"]
 
 ABORTED = 3
 """Exit code after a clear abort, when too few parties were left."""
@@ -46,56 +49,81 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells: 128 plus the number of SIGINT."""
 
 
-AnySimulation = Simulation | by_plan.PlannedSimulation
-
-
 class Watch:
     """Observes a run: a sink of its events, and a context around it."""
 
     def __call__(self, event: Event) -> None:
         """Called with each event, in the thread of the simulation."""
 
-    def watching(self, simulation: AnySimulation) -> AbstractContextManager[object]:
+    def watching(self, simulation: Simulation) -> AbstractContextManager[object]:
         """A context that lasts as long as the run."""
         return nullcontext()
 
 
 def run(
-    scenario: Source, *, out: str | Path | None = None, engine: str | None = None, watch: Watch | None = None
+    scenario: Source,
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    engine: str | None = None,
+    watch: Watch | None = None,
+    limit: float | None = None,
 ) -> Result:
     """Check `scenario`, run it and return the result, which names its folder.
 
     `scenario` is one made in Python or by `load`, or a name or path as for `load`. `out` is the folder to make, by
-    default ``runs/NAME-SEED-NUMBER``, with the scenario's name, or one made from the title, or the file's. `engine`
-    replaces the scenario's; `watch` sees each event. Raises ScenarioError for an invalid scenario, TypeError,
+    default ``runs/NAME-SEED-NUMBER``, with the scenario's name, or one made from the title, or the file's. `overwrite`
+    replaces the folder of an earlier run at `out`, and raises FolderError for any other. `engine` replaces the
+    scenario's; `watch` sees each event. A run that takes more than `limit` seconds of wall-clock time is
+    ended as failed; its reason says where it was. Raises ScenarioError for an invalid scenario, TypeError,
     FileExistsError if `out` exists, OSError if `result.json` cannot be written, and KeyboardInterrupt after Ctrl-C (the
     folder is complete then). An error inside the run is not raised: the outcome is "failed", and `error` holds it.
     A running event loop, as in a notebook, is blocked until the run ends.
     """
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
     check_type("out", out, (str, Path, type(None)), "the folder to make, as str or Path, or None")
+    check_type("overwrite", overwrite, bool, "True or False")
     check_type("engine", engine, (str, type(None)), '"auto", "inline", "pool:N", "ray:HOST:PORT" or None')
     check_type("watch", watch, (Watch, type(None)), "a Watch or None")
+    check_type("limit", limit, (int, float, type(None)), "seconds > 0, or None")
+    if limit is not None and not 0 < limit < math.inf:
+        raise ValueError(f"limit is {limit}; allowed: seconds > 0, or None")
     changes = [] if engine is None else [f"engine={toml(engine)}"]
     loaded = read(scenario, changes, options={"engine": "engine"})
-    result = carry_out(loaded.scenario, loaded.name, out=None if out is None else Path(out), watch=watch)
+    path = None if out is None else Path(out)
+    result = carry_out(loaded.scenario, loaded.name, out=path, overwrite=overwrite, watch=watch, limit=limit)
     if isinstance(result.error, KeyboardInterrupt):
         raise result.error
     return result
 
 
-def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: Watch | None = None) -> Result:
+def carry_out(
+    scenario: Scenario,
+    name: str,
+    *,
+    out: Path | None = None,
+    overwrite: bool = False,
+    watch: Watch | None = None,
+    limit: float | None = None,
+) -> Result:
     """Run a scenario that is already checked. After Ctrl-C the outcome is "interrupted"; KeyboardInterrupt is raised
     only before there is a folder, and after the run has ended.
     """
     with (
-        Interruption() as interruption,
-        closing(RunFolder(new_folder(out, f"{name}-{scenario.seed}"), scenario, name)) as folder,
+        Interruption(limit) as interruption,
+        closing(RunFolder(new_folder(out, f"{name}-{scenario.seed}", overwrite=overwrite), scenario, name)) as folder,
     ):
         return _carry_out(scenario, name, folder, interruption, watch)
 
 
-def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None, or_restart: bool = False) -> Result:
+def resume(
+    path: Path,
+    *,
+    engine: str | None = None,
+    watch: Watch | None = None,
+    or_restart: bool = False,
+    limit: float | None = None,
+) -> Result:
     """Resume the interrupted training run in the folder `path`, and return the result as `carry_out` does.
 
     It continues from its checkpoint; from the start if there is none yet, and with `or_restart` also if its protocol
@@ -114,9 +142,22 @@ def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None,
             if not or_restart:
                 raise
             earlier = _Earlier(resumed=(0,))
-        with Interruption() as interruption:
+        with Interruption(limit) as interruption:
             folder.clear(record=earlier.recorder is None)
             return _carry_out(scenario, scenario.name, folder, interruption, watch, earlier)
+
+
+def give_up(path: Path, scenario: Scenario, name: str, reason: str) -> None:
+    """Mark the run in the folder `path` as interrupted: its process did not end by itself, for that `reason`.
+
+    What the folder holds of it stays, for `resume`; if there is nothing, it is made.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    begun = (path / "scenario.toml").is_file()
+    with closing(RunFolder(path, None if begun else scenario, name)) as folder:
+        result = result_of(scenario, name, None, None, KeyboardInterrupt(reason), 0.0)
+        folder.make_room()
+        folder.write_result(result)
 
 
 def _earlier(path: Path, scenario: Scenario) -> "_Earlier":
@@ -148,34 +189,32 @@ def _carry_out(
 ) -> Result:
     recorder = earlier.recorder
     simulated: Simulated | None = None
-    simulation: AnySimulation | None = None
+    simulation: Simulation | None = None
     vulnerability: Vulnerability | None = None
     error: BaseException | None = None
     began = time.perf_counter()
     secret = folder.lasting(scenario)
     try:
         record = folder.path / "run.sqlite"
-        recorder = recorder or Recorder(record, contents=contents(scenario), about=about(scenario, name))
+        begins = about(scenario, name) | {"files": written_first(folder.path)}
+        recorder = recorder or Recorder(record, contents=contents(scenario), about=begins)
         with interruption.raising():
             recording = recording_of(recorder, scenario.data.clients)
             sinks: list[Sink] = [recording, interruption, *([watch] if watch else [])]
             taps = Taps(delivered=[recorder.tap], waits=[recording.wait])
-            storing: AbstractContextManager[object] = nullcontext()
-            simulation = by_plan.simulation_of(scenario, sinks)
-            if simulation is None:
-                simulation = Simulation(scenario, sinks=sinks, taps=taps, engine=scenario.engine, lasting=secret)
-                _record_rounds(simulation, recorder)
-                if earlier.state is not None:
-                    simulation.restore(earlier.state)
-                every = scenario.training.checkpoint_every
-                storing = Checkpoints(folder, recorder, simulation, every, earlier.wall_seconds, earlier.resumed)
+            simulation = Simulation(scenario, sinks=sinks, taps=taps, engine=scenario.engine, lasting=secret)
+            _record_rounds(simulation, recorder)
+            if earlier.state is not None:
+                simulation.restore(earlier.state)
+            every = scenario.training.checkpoint_every
+            storing = Checkpoints(folder, recorder, simulation, every, earlier.wall_seconds, earlier.resumed)
             with storing, watch.watching(simulation) if watch else nullcontext():
                 simulated = simulation.run()
             if scenario.attack.kind:
                 recorder.flush()
                 vulnerability = attack(scenario, record, [interruption])
     except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a program of a plugin may call sys.exit
-        error = interruption.asked or raised
+        error = interruption.asked or interruption.reached or raised
     interruption.over()
     error = _complete(folder, recorder, simulation, simulated, error) or error
     wall_seconds = earlier.wall_seconds + time.perf_counter() - began
@@ -184,7 +223,13 @@ def _carry_out(
     result.resumed = list(earlier.resumed)
     if earlier.resumed and result.privacy is not None:
         result.privacy = after_resuming(result.privacy, seeded=scenario.entropy == "seeded")
+    if scenario.entropy == "os":
+        again = len(earlier.resumed) * scenario.training.checkpoint_every
+        result.randomised = with_rounds_again(result.randomised, again)
     result.vulnerability = vulnerability
+    if simulation is not None and result.outcome == "completed" and not result.lost:
+        with suppress(Exception):  # of a plugin's formula: whoever asks for it computes it, and says so
+            result.formula = payloads_of(*simulation.setting)
     folder.make_room()
     if error is not None and not isinstance(error, KeyboardInterrupt):
         folder.write_failure(_failure(error))
@@ -215,7 +260,7 @@ def _record_rounds(simulation: Simulation, recorder: Recorder) -> None:
 def _complete(
     folder: RunFolder,
     recorder: Recorder | None,
-    simulation: AnySimulation | None,
+    simulation: Simulation | None,
     simulated: Simulated | None,
     error: BaseException | None,
 ) -> Exception | None:
@@ -246,7 +291,7 @@ def _failure(error: BaseException) -> str:
 def result_of(
     scenario: Scenario,
     name: str,
-    simulation: AnySimulation | None,
+    simulation: Simulation | None,
     simulated: Simulated | None,
     error: BaseException | None,
     wall_seconds: float,
@@ -317,7 +362,7 @@ def _device(scenario: Scenario) -> str:
 _COLUMNS = ("messages", "payload", "sealing", "envelope")
 
 
-def _so_far(simulation: AnySimulation | None) -> ResultFields:
+def _so_far(simulation: Simulation | None) -> ResultFields:
     """The fields of the result that are known of a run that did not end."""
     if simulation is None or not isinstance(simulation.observer, PartialReporter):
         return ResultFields()
@@ -329,6 +374,8 @@ def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[
         return "interrupted", str(error) or "interrupted by Ctrl-C"
     if (problem := disk_problem(error)) is not None:
         return "failed", f"the run's folder could not be written: {problem}"
+    if isinstance(error, LimitReached):
+        return "failed", str(error)
     if error is not None:
         return "failed", failure_reason(error)
     assert simulated is not None
@@ -336,7 +383,7 @@ def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[
 
 
 def unmet(expect: Expect, result: Result) -> list[str]:
-    """One line for each expectation that `result` does not meet."""
+    """One line for each expectation that `result` does not meet; equality with the oracle is always expected."""
     if result.outcome == "interrupted":
         return []
     lost = sorted({loss.party for loss in result.lost})
@@ -351,6 +398,8 @@ def unmet(expect: Expect, result: Result) -> list[str]:
         for name, wanted, got in found
         if wanted is not None and wanted != got
     ]
+    if result.equals_plaintext is False and expect.equals_plaintext is None:
+        lines.append("the result is not equal to the plaintext oracle")
     if expect.reason is not None and expect.reason not in result.reason:
         lines.append(f"expect.reason: expected it to contain {toml(expect.reason)}, got {toml(result.reason)}")
     if expect.lost_at_most is not None and len(lost) > expect.lost_at_most:
@@ -375,6 +424,7 @@ def _words(value: object) -> str:
 def exit_code(result: Result, expect: Expect) -> int:
     """The exit code: 0 as expected; 1 failed, or not as expected; 3 an unexpected abort; 130 after Ctrl-C.
 
+    A result that is not equal to the plaintext oracle is not as expected, unless the scenario expects that.
     An unexpected abort is 3 even if the file expects a completed run, as 3 is more specific than 1. A run that ends in
     an error has failed, whatever is expected.
     """

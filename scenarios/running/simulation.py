@@ -5,43 +5,48 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from parties.broken_off import BrokenOff
-from parties.data.splits import named
-from parties.fleet.fleet import Fleet
-from parties.life import Present
-from parties.playing import Begin, play
-from parties.registered import Registered
-from protocols.observing.experiment import Checkpointable, Setting
-from protocols.observing.parts import Parts
-from protocols.observing.simulated import Simulated
-from protocols.registry import PROTOCOLS
-from protocols.xclp.sized import STAND_INS
-from scenarios.console.progress import progress
-from scenarios.files.plugins import use_plugins
-from scenarios.observing.faults import faults_of
-from scenarios.observing.splits import parts_of, split
-from scenarios.running.durations import durations_of
-from scenarios.running.process import one_thread, spared_old_objects
-from scenarios.schema import scenario as schema
-from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns
-from sim.conditions import Conditions, Statistics
-from sim.engines import make_engine
-from sim.latency import parse_latency
-from sim.taps import Taps
-from sim.trace import Sink, Trace
-from sim.units import duration
-from sim.wire import Ledger
-from sim.world import World
+from tacit.parties.broken_off import BrokenOff
+from tacit.parties.data.splits import named
+from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.life import Present
+from tacit.parties.playing import Begin, play
+from tacit.parties.registered import Registered
+from tacit.protocols.identities import given, identities_of
+from tacit.protocols.observing.experiment import Checkpointable, Setting
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.xclp import sized
+from tacit.scenarios.console.progress import progress
+from tacit.scenarios.files.plugins import use_plugins
+from tacit.scenarios.files.sized import is_hollow
+from tacit.scenarios.observing.faults import faults_of
+from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.running.durations import durations_of
+from tacit.scenarios.running.process import one_thread, spared_old_objects
+from tacit.scenarios.schema import scenario as schema
+from tacit.sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, processor_of
+from tacit.sim.conditions import Conditions, Statistics
+from tacit.sim.engines import make_engine
+from tacit.sim.hollow import Meter, stand_ins
+from tacit.sim.latency import parse_latency
+from tacit.sim.taps import Taps
+from tacit.sim.trace import Sink, Trace
+from tacit.sim.units import duration
+from tacit.sim.wire import Ledger
+from tacit.sim.world import World
 
 __all__ = ["Simulated", "Simulation", "conditions_of"]
 
-_STAND_INS: dict[str, StandIns] = {"real": {}, "sized": STAND_INS}
+_STAND_INS: dict[str, StandIns | None] = {"real": None, "sized": sized.STAND_INS, "hollow": stand_ins("hollow")}
 
 
 class Simulation:
     """One run, with the data of the scenario or other `parts`. `close` closes the `engine`, also a given object.
 
-    `lasting`: the secret of 32 bytes that answers are made of which are the same in a run that is resumed.
+    `lasting`: the secret of 32 bytes that answers are made of which are the same in a run that is resumed. `hollow`: it
+    runs on hollow values (`tacit.sim.hollow`), which nobody observes; by default where `is_hollow`. Without `hashed`
+    its trace has no hashes.
 
     Its properties can be read at any time, also from another thread and after an error.
     """
@@ -55,11 +60,17 @@ class Simulation:
         engine: str | Engine = "auto",
         parts: Parts | None = None,
         lasting: bytes = b"",
+        hollow: bool | None = None,
+        hashed: bool = True,
     ) -> None:
-        self._scenario = scenario
+        self._scenario, sinks, taps = scenario, tuple(sinks), taps or Taps()
         use_plugins(scenario)
         parts = parts or parts_of(scenario)
         self.shards = split(parts.held, scenario.data, scenario.seed)
+        self.setting = scenario, parts, named(self.shards)
+        if hollow is None:
+            hollow = is_hollow(scenario, self.setting[-1])
+        self._meter = Meter() if hollow else None
         fleet = Fleet(scenario)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine) if isinstance(engine, str) else engine
@@ -67,20 +78,31 @@ class Simulation:
             self._world = World(
                 scenario.seed,
                 conditions=conditions_of(scenario.network, fleet),
-                table=CostTable.load(),
-                cost=_cost(scenario.cost),
+                table=CostTable.load(processor=processor_of(scenario.cost)),
+                cost=_cost("free" if scenario.cost == "free" else "modelled" if hollow else scenario.cost),
                 engine=self._engine,
                 faults=[*chain(*faults), *fleet.crashes()],
                 sinks=sinks,
                 taps=taps,
                 seeded=scenario.entropy == "seeded",
-                stand_ins=_STAND_INS[scenario.fidelity],
+                stand_ins=_STAND_INS["hollow" if hollow else scenario.fidelity],
                 lasting=lasting,
+                hollow=self._meter,
+                hashed=hashed,
             )
-            self._experiment = PROTOCOLS[scenario.protocol.name].build(
-                Setting(self._world, scenario, parts, named(self.shards), faults, progress, fleet)
-            )
+            seen = {name: list(calls) for name, calls in vars(taps).items()}
+            token = given.set(identities_of(scenario))  # all that a client signs in a run is by one key
+            try:
+                self._experiment = PROTOCOLS[scenario.protocol.name].build(
+                    Setting(self._world, *self.setting, faults, progress, fleet)
+                )
+            finally:
+                given.reset(token)
             self.observer = self._experiment.observer
+            if hollow:  # nobody looks at what is not there
+                vars(taps).update(seen)
+                self._records: list[Any] = []
+                self._experiment.server.observers[:] = [self._records.append]
             clients = self._experiment.clients
             self._parties = [self._experiment.server, *([clients] if isinstance(clients, Registered) else clients)]
             self._begin: Begin | None = None
@@ -157,10 +179,22 @@ class Simulation:
 
     def run(self) -> Simulated:
         """Run to the end and return the result. Raises Deadlock, KeyboardInterrupt, and errors of a party's program."""
-        self._experiment.plan()
+        if self._meter is None:
+            self._experiment.plan()
         with one_thread(), spared_old_objects():
             self._world.loop.run(play(self._parties, self.server, self._begin))
-            return self.observer.sum_up()
+            if self._meter is None:
+                return self.observer.sum_up()
+        reason = getattr(self.server, "aborted", "") if self.server.alive else "the server was lost"
+        problems = [getattr(record, "lost", "") for record in self._records]
+        if not reason and problems and all(problems):
+            reason = f"every round was lost: {problems[-1]}"
+        return Simulated(outcome="aborted" if reason else "completed", reason=reason, lost=list(self.server.lost))
+
+    @property
+    def most_held(self) -> int:
+        """The most bytes of messages that there were at a time, on their way or not used up yet, in a hollow run."""
+        return 0 if self._meter is None else self._meter.most
 
     def after_rounds(self, call: Callable[[int], None]) -> None:
         """Let `call` be called with the number of each round that has ended, if the run can be restored."""

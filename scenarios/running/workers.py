@@ -3,19 +3,20 @@
 import multiprocessing
 import os
 import re
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
-from parties.learning.extras import MissingExtra, require
-from scenarios.files.arguments import check_count, check_type
-from scenarios.running.ray_jobs import on_ray
-from scenarios.schema.scenario import ScenarioError
-from sim.compute import interrupts_held_back
-from sim.ray_cluster import ON_RAY
-from sim.worker import begin_worker
+from tacit.parties.learning.extras import MissingExtra, require
+from tacit.scenarios.files.arguments import check_count, check_type
+from tacit.scenarios.running.ray_jobs import GivenUp, GivenUpWarning, on_ray
+from tacit.scenarios.schema.scenario import ScenarioError
+from tacit.sim.compute import interrupts_held_back
+from tacit.sim.ray_cluster import ON_RAY
+from tacit.sim.worker import begin_worker
 
 __all__ = ["Jobs", "check_jobs", "in_workers", "jobs_of"]
 
@@ -50,11 +51,15 @@ def check_jobs(jobs: object) -> None:
 
 
 def in_workers(
-    jobs: Jobs, function: Callable[..., R], calls: Sequence[tuple[Any, ...]]
+    jobs: Jobs,
+    function: Callable[..., R],
+    calls: Sequence[tuple[Any, ...]],
+    titled: Callable[..., str] = lambda *_: "a call",
 ) -> Generator[tuple[int, R], None, None]:
     """Make the `calls` of `function`, `jobs` at a time; yield the index and the result of each as it ends.
 
-    Those that are made on Ray see none of this machine's files.
+    Those that are made on Ray see none of this machine's files. A GivenUpWarning names each that does not end there
+    after an interrupt, by what `titled` makes of its arguments.
 
     If the generator is closed before its end, the workers get SIGTERM, and calls still in the queue are not made. Only
     the caller gets Ctrl-C, after workers have started or ended. `function` and all arguments must pickle.
@@ -65,7 +70,11 @@ def in_workers(
     if not calls:
         return
     if isinstance(jobs, str):
-        with closing(on_ray(jobs.partition(":")[2], function, calls, lambda result: result)) as done:
+
+        def given_up(one: GivenUp) -> None:
+            warnings.warn(f"{titled(*calls[one.place])}: {one.reason}", GivenUpWarning, stacklevel=2)
+
+        with closing(on_ray(jobs.partition(":")[2], function, calls, lambda result: result, given_up)) as done:
             yield from done
         return
     pool = ProcessPoolExecutor(

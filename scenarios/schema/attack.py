@@ -2,12 +2,14 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
+
+from tacit.sim.table import Keys
 
 __all__ = ["Attack"]
 
 
-class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Attack(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[attack]: whether the messages show which points a client was trained on."""
 
     kind: Annotated[

@@ -2,15 +2,16 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from sim.units import DURATION, Duration
+from tacit.sim.table import Keys
+from tacit.sim.units import DURATION, Duration
 
 __all__ = ["Expect", "Fault"]
 
 
-class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[[fault]]: what goes wrong, and when. Which keys go with which kind: `scenarios.observing.faults`."""
+class Fault(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[[fault]]: what goes wrong, and when. Which keys go with which kind: `tacit.scenarios.observing.faults`."""
 
     kind: Annotated[
         Literal[
@@ -52,6 +53,13 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="At which time the party comes to the step or message, 1 by default; or which message."),
     ] = None
+    round: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="Only in this round, counted from 1, of the party that takes the step or sends the message; "
+            "`occurrence` then counts within the round. Enrolment belongs to round 1.",
+        ),
+    ] = None
     probability: Annotated[
         Annotated[float, Meta(gt=0, le=1)] | None,
         Meta(
@@ -91,7 +99,7 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = ""
 
 
-class Expect(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[expect]: what makes the file a test; only the keys that are given are compared.
 
     Whatever it holds, every fault must come, but for those with a probability.

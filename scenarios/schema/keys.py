@@ -1,18 +1,20 @@
-"""The table of keys, and what is allowed for each, in words, read off the structs of `scenarios.schema.table`."""
+"""The table of keys, and what is allowed for each, in words, read off the structs of `tacit.scenarios.schema.table`."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from inspect import get_annotations
+from types import new_class
 
 import msgspec
 from msgspec import NODEFAULT, Struct, structs
 from msgspec import inspect as types
 
-from protocols.registry import PROTOCOLS, using
-from scenarios.schema.scenario import ProtocolKeys
-from scenarios.schema.table import ScenarioFile
-from sim import plugged
-from sim.registry import similar
-from sim.toml_text import toml
+from tacit.protocols.registry import PROTOCOLS, using
+from tacit.scenarios.schema.scenario import ProtocolKeys
+from tacit.scenarios.schema.table import ScenarioFile
+from tacit.sim import plugged
+from tacit.sim.registry import similar
+from tacit.sim.toml_text import toml
 
 __all__ = ["Key", "allowed", "bounds", "keys", "kind_of", "similar", "structure", "toml"]
 
@@ -155,17 +157,17 @@ def _keys(plugins: tuple[str, ...], protocols: tuple[str, ...]) -> tuple[Key, ..
 @cache
 def _kind_with(protocol: type[Struct]) -> type[ScenarioFile]:
     """`ScenarioFile` whose [protocol] table is the struct `protocol`."""
-    fields = [("protocol", protocol, msgspec.field(default_factory=protocol))]
-    return msgspec.defstruct(  # type: ignore[return-value]
-        "ScenarioFile", fields, bases=(ScenarioFile,), kw_only=True, frozen=True, forbid_unknown_fields=True
-    )
+    fields = {"__annotations__": {"protocol": protocol}, "protocol": msgspec.field(default_factory=protocol)}
+    options = {"kw_only": True, "frozen": True, "forbid_unknown_fields": True}
+    # Not by defstruct, which takes no bases with a metaclass of their own.
+    return new_class("ScenarioFile", (ScenarioFile,), options, lambda namespace: namespace.update(fields))
 
 
 @cache
 def _own_keys(name: str, protocol: type[Struct]) -> tuple[Key, ...]:
     """The fields that `protocol`, the keys of the protocol `name`, has for itself."""
     kinds = [kind for kind in protocol.__mro__ if kind not in ProtocolKeys.__mro__]
-    own = {field for kind in kinds for field in vars(kind).get("__annotations__", ())}
+    own = {field for kind in kinds for field in get_annotations(kind)}
     node = types.type_info(protocol)
     assert isinstance(node, types.StructType)
     rows = [row for row in _rows("protocol.", node) if row.name.partition(".")[2] in own]

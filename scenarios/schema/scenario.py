@@ -1,25 +1,26 @@
 """What a scenario may say: every key with its type, unit, default and the protocols that use it.
 
-The structs are the single source: files are converted into them (`scenarios.files.reading`), and
-`scenarios.schema.keys` makes the table that `tacit keys` and the docs print. What a type cannot hold (k below the
-number of points) is checked in `scenarios.files.checks`.
+The structs are the single source: files are converted into them (`tacit.scenarios.files.reading`), and
+`tacit.scenarios.schema.keys` makes the table that `tacit keys` and the docs print. What a type cannot hold (k below the
+number of points) is checked in `tacit.scenarios.files.checks`.
 """
 
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from parties.data.features import FEATURES
-from parties.fleet.keys import ClientKeys, HostKeys, LinkKeys
-from protocols.cells.keys import Cells
-from protocols.cotraining.keys import Byzantine, Cotraining, Learner, Public
-from protocols.federated.keys import Model, Training
-from protocols.privacy.keys import Privacy
-from protocols.xclp.keys import ProtocolKeys
-from scenarios.schema.attack import Attack
-from scenarios.schema.fault import Expect, Fault
-from sim.units import DURATION, Duration
+from tacit.parties.data.features import FEATURES
+from tacit.parties.fleet.keys import ClientKeys, HostKeys, LinkKeys
+from tacit.protocols.cells.keys import Cells
+from tacit.protocols.cotraining.keys import Byzantine, Cotraining, Learner, Public
+from tacit.protocols.federated.keys import Model, Training
+from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.xclp.keys import ProtocolKeys
+from tacit.scenarios.schema.attack import Attack
+from tacit.scenarios.schema.fault import Expect, Fault
+from tacit.sim.table import Keys
+from tacit.sim.units import DURATION, Duration
 
 __all__ = [
     "Attack",
@@ -52,7 +53,8 @@ class ScenarioError(ValueError):
     def __init__(self, where: str, key: str, problem: str) -> None:
         self.where, self.key = (" ".join(text.splitlines()) for text in (where, key))
         self.problem = " ".join(problem.split())
-        super().__init__(": ".join(part for part in (self.where, self.key, self.problem) if part))
+        places = (self.where, "" if self.where == f"--{key}" else self.key, self.problem)
+        super().__init__(": ".join(part for part in places if part))
 
 
 _RATE = {"unit": "rate"}
@@ -61,7 +63,7 @@ Client, Link, Host = ClientKeys, LinkKeys, HostKeys
 """The tables that say what differs from party to party."""
 
 
-class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Data(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[data]: whose points, and how they are spread over the clients."""
 
     name: Annotated[
@@ -155,7 +157,7 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-class Network(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Network(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[network]: the links between parties."""
 
     topology: Annotated[
@@ -202,7 +204,7 @@ class Network(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "1s"
 
 
-class Device(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[device]: what the parties compute on."""
 
     speed: Annotated[
@@ -224,7 +226,7 @@ class Device(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             description="CPU time that a core of speed 1 takes for each message that a party sends or receives, "
             "outside of jobs: encoding, TLS, the event loop, the record. A party handles one message after the other, "
             "beside its jobs, with which it takes turns on the cores of its machine or [[host]]; a message leaves, and "
-            "is delivered, once it is handled. `python -m benchmarks reality --only deployed` measures it.",
+            "is delivered, once it is handled. `tacit bench reality --only deployed` measures it.",
             extra=DURATION,
         ),
     ] = "0s"
@@ -237,7 +239,7 @@ class Device(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "unlimited"
 
 
-class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """A whole scenario. Made in Python it is checked when it is run; `load` checks as it reads."""
 
     title: Annotated[str, Meta(description="One line that says what happens.")] = ""
@@ -249,7 +251,8 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(
             description="What computing costs in virtual time: `free`, `modelled` (operations times the cost "
-            "table), `measured` (wall time) or `replayed:RUN_DIR`."
+            "table), `modelled:avx512-ifma` (Paillier as on a processor with AVX-512 IFMA), `measured` (wall time) or "
+            "`replayed:RUN_DIR`."
         ),
     ] = "modelled"
     engine: Annotated[
@@ -268,7 +271,7 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="`sized`: SecureHamming is not carried out; its messages have the real sizes, its computing "
             "takes the modelled time, and results are those of the plaintext protocol. For many rounds. A calm run of "
-            "more than 20,000 points that trains nothing goes by its plan, without results."
+            "more than 20,000 points that trains nothing computes nothing else, and has no results."
         ),
     ] = "real"
     plugins: Annotated[

@@ -1,14 +1,14 @@
 """The keys `scale`, [scales.paper] and [table] of a scenario file: many runs, laid out as a table of a paper.
 
 They say how the runs of one file differ, so they belong to files and not to the `Scenario` that a run is.
-`scenarios.files.table_layout` checks what a type cannot hold, `scenarios.sweeping.tables` runs them.
+`tacit.scenarios.files.table_layout` checks what a type cannot hold, `tacit.scenarios.sweeping.tables` runs them.
 """
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from scenarios.schema.scenario import Scenario
+from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["OWN", "Column", "Order", "Part", "Row", "Scale", "ScenarioFile", "Table"]
 

@@ -1,46 +1,112 @@
-"""Why somebody was missed, late or lost: a chain of recorded facts, each the reason of the one before.
+"""Why somebody was missed, late or lost: chains of recorded facts, each the reason of the one before.
 
 Only what is recorded is said: who waited for what and until when, what became of each message, who was down, paused,
-slow or computing. Where the record ends, the chain says so.
+slow, asleep or computing. Where the record ends, the chain says so.
 """
 
 from dataclasses import dataclass, field
 
-from scenarios.seeing.facts import Facts, Message, Spell, Waiting
-from sim.link import SENDER_GONE
-from sim.transport import CUT
-from sim.units import format_duration
+from msgspec import Struct
 
-__all__ = ["Cause", "Causes"]
+from tacit.scenarios.seeing.facts import Facts, Message, Spell, Waiting
+from tacit.sim.link import SENDER_GONE
+from tacit.sim.transport import BEHIND, CUT
+from tacit.sim.units import format_duration
+
+__all__ = ["ROOTS", "Cause", "Causes", "Chain", "Reason"]
 
 _NAMED = 3
 """How many parties a chain names at a time."""
 
+ROOTS = ("fault", "link", "device", "choice")
+"""The kinds of reasons with which a chain may end: a fault of the scenario; a message that its link lost or took long
+for; a device that computes or sleeps; what a program is made to refuse."""
+
+_TRIED = 50
+"""How many parties are asked why they were silent, until enough chains are found to be named."""
+
 _UNRECORDED = "why is not recorded"
+
+
+class Reason(Struct, frozen=True):
+    """A fact of a chain: its kind, the virtual time (s) from which on it held, and in words.
+
+    `kind` is wait, message, unknown, or one of `ROOTS`. `party` is whom it befell, and `parties` are all that it names;
+    `message` is the number of the message that it is about, 0 if it is about none.
+    """
+
+    kind: str
+    time: float
+    text: str
+    party: str = ""
+    parties: tuple[str, ...] = ()
+    message: int = 0
+
+
+Chain = tuple[Reason, ...]
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A chain of `reasons`, each in words. `parties` and `messages` are those that it names."""
+    """Chains of reasons: in each, the first is the reason of what is explained, the next that of the first."""
 
-    reasons: tuple[str, ...] = ()
-    parties: tuple[str, ...] = ()
-    messages: tuple[int, ...] = ()
+    chains: tuple[Chain, ...] = ()
 
-    def __add__(self, other: "Cause") -> "Cause":
-        return Cause(
-            (*self.reasons, *(one for one in other.reasons if one not in self.reasons)),
-            tuple(dict.fromkeys((*self.parties, *other.parties))),
-            tuple(dict.fromkeys((*self.messages, *other.messages))),
-        )
+    @classmethod
+    def of(cls, *reasons: Reason) -> "Cause":
+        """One chain of these reasons."""
+        return cls((reasons,) if reasons else ())
+
+    def then(self, other: "Cause") -> "Cause":
+        """The last chain of this cause, with what explains its end."""
+        if not (self.chains and other.chains):
+            return self or other
+        *before, last = self.chains
+        first, *beside = other.chains
+        return Cause((*before, (*last, *first), *beside))
+
+    def beside(self, other: "Cause") -> "Cause":
+        """Both causes, side by side; of chains with the same end only the first."""
+        ends = {chain[-1] for chain in self.chains}
+        return Cause((*self.chains, *(chain for chain in other.chains if chain[-1] not in ends)))
+
+    @property
+    def root(self) -> Reason | None:
+        """The end of the first chain that ends with one of `ROOTS`; else of the first; None if there is none."""
+        ends = [chain[-1] for chain in self.chains]
+        return next((one for one in ends if one.kind in ROOTS), ends[0] if ends else None)
+
+    def apart(self) -> tuple["Cause", ...]:
+        """A cause for each chain."""
+        return tuple(Cause((chain,)) for chain in self.chains)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every chain ends with one of `ROOTS`, and there is one."""
+        return bool(self.chains) and all(chain[-1].kind in ROOTS for chain in self.chains)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """All reasons in words, each once, one chain after the other."""
+        return tuple(dict.fromkeys(reason.text for chain in self.chains for reason in chain))
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """All parties that the chains name."""
+        return tuple(dict.fromkeys(name for chain in self.chains for reason in chain for name in reason.parties))
+
+    @property
+    def messages(self) -> tuple[int, ...]:
+        """The numbers of all messages that the chains are about."""
+        return tuple(dict.fromkeys(one.message for chain in self.chains for one in chain if one.message))
 
     def __bool__(self) -> bool:
-        return bool(self.reasons)
+        return bool(self.chains)
 
 
 @dataclass(frozen=True)
 class _Search:
-    """A chain that is followed: at which time, from which round on, and which waits have been looked into.
+    """A chain that is followed: until which time, from which round on, and which waits have been looked into.
 
     `only_lost`: nothing is said of a party that itself only waits for whoever waits.
     """
@@ -48,11 +114,19 @@ class _Search:
     at: float
     round: int
     only_lost: bool
-    seen: set[tuple[str, int]] = field(default_factory=set)
+    seen: frozenset[tuple[str, int]] = field(default=frozenset())
+
+    def by(self, at: float) -> "_Search":
+        """The same search, of what had happened by an earlier time."""
+        return _Search(min(self.at, at), self.round, self.only_lost, self.seen)
+
+    def entered(self, party: str, wait: Waiting) -> "_Search":
+        return _Search(self.at, self.round, self.only_lost, self.seen | {(party, wait.number)})
 
 
-def _cause(reason: str, *parties: str, message: Message | None = None) -> Cause:
-    return Cause((reason,), parties, () if message is None else (message.number,))
+def _cause(kind: str, time: float, text: str, *parties: str, message: Message | None = None) -> Cause:
+    party = parties[0] if parties else ""
+    return Cause.of(Reason(kind, time, text, party, parties, 0 if message is None else message.number))
 
 
 class Causes:
@@ -66,17 +140,29 @@ class Causes:
         noticed = [step for when, step in self._facts.losses.get((party, round_number), ()) if when == time]
         wait = self._wait_before(party, round_number, time, noticed[0]) if noticed else None
         if wait is not None:
-            return self._waited(wait, party) + self.of_silence(party, wait)
+            return self._waited(wait, party).then(self.of_silence(party, wait))
+        if said := self._facts.objection(party, round_number, time):
+            return _cause("choice", *said, party)
         down = self._facts.spell("down", party, 0.0, time)
         if down is not None and (down.ended is None or down.ended >= time or not noticed):
             return self._down(down)
         own = [one for one in self._facts.waits_of(party) if one.how == "deadline" and (one.ended or 0.0) <= time]
         if noticed or not own or own[-1].stamp[0] != round_number:
-            return Cause()
+            return self._spells(party, time, time) or self._of_missed(party, round_number, time)
         found = Cause()
         for name in own[-1].missing[:_NAMED]:
-            found += self._waited(own[-1], name) + self.of_silence(name, own[-1])
+            found = found.beside(self._waited(own[-1], name).then(self.of_silence(name, own[-1])))
         return found
+
+    def _of_missed(self, party: str, round_number: int, time: float) -> Cause:
+        """What became of the last message that `party` waited for in the round and did not get."""
+        waits = [wait for wait in self._facts.waits_of(party) if wait.stamp[0] == round_number and wait.began <= time]
+        for wait in reversed(waits):
+            for name in wait.sources:
+                for one in self._sent(name, wait, time):
+                    if not one.is_taken(time) and (one.struck or one.lost or one.dropped):
+                        return self._of_message(one, time)
+        return Cause()
 
     def of_silence(self, party: str, wait: Waiting, *, only_lost: bool = False) -> Cause:
         """Why the `wait` had not what it wanted from `party` when it ended.
@@ -88,12 +174,18 @@ class Causes:
 
     def of_deadline(self, wait: Waiting) -> Cause:
         """Why the deadline of a `wait` passed: why others were silent, else what kept the party itself from work."""
+        ended = wait.ended or 0.0
+        own = self._facts.spell("paused", wait.party, wait.began, ended)
+        if own is not None and min(ended, own.ended or ended) - max(wait.began, own.began) > wait.deadline / 2:
+            return self._spell(own)
         cause = Cause()
-        for name in (wait.silent or wait.missing)[:_NAMED]:
-            cause += self.of_silence(name, wait, only_lost=not wait.silent)
-        if cause and not cause.reasons[-1].endswith(_UNRECORDED):
+        for name in (wait.silent or wait.missing)[:_TRIED]:
+            cause = cause.beside(self.of_silence(name, wait, only_lost=not wait.silent))
+            if len(cause.chains) >= _NAMED:
+                break
+        if cause and (cause.is_whole or cause.chains[-1][-1].kind != "unknown"):
             return cause
-        return self._spells(wait.party, wait.began, wait.ended or 0.0) or cause
+        return self._spells(wait.party, wait.began, ended) or cause
 
     def of_delay(self, party: str, wait: Waiting) -> Cause:
         """Why the answer of `party`, which was received last, ended the `wait` so late."""
@@ -103,21 +195,30 @@ class Causes:
             return self.of_late_entry(party, wait.began, ended)
         message = found[-1]
         if ended - message.sent > wait.alone / 2:
-            return self._spells(party, wait.began, message.sent) + self._of_message(message, message.sent)
+            return self._of_message(message, ended)
         before = self.of_late_entry(party, wait.began, message.sent)
-        return before or _cause(f"{party} sent its {message.type} at {format_duration(message.sent)}", party)
+        sent = f"{party} sent its {message.type} at {format_duration(message.sent)}"
+        return before or _cause("message", message.sent, sent, party, message=message)
 
-    def of_late_entry(self, party: str, begin: float, end: float) -> Cause:
+    def of_late_entry(self, party: str, begin: float, end: float, depth: int = 0) -> Cause:
         """Why `party` was not as far as others between the two times: what kept it, else for whom it waited longest."""
-        found = self._spells(party, begin, end)
+        found = self._spells(party, begin, end) or self._slept(party, begin, end)
         waits = [one for one in self._facts.waits_of(party) if one.ended is not None and begin < one.ended <= end]
         if found or not waits:
             return found
         longest = max(waits, key=lambda one: (one.ended or 0.0) - max(one.began, begin))
         for name in (longest.silent or longest.missing)[:_NAMED] if longest.how == "deadline" else ():
-            found += self._waited(longest, name) + self.of_silence(name, longest, only_lost=True)
+            found = found.beside(self._waited(longest, name).then(self.of_silence(name, longest, only_lost=True)))
         if not found and longest.last:
-            found = self._waited(longest, longest.last) + self._spells(longest.last, begin, end)
+            found = self._waited(longest, longest.last)
+            ended = longest.ended or 0.0
+            sent = self._facts.between(longest.last, party, longest.types)
+            message = next((one for one in sent if one.received == ended), None)
+            if message is not None and ended - message.sent > (ended - max(longest.began, begin)) / 2:
+                return found.then(self._of_message(message, ended))
+            if depth < _NAMED:  # it was sent late, not received late
+                until = ended if message is None else message.sent
+                found = found.then(self.of_late_entry(longest.last, begin, until, depth + 1))
         return found
 
     # The parts of a chain
@@ -125,7 +226,7 @@ class Causes:
     def _of_silence(self, party: str, wait: Waiting, search: "_Search") -> Cause:
         if (party, wait.number) in search.seen:
             return Cause()
-        search.seen.add((party, wait.number))
+        search = search.entered(party, wait)
         due = [one for one in self._sent(party, wait, search.at) if not one.is_taken(search.at)]
         if due:
             of_round = [one for one in due if one.stamp[0] >= search.round]
@@ -151,7 +252,8 @@ class Causes:
         types, where = " or ".join(wait.types), f" in {wait.step}" if wait.step else ""
         until = "its deadline at " if wait.how == "deadline" else ""
         end = f"until {until}{format_duration(wait.ended or 0.0)}"
-        return _cause(f"{wait.party} waited{where} for {types} from {party} {end}", wait.party, party)
+        text = f"{wait.party} waited{where} for {types} from {party} {end}"
+        return _cause("wait", wait.ended or 0.0, text, wait.party, party)
 
     def _sent(self, party: str, wait: Waiting, at: float) -> list[Message]:
         """What `party` had sent by then of what the `wait` is for; not what an earlier incarnation received."""
@@ -163,61 +265,110 @@ class Causes:
             if one.stamp >= wait.stamp and one.sent <= at and (one.received is None or one.received >= since)
         ]
 
-    def _of_message(self, one: Message, at: float) -> Cause:
-        """What became of a message that was not there in time."""
+    def _of_message(self, one: Message, at: float, behind: tuple[int, ...] = ()) -> Cause:
+        """What became of a message that was not there in time, and why, as far as it had happened `at` that time."""
         what = f"{one.type} from {one.sender} to {one.receiver}, sent at {format_duration(one.sent)},"
-        if one.refused is not None and one.received is not None and one.received <= at:
-            time, why = one.refused
-            return _cause(f"{what} was refused at {format_duration(time)}: {why}", one.sender, message=one)
+        lost = [(time, why) for time, why in one.lost if time <= at]
+        resent = [(time, why) for time, why in one.resent if time <= at]
+        dropped = [(time, why) for time, why in one.dropped if time <= at and one.received is None]
+        struck = [note for time, note in one.struck if time <= at]
+        end = at if one.received is None else min(one.received, at)
+        refused = one.refused if one.refused is not None and one.refused[0] <= at else None
+        held = self._of_link("held", one, one.sent, lost[0][0] if lost and not one.again else end)
         reasons = []
-        if one.lost:
-            (time, why), count = one.lost[0], len(one.lost)
+        if lost:
+            (time, why), count = lost[0], len(lost)
             copies = f"{count} copies of it from then on, " if count > 1 else ""
             again = f"sent again {one.again} time{'s' * (one.again != 1)}" if one.again else "not sent again"
             again += " (datagrams)" if self._datagrams and not one.again else ""
             reasons.append(f"was lost at {format_duration(time)} ({copies}{why}), {again}")
-        if one.dropped and one.received is None:
-            time, why = one.dropped[-1]
+        if resent:
+            (time, why), count = resent[0], len(resent)
+            often = f"{count} times, first" if count > 1 else "once,"
+            reasons.append(f"was sent again in part {often} at {format_duration(time)} ({why})")
+        if dropped:
+            time, why = dropped[-1]
             reasons.append(f"was dropped at {format_duration(time)}: {why}")
-        end = one.received if one.received is not None else at
-        of_link = [spell for spell in self._facts.of_links if spell.concerns(one.sender, one.receiver)]
-        held = self._held(one, end)
         reasons += [f"was held back ({held[0].note})"] if held else []
-        delays = [note for _, note in one.struck if note.startswith("delay")]
+        delays = [note for note in struck if note.startswith("delay")]
         reasons += [f"was delayed by a fault ({delays[0]})"] if delays else []
-        if one.received is not None:
+        if refused is not None:
+            reasons.append(f"was refused at {format_duration(refused[0])}: {refused[1]}")
+        elif one.received is not None:
             reasons.append(f"was received at {format_duration(one.received)}")
-        elif not one.dropped and not (one.lost and not one.again):
+        elif not dropped and not (lost and not one.again):
             reasons.append("was not received")
-        found = _cause(f"{what} {' and '.join(reasons)}", one.sender, one.receiver, message=one)
-        times = [(time, time) for time, why in one.lost if why == CUT] or ([] if one.lost else [(one.sent, end)])
-        cut = [spell for spell in of_link if spell.kind == "cut"]  # a relay keeps what it is not to carry
-        struck = [spell for spell in cut if any(spell.lasts(*both) for both in times)]
-        if struck:
-            return found + self._spell(struck[0])
-        if any(why == SENDER_GONE for _, why in one.lost):
-            down = self._facts.spell("down", one.sender, one.sent, one.lost[0][0])
-            return found if down is None else found + self._down(down)
-        if one.lost or one.struck or held:
-            return found
-        if not self._datagrams and (first := self._facts.before(one)) is not None:
-            behind = f"it was behind {first.type}, sent at {format_duration(first.sent)} on the same way"
-            return found + _cause(behind) + self._of_message(first, at)
-        for name in (one.sender, one.receiver):
-            for kind in ("slow", "paused"):
-                if (spell := self._facts.spell(kind, name, one.sent, end)) is not None:
-                    found += self._spell(spell)
-        return found
+        text = f"{what} {' and '.join(reasons)}"
+        since = lost[0][0] if lost else resent[0][0] if resent else dropped[-1][0] if dropped else end
 
-    def _held(self, one: Message, end: float) -> list[Spell]:
-        """What held the message back before `end`."""
-        kept = [spell for spell in self._facts.of_links if spell.kind == "held" and spell.lasts(one.sent, end)]
-        return [spell for spell in kept if spell.concerns(one.sender, one.receiver)]
+        def caused(kind: str, time: float = since) -> Cause:
+            return _cause(kind, time, text, one.sender, one.receiver, message=one)
+
+        times = [(time, time) for time, why in lost if why == CUT] or ([] if lost else [(one.sent, end)])
+        cut = [spell for begin, until in times for spell in self._of_link("cut", one, begin, until)]
+        if cut:  # also what a relay keeps, as it is not to carry it
+            return caused("message", max(since, cut[0].began)).then(self._spell(cut[0]))
+        if any(why == SENDER_GONE for _, why in lost):
+            down = self._facts.spell("down", one.sender, one.sent, lost[0][0])
+            return caused("choice") if down is None else caused("message").then(self._down(down))
+        if struck or any(why == "lost by a fault" for _, why in lost):
+            return caused("fault")
+        if held:
+            return caused("message").then(self._spell(held[0]))
+        if (lost or resent) and (not dropped or BEHIND not in {why for _, why in dropped}):
+            return caused("link")
+        if dropped and dropped[-1][1] != BEHIND:
+            return caused("message").then(self._gone(one, dropped[-1][0])) or caused("choice")
+        if kept := self._of_ends("paused", one, end, (end - one.sent) / 2):
+            return caused("message").then(kept)
+        if not self._datagrams and one.number not in behind and len(behind) < _NAMED:
+            first = self._facts.before(one, at)
+            if first is not None:
+                follows = f"it was behind {first.type}, sent at {format_duration(first.sent)} on the same way"
+                reason = _cause("message", since, follows, first.sender, first.receiver, message=first)
+                return caused("message").then(reason).then(self._of_message(first, since, (*behind, one.number)))
+        if kept := self._of_ends("slow", one, end) or self._of_ends("paused", one, end):
+            return caused("message").then(kept)
+        if refused is not None:
+            late = refused[1].startswith("late") and self._of_late_sending(one)
+            return caused("message").then(late) if late else caused("choice")
+        return caused("link")
+
+    def _of_late_sending(self, one: Message) -> Cause:
+        """What kept the sender of a message that was sent too late, since it was due in the sender's round."""
+        waits = [wait for wait in self._facts.waits_of(one.sender) if wait.stamp == one.stamp]
+        return self.of_late_entry(one.sender, min((wait.began for wait in waits), default=0.0), one.sent)
+
+    def _gone(self, one: Message, at: float) -> Cause:
+        """Who was down or had come back, so that a message was dropped."""
+        for name in (one.receiver, one.relay, one.sender):
+            if name and (down := self._facts.spell("down", name, one.sent, at)) is not None:
+                return self._down(down)
+        return Cause()
+
+    def _of_link(self, kind: str, one: Message, begin: float, end: float) -> list[Spell]:
+        """What cut off or held the way of a message at any time between the two."""
+        ways = {(one.sender, one.receiver), *(leg[:2] for leg in one.legs)}
+        return [
+            spell
+            for spell in self._facts.of_links
+            if spell.kind == kind and spell.lasts(begin, end) and any(spell.concerns(*way) for way in ways)
+        ]
+
+    def _of_ends(self, kind: str, one: Message, end: float, least: float = 0.0) -> Cause:
+        """Who was paused or slow, for at least `least` seconds, while a message was on its way through it."""
+        for name in dict.fromkeys(filter(None, (one.sender, one.receiver, one.relay))):
+            spell = self._facts.spell(kind, name, one.sent, end)
+            if spell is not None and min(end, spell.ended or end) - max(one.sent, spell.began) >= least:
+                return self._spell(spell)
+        return Cause()
 
     def _is_untroubled(self, one: Message, at: float) -> bool:
         """Whether nothing happened to a message that was sent before `at` and received after it."""
-        troubled = one.received is None or one.lost or one.dropped or one.struck or self._held(one, one.received)
-        return not troubled and len(self._of_message(one, at).reasons) == 1
+        if one.received is None or one.lost or one.resent or one.dropped or one.struck:
+            return False
+        found = self._of_message(one, at)
+        return len(found.reasons) == 1 and found.chains[0][0].kind == "link"
 
     def _later_call(self, party: str, wait: Waiting, at: float) -> Cause:
         """What became of a message from `party` that would have ended the `wait` in another way, had it arrived."""
@@ -234,47 +385,108 @@ class Causes:
             return self._down(down)
         if (paused := facts.spell("paused", party, at, at)) is not None:
             return self._spell(paused)
+        if said := facts.objection(party, search.round, at):
+            return _cause("choice", *said, party)
         waits = [one for one in facts.waits_of(party) if one.is_open(at) and one is not wait]
         own = min(waits, key=lambda one: (one.began + one.deadline, -one.number)) if waits else None
         back = facts.returned(party, at)
-        is_new = back is not None and (own is None or own.stamp < wait.stamp)  # it has lost what it knew of the round
-        found = self._down(back) if back is not None and is_new else Cause()
+        if back is not None and (own is None or own.stamp < wait.stamp):  # it has lost what it knew of the round
+            return self._of_return(back, own, at)
+        if own is not None and own.stamp[0] > wait.stamp[0] and (given_up := self._of_given_up(party, wait, search)):
+            return given_up  # it is in a later round by now
         if own is not None:
-            return found + self._of_waiting(own, wait, search, is_new)
-        jobs = [job for job in facts.jobs.get(party, ()) if job.began <= at]
-        slow = facts.spell("slow", party, wait.began, at)
-        if slow is not None:
-            found += self._spell(slow)
+            return self._of_waiting(own, wait, search)
+        found = self._of_work(party, wait.began, at) or self._slept(party, at, at)
+        found = found or self._later_call(party, wait, at) or self._of_given_up(party, wait, search)
+        if found or search.only_lost:
+            return found
+        return self._of_program(party, wait, at)
+
+    def _of_return(self, back: Spell, own: Waiting | None, at: float) -> Cause:
+        """Why a party that is back has not taken part: what called it was lost, or it had not been called by then."""
+        for name in own.sources if own is not None else ():
+            due = [one for one in self._sent(name, own, at) if not one.is_taken(at)] if own is not None else []
+            if due and not self._is_untroubled(due[0], at):
+                return self._of_message(due[0], at)
+        return self._down(back)
+
+    def _of_work(self, party: str, began: float, at: float) -> Cause:
+        """The job that a party was in, and what made it slow."""
+        jobs = [job for job in self._facts.jobs.get(party, ()) if job.began <= at]
+        slow = self._facts.spell("slow", party, began, at)
         if jobs and (slow is not None or jobs[-1].began + jobs[-1].seconds >= at):
             job, took = jobs[-1], "was computing" if slow is None else "had begun to compute"
             since = f"{party} {took} in {job.step} at {format_duration(job.began)}"
-            found += _cause(f"{since}, a job of {format_duration(job.seconds)} at full speed", party)
-        found = found or self._later_call(party, wait, at)
-        types = " or ".join(wait.types)
-        return found if found or search.only_lost else _cause(f"{party} had sent no {types}; {_UNRECORDED}", party)
+            text = f"{since}, a job of {format_duration(job.seconds)} at full speed"
+            if slow is None:
+                return _cause("device", job.began, text, party)
+            return _cause("device", at, text, party).then(self._spell(slow))
+        return Cause() if slow is None else self._spell(slow)
 
-    def _of_waiting(self, own: Waiting, other: Waiting, search: "_Search", is_new: bool) -> Cause:
-        """Why a party that is waited for waits itself; `is_new`: it has come back, and only waits to be called."""
+    def _slept(self, party: str, begin: float, end: float) -> Cause:
+        """The longest sleep of a party's program between the two times."""
+        found = [one for one in self._facts.slept.get(party, ()) if one[1] <= end and one[1] + one[2] >= begin]
+        if not found:
+            return Cause()
+        step, began, seconds = max(found, key=lambda one: one[2])
+        text = f"{party} slept in {step} from {format_duration(began)} for {format_duration(seconds)} (its app's sleep)"
+        return _cause("device", began, text, party)
+
+    def _of_program(self, party: str, wait: Waiting, at: float) -> Cause:
+        """What is said of a party that was up and neither waited nor computed: its program had nothing left to do."""
+        types = " or ".join(wait.types)
+        ending = self._facts.endings.get(party, "")
+        if ending and not self._facts.spell("down", party, 0.0, at):
+            text = f"{party} had sent no {types}: its part had ended: {ending}"
+            if ending == "completed":
+                text = f"{party} had sent no {types}: its program had ended without it; is a call in it not awaited?"
+            return _cause("choice", at, text, party)
+        return _cause("unknown", at, f"{party} had sent no {types}; {_UNRECORDED}", party)
+
+    def _of_waiting(self, own: Waiting, other: Waiting, search: "_Search") -> Cause:
+        """Why a party that is waited for waits itself."""
         at = search.at
         types = " or ".join(own.types)
         missing = [name for name in own.sources if self._lacks(name, own, at)]
         shown = ", ".join(missing[:_NAMED]) + (f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else "")
         circle = [name for name in missing if name == other.party and not self._sent(name, own, at)]
-        if circle == missing and not is_new and (call := self._later_call(other.party, own, at)):
-            return _cause(f"{own.party} itself waited for {types} from {other.party}", own.party) + call
+        if circle == missing and (call := self._later_call(other.party, own, at)):
+            text = f"{own.party} itself waited for {types} from {other.party}"
+            return _cause("wait", at, text, own.party).then(call)
         if circle == missing:
-            reason = f"{own.party} itself waited for {types} from {other.party}, which had sent none"
-            return Cause() if search.only_lost or is_new or not missing else _cause(reason, own.party)
+            if search.only_lost:
+                return Cause()
+            earlier = self._of_given_up(own.party, other, search) or self._of_work(own.party, other.began, at)
+            earlier = earlier or self._of_earlier_message(own.party, other, at)
+            text = f"{own.party} itself waited for {types} from {other.party}, which had sent none"
+            return earlier or (_cause("unknown", at, text, own.party) if missing else Cause())
         under_way = [one for name in missing for one in self._sent(name, own, at) if not one.is_taken(at)]
         if under_way and all(self._is_untroubled(one, at) for one in under_way):
             earlier = self._of_earlier(own, other, search)
             if earlier or search.only_lost:
                 return earlier
-        found = _cause(f"{own.party} itself waited for {types} from {shown}", own.party, *missing[:_NAMED])
+        waits = _cause("wait", at, f"{own.party} itself waited for {types} from {shown}", own.party, *missing[:_NAMED])
+        found = Cause()
         for name in missing[:_NAMED]:
             if name not in circle:
-                found += self._of_silence(name, own, search)
+                found = found.beside(self._of_silence(name, own, search))
+        return waits.then(found)
+
+    def _of_given_up(self, party: str, other: Waiting, search: "_Search") -> Cause:
+        """Why a party gave up to wait for what it needed before it could send what `other` is for."""
+        found = Cause()
+        for wait in self._facts.waits_of(party):
+            if wait.how == "deadline" and wait.stamp >= other.stamp and (wait.ended or 0.0) <= search.at:
+                for name in (wait.silent or wait.missing)[:_NAMED]:
+                    silence = self._of_silence(name, wait, search.by(wait.ended or 0.0))
+                    found = found.beside(self._waited(wait, name).then(silence))
         return found
+
+    def _of_earlier_message(self, party: str, wait: Waiting, at: float) -> Cause:
+        """What became of an answer of an earlier round, where the wait is for answers of any: the last one lost."""
+        sent = [one for one in self._facts.between(party, wait.party, wait.types) if one.sent <= at]
+        gone = [one for one in sent if one.received is None and (one.lost or one.dropped)]
+        return self._of_message(gone[-1], at) if gone else Cause()
 
     def _of_earlier(self, own: Waiting, other: Waiting, search: "_Search") -> Cause:
         """Why a party had not sent what `other` is for, if what it waits for by now is merely on its way.
@@ -282,19 +494,24 @@ class Causes:
         It has given up to wait for what it needed; or it has done its part, and others lack what it has sent to them.
         """
         at, party = search.at, own.party
-        found = Cause()
-        for wait in self._facts.waits_of(party):
-            if wait.how == "deadline" and wait.stamp >= other.stamp and (wait.ended or 0.0) <= at:
-                for name in (wait.silent or wait.missing)[:_NAMED]:
-                    found += self._waited(wait, name) + self._of_silence(name, wait, search)
+        found = self._of_given_up(party, other, search)
         if found:
             return found
         for name in (one for one in other.missing if one != party):
             for wait in self._facts.waits_of(name):
                 if wait.is_open(at) and party in wait.sources and not self._has(party, wait, at):
-                    found += _cause(f"{name} itself waited for {' or '.join(wait.types)} from {party}", name, party)
-                    found += self._of_silence(party, wait, search)
-        return found
+                    text = f"{name} itself waited for {' or '.join(wait.types)} from {party}"
+                    silence = self._of_silence(party, wait, search)
+                    found = found.beside(_cause("wait", at, text, name, party).then(silence))
+        return found or self._of_others(other, search)
+
+    def _of_others(self, other: Waiting, search: "_Search") -> Cause:
+        """What became of the first message of others that `other` is for and that was not on its way alone."""
+        for name in other.missing:
+            for one in self._sent(name, other, search.at):
+                if not one.is_taken(search.at) and not self._is_untroubled(one, search.at):
+                    return self._of_message(one, search.at)
+        return Cause()
 
     def _lacks(self, name: str, wait: Waiting, at: float) -> bool:
         """Whether nothing that the `wait` is for was received from `name` by then, or more of it is on its way."""
@@ -310,19 +527,23 @@ class Causes:
         found = Cause()
         for spell in self._facts.spells_of(party):
             if spell.lasts(begin, end):
-                found += self._down(spell) if spell.kind == "down" else self._spell(spell)
+                found = found.beside(self._down(spell) if spell.kind == "down" else self._spell(spell))
         return found
 
     def _down(self, spell: Spell) -> Cause:
-        went = "left" if spell.note.startswith("leave") else "crashed"
-        trigger = spell.note.partition(" ")[2]
-        where = f" in {spell.step}" if spell.step else ""
         back = "" if spell.ended is None else f" and was back at {format_duration(spell.ended)}"
-        why = f" ({trigger})" if trigger else ""
-        return _cause(f"{spell.party} {went} at {format_duration(spell.began)}{where}{why}{back}", spell.party)
+        return _cause("fault", spell.began, f"{spell.party} {fall_text(spell)}{back}", spell.party)
 
     def _spell(self, spell: Spell) -> Cause:
         until = "" if spell.ended is None else f" to {format_duration(spell.ended)}"
         since = f"{format_duration(spell.began)}{until}" if until else f"since {format_duration(spell.began)}"
         says = {"paused": "paused", "slow": "slow", "cut": "cut off", "held": "held back"}[spell.kind]
-        return _cause(f"{spell.party} was {says} {since} ({spell.note})", spell.party)
+        return _cause("fault", spell.began, f"{spell.party} was {says} {since} ({spell.note})", spell.party)
+
+
+def fall_text(spell: Spell) -> str:
+    """How a party that is down went, in words without its name."""
+    went = "left" if spell.note.startswith("leave") else "crashed"
+    trigger = spell.note.partition(" ")[2]
+    where = f" in {spell.step}" if spell.step else ""
+    return f"{went} at {format_duration(spell.began)}{where}" + (f" ({trigger})" if trigger else "")

@@ -10,12 +10,25 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from parties.server import Loss
-from scenarios.running.folder import ByteRow, FolderError, byte_rows
-from scenarios.seeing.critical_path import Segment, path_of
-from scenarios.seeing.reading import opened
+from tacit.parties.server import Loss
+from tacit.scenarios.running.folder import ByteRow, FolderError, byte_rows
+from tacit.scenarios.seeing.absences import Absence
+from tacit.scenarios.seeing.critical_path import Segment, path_of, seconds_by
+from tacit.scenarios.seeing.reading import opened
+from tacit.scenarios.seeing.story import absences
 
-__all__ = ["Divergence", "Hashed", "Side", "differing_keys", "divergence", "flat_keys", "keys_of", "read_side"]
+__all__ = [
+    "Comparison",
+    "Divergence",
+    "Hashed",
+    "Side",
+    "compare",
+    "differing_keys",
+    "divergence",
+    "flat_keys",
+    "keys_of",
+    "read_side",
+]
 
 _CONTEXT = 2
 """How many events before the first that differs are shown."""
@@ -37,7 +50,10 @@ class Outcome(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """One of the runs. `keys` are those of its scenario, in full, as ``protocol.bits``; the first fault is fault.0."""
+    """One of the runs. `keys` are those of its scenario, in full, as ``protocol.bits``; the first fault is fault.0.
+
+    `absences` are the `losses` by their causes.
+    """
 
     folder: Path
     outcome: Outcome
@@ -45,6 +61,12 @@ class Side(Struct, frozen=True):
     rows: list[ByteRow]
     path: list[Segment]
     losses: list[Loss]
+    absences: list[Absence]
+
+    @property
+    def lost(self) -> int:
+        """How many parties were lost, each counted once."""
+        return len({loss.party for loss in self.losses})
 
     def bytes_by_step(self) -> dict[str, int]:
         """Bytes on all hops, in the order of the steps."""
@@ -97,6 +119,52 @@ class Divergence(Struct, frozen=True):
     fields: list[str]
 
 
+class Comparison(Struct, frozen=True):
+    """Two runs side by side.
+
+    `keys` are those that differ, with both values, `events_in_common` the events before the first that differs,
+    `first_difference` None where the traces are equal.
+    """
+
+    sides: tuple[Side, Side]
+    keys: dict[str, tuple[Any, Any]]
+    events_in_common: int
+    first_difference: Divergence | None
+
+    def record(self) -> dict[str, Any]:
+        """What the JSON has of it."""
+        names = ("kind", "party", "link", "step")
+        runs = [
+            {
+                "folder": str(side.folder),
+                **msgspec.to_builtins(side.outcome),
+                "bytes_by_step": side.bytes_by_step(),
+                "bytes_by_message": [{**msgspec.to_builtins(row), "total": row.total} for row in side.rows],
+                "critical_path": side.path,
+                "seconds": [
+                    {**dict(zip(names, key, strict=True)), "seconds": value}
+                    for key, value in seconds_by(side.path, *names).items()
+                ],
+                "parties_lost": side.lost,
+                "absences": side.absences,
+                "losses": side.losses,
+            }
+            for side in self.sides
+        ]
+        return {
+            "runs": runs,
+            "keys": self.keys,
+            "events_in_common": self.events_in_common,
+            "first_difference": self.first_difference,
+        }
+
+
+def compare(first: Path, second: Path) -> Comparison:
+    """The runs in two folders side by side. Raises FolderError."""
+    sides = read_side(first), read_side(second)
+    return Comparison(sides, differing_keys(*sides), *divergence(first, second))
+
+
 def read_side(folder: Path) -> Side:
     """What is to be compared of the run in `folder`. Raises FolderError."""
     if not folder.is_dir():
@@ -104,7 +172,7 @@ def read_side(folder: Path) -> Side:
     rows, path = byte_rows(folder), path_of(folder)
     with opened(folder) as connection:
         losses = [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
-    return Side(folder, _outcome(folder), keys_of(folder), rows, path, losses)
+    return Side(folder, _outcome(folder), keys_of(folder), rows, path, losses, absences(folder, losses))
 
 
 def differing_keys(one: Side, other: Side) -> dict[str, tuple[Any, Any]]:

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from scenarios.seeing.facts import Facts
-from scenarios.seeing.reading import Record, Row
+from tacit.scenarios.seeing.facts import Facts
+from tacit.scenarios.seeing.reading import Record, Row
 
 __all__ = ["Segment", "critical_path", "path_of", "seconds_by"]
 

@@ -3,20 +3,23 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from scenarios.seeing.reading import Row
+from tacit.scenarios.seeing.reading import Row
+from tacit.sim.trace import SLEEPS
 
 __all__ = ["Facts", "Job", "Message", "Spell", "Waiting"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Message:
-    """One message. `lost` and `dropped` are times and reasons of its copies, `struck` the faults that affected it.
+    """One message. `lost` and `dropped` are times and reasons of its copies, `resent` of parts that TCP sent
+    again, `struck` the faults that affected it.
 
     `received` is when it was delivered, `refused` when and why the receiver's program dropped it then; `again` counts
     the copies that were sent because one was lost, and `n` is the first event in which something happened to it.
+    `relay` is the party that carries it on, "" if none does; the relay had it at `relayed`.
     """
 
     number: int
@@ -29,17 +32,28 @@ class Message:
     received: float | None = None
     again: int = 0
     n: int = 0
-    lost: list[tuple[float, str]] = field(default_factory=list)
-    dropped: list[tuple[float, str]] = field(default_factory=list)
-    struck: list[tuple[float, str]] = field(default_factory=list)
+    lost: tuple[tuple[float, str], ...] = ()
+    resent: tuple[tuple[float, str], ...] = ()
+    dropped: tuple[tuple[float, str], ...] = ()
+    struck: tuple[tuple[float, str], ...] = ()
     refused: tuple[float, str] | None = None
+    relay: str = ""
+    relayed: float | None = None
+
+    @property
+    def legs(self) -> tuple[tuple[str, str, float | None, float | None], ...]:
+        """The connections that it goes by: from whom, to whom, when it entered, and when it had arrived."""
+        if not self.relay:
+            return ((self.sender, self.receiver, self.sent, self.received),)
+        first = self.sender, self.relay, self.sent, self.relayed
+        return (first, (self.relay, self.receiver, self.relayed, self.received))
 
     def is_taken(self, at: float) -> bool:
         """Whether its receiver had it by then, and did not refuse it."""
         return self.received is not None and self.received <= at and self.refused is None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Waiting:
     """A wait: see the view `waits`."""
 
@@ -115,15 +129,20 @@ class Facts:
         self.entered: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
         self._times: dict[tuple[str, int, int], list[float]] = defaultdict(list)  # of clients, in order
         self.losses: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
+        self._objections: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self.least_deadline = float("inf")
+        self.endings: dict[str, str] = {}
+        self.slept: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
+        self.answered: dict[int, frozenset[str]] = {}
         self._sent: dict[tuple[str, str], list[Message]] = defaultdict(list)
+        self._troubled: dict[tuple[str, str], list[Message]] = defaultdict(list)
         self._between: dict[tuple[str, str, str], list[Message]] = defaultdict(list)
         self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
 
     def add(self, row: Row) -> None:
         """Take one more event in."""
-        if row.kind in ("send", "relay", "deliver", "lose", "drop") and row.message:
+        if row.kind in ("send", "relay", "deliver", "lose", "drop", "resend") and row.message:
             self._hop(row)
         elif row.kind == "refuse":
             self._refuse(row)
@@ -137,6 +156,14 @@ class Facts:
             self._enter(row)
         elif row.kind == "metric" and row.note.startswith("lost: "):
             self.losses[row.party, row.round].append((row.time, row.step))
+        elif row.kind == "metric" and row.note.startswith("refused to "):
+            self._objections[row.party, row.round].append((row.time, f"{row.party} {row.note}"))
+        elif row.kind == "metric" and row.note == SLEEPS:
+            self.slept[row.party].append((row.step, row.time, row.value))
+        elif row.kind == "outcome":
+            self.endings[row.party] = row.note
+        elif row.kind == "drop" and row.sender:
+            self._objections[row.sender, row.round].append((row.time, f"{row.party} could not use {row.note}"))
 
     def _enter(self, row: Row) -> None:
         step = row.step, row.round, row.attempt
@@ -160,14 +187,22 @@ class Facts:
         """All messages from one party to another, in the order of sending."""
         return iter(self._sent.get((sender, receiver), ()))
 
-    def before(self, message: Message) -> Message | None:
-        """The first message with the same ends, struck or lost, that was still on its way as `message` was sent."""
-        for one in self._sent.get((message.sender, message.receiver), ()):
-            if one is message:
-                return None
-            under_way = one.received is None or one.received > message.sent
-            if under_way and (one.lost or one.struck):
-                return one
+    def before(self, message: Message, at: float) -> Message | None:
+        """The first message, struck or lost by then, that was still on a connection as `message` entered it.
+
+        Messages of one connection arrive in the order of sending, whoever they are for.
+        """
+        for source, target, entered, _ in message.legs:
+            if entered is None:
+                continue
+            for one in self._troubled.get((source, target), ()):
+                since = min((time for time, _ in (*one.lost, *one.resent, *one.struck)), default=at)
+                if one is message or since >= at:
+                    continue
+                for begin, end, at_first, left in one.legs:
+                    on_it = (begin, end) == (source, target) and at_first is not None and at_first <= entered
+                    if on_it and (left is None or left > entered):
+                        return one
         return None
 
     def returned(self, party: str, at: float) -> Spell | None:
@@ -193,6 +228,10 @@ class Facts:
         found = [one for one in self.spells_of(party) if one.kind == kind and one.lasts(begin, end)]
         return found[-1] if found else None
 
+    def objection(self, party: str, round_number: int, at: float) -> tuple[float, str] | None:
+        """When and in words: the last refusal of `party` in a round before `at`, or of what it sent; None if none."""
+        return next((one for one in reversed(self._objections.get((party, round_number), ())) if one[0] <= at), None)
+
     def _message(self, row: Row) -> Message:
         one = self.messages.get(row.message)
         if one is None:
@@ -207,14 +246,32 @@ class Facts:
         one = self._message(row)
         if row.kind == "deliver":
             one.received = row.time
+        elif row.kind == "resend":
+            self._trouble(one)
+            one.resent += ((row.time, row.note),)
         elif row.kind == "lose":
-            one.lost.append((row.time, row.note))
+            self._trouble(one)
+            one.lost += ((row.time, row.note),)
         elif row.kind == "drop" and row.note != "a second copy":
-            one.dropped.append((row.time, row.note))
-        elif row.note.startswith("sent again"):
+            one.dropped += ((row.time, row.note),)
+        elif row.kind == "relay" and one.relayed is None:
+            one.relay, one.relayed = row.party, row.time
+        elif row.kind == "send" and row.peer != row.receiver and not one.relay:
+            one.relay = row.peer
+            if one.struck:  # before it was sent
+                self._enter_trouble(one)
+        if row.note.startswith("sent again"):
             one.again += 1
-        if row.kind in ("lose", "drop") and not one.n:
+        if row.kind in ("lose", "drop") and not one.n and (one.lost or one.dropped):
             one.n = row.n
+
+    def _trouble(self, one: Message) -> None:
+        if not (one.lost or one.resent or one.struck):
+            self._enter_trouble(one)
+
+    def _enter_trouble(self, one: Message) -> None:
+        for source, target, _, _ in one.legs:
+            self._troubled[source, target].append(one)
 
     def _refuse(self, row: Row) -> None:
         every = self._between.get((row.sender, row.receiver, row.type), ())
@@ -239,7 +296,9 @@ class Facts:
 
     def _fault(self, row: Row) -> None:
         if row.message:  # traced before the message is sent
-            self._message(row).struck.append((row.time, row.note))
+            one = self._message(row)
+            self._trouble(one)
+            one.struck += ((row.time, row.note),)
             return
         if kind := spell_ended(row.note):
             for spell in self.spells_of(row.party):

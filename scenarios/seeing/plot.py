@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from parties.learning.extras import MissingExtra, require
-from scenarios.running.folder import FolderError
-from scenarios.seeing.compare import keys_of
-from scenarios.seeing.reading import opened
+from tacit.parties.learning.extras import MissingExtra, require
+from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.seeing.compare import keys_of
+from tacit.scenarios.seeing.reading import opened
 
 __all__ = ["FORMATS", "Curve", "X", "check_plot", "curves", "draw", "labels"]
 

@@ -1,18 +1,14 @@
 """Reads ``run.sqlite``, also while the run goes on."""
 
 import sqlite3
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from parties.server import Loss
-from scenarios.running.folder import FolderError, check_format
-
-if sys.platform != "win32":
-    import fcntl
-    import os
+from tacit.parties.server import Loss
+from tacit.scenarios.running.folder import FolderError, check_format
+from tacit.scenarios.running.whole import check_whole, is_under_way, opened_record
 
 __all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened"]
 
@@ -72,13 +68,15 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         swept = "; this is a sweep's, whose folders are those of its runs" if (folder / "sweep.csv").is_file() else ""
         raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed{swept}")
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with opened_record(path) as connection:
             check_format(path, connection)
+            check_whole(folder)
             connection.execute("BEGIN")
             yield connection
     except (sqlite3.Error, TypeError, ValueError) as error:
         if isinstance(error, FolderError):
             raise
+        check_whole(folder)
         raise FolderError(
             f"{path}: the record cannot be read: {error}; is the file whole? A run again makes a new one"
         ) from None
@@ -116,17 +114,3 @@ class Record:
             dict(connection.execute("SELECT key, value FROM run")),
             [Loss(*row) for row in losses],
         )
-
-
-def is_under_way(folder: Path) -> bool:
-    """Whether a process runs the run in `folder` now; true where that cannot be known."""
-    if sys.platform == "win32":
-        return True
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

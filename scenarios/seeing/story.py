@@ -6,15 +6,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from parties.server import Loss
-from scenarios.files.arguments import check_type
-from scenarios.running.folder import Result
-from scenarios.seeing.causes import Cause, Causes
-from scenarios.seeing.facts import Facts, Message, Waiting, spell_ended
-from scenarios.seeing.reading import EndedRound, News, Record, Row, is_under_way
-from sim.units import format_duration
+from tacit.parties.server import Loss
+from tacit.scenarios.files.arguments import check_type
+from tacit.scenarios.running.folder import Result
+from tacit.scenarios.seeing.absences import Absence, Key, grouped, key_of
+from tacit.scenarios.seeing.causes import Cause, Causes, Chain
+from tacit.scenarios.seeing.facts import Facts, Message, Waiting, spell_ended
+from tacit.scenarios.seeing.reading import EndedRound, News, Record, Row, is_under_way
+from tacit.sim.units import format_duration
 
-__all__ = ["Line", "Story", "events", "explained"]
+__all__ = ["Line", "Story", "absences", "events"]
 
 _LATE = 0.1
 """A party is late, or holds others up, if it is so by more than this share of the shortest deadline of the run."""
@@ -32,9 +33,10 @@ _NONE = Cause()
 class Line(Struct, frozen=True):
     """One event: `time` in virtual seconds, to whom, what happened in words, and `because` of what.
 
-    `kind` is fault, return, message, deadline, held-up, late, lost, round, ending, outcome, summary, or in the full
-    story that of the event in the record. `consequence` is what the loss of a message led to. `parties` are all that
-    the line concerns, `n` the number of the event in ``run.sqlite``.
+    `kind` is fault, return, message, deadline, held-up, late, lost, absence, round, ending, outcome, summary, or in the
+    full story that of the event in the record. `consequence` is what the loss of a message led to, or a cause with
+    several losses. `parties` are all that the line concerns, `n` the number of the event in ``run.sqlite``. `causes`
+    are the reasons with their kinds and times, a list for each that was missed.
     """
 
     n: int
@@ -47,6 +49,7 @@ class Line(Struct, frozen=True):
     step: str = ""
     round: int = 0
     parties: tuple[str, ...] = ()
+    causes: tuple[Chain, ...] = ()
 
     def concerns(self, party: str = "", step: str = "") -> bool:
         """Whether it is about this party, and this step; "": any."""
@@ -54,10 +57,16 @@ class Line(Struct, frozen=True):
 
 
 class Story:
-    """Makes the lines of a run from what is recorded of it, as it is recorded; `everything`: one for each event."""
+    """Makes the lines of a run from what is recorded of it, as it is recorded; `everything`: one for each event.
 
-    def __init__(self, *, everything: bool = False) -> None:
-        self._everything = everything
+    A loss or a missed deadline with a cause that has a line already has one of its own only if `unfolded`.
+    """
+
+    def __init__(self, *, everything: bool = False, unfolded: bool = False) -> None:
+        self._everything, self._unfolded = everything, unfolded or everything
+        self._said: set[Key] = set()
+        self._why: dict[Loss, Cause] = {}
+        self._losses: list[Loss] = []
         self._facts = Facts()
         self._causes = Causes(self._facts)
         self._strikes = self._last = 0
@@ -72,6 +81,7 @@ class Story:
             self._causes = Causes(self._facts, datagrams=news.about["transport"] == "datagram")
         for row in news.rows:
             self._facts.add(row)
+        self._facts.answered.update((one.round, frozenset(one.answered.split())) for one in news.rounds)
         found: list[Line] = []
         rounds = list(news.rounds)
         for row in news.rows:
@@ -83,28 +93,35 @@ class Story:
             found += self._of_round(one)
         if news.ended:  # with those that the server did not notice
             unnoticed = (loss for loss in news.losses if (loss.party, loss.round) not in self._noticed)
-            found += [self._of_loss(self._last, loss) for loss in unnoticed]
+            found += [line for loss in unnoticed for line in self._of_loss(self._last, loss)]
         if not self._everything:
             found += self._of_messages({row.message for row in news.rows})
         found.sort(key=lambda line: (line.time, line.n))
+        if news.ended:
+            self._losses = list(news.losses)  # each at the step at which it fell
         return found + (self._end(news) if news.ended else [])
 
     def break_off(self) -> list[Line]:
         """The last line of a run that has not ended, and that nobody runs any more."""
         text = "the record ends here: the run was broken off, and what followed is not known"
-        return [*self._summary(), Line(self._last, self._time, "outcome", "run", text)]
+        return [*self._of_absences(), *self._summary(), Line(self._last, self._time, "outcome", "run", text)]
 
     def cause_of(self, loss: Loss) -> Cause:
         """Why somebody was lost."""
-        return self._causes.of_loss(loss.party, loss.round, loss.time)
+        if loss not in self._why:
+            self._why[loss] = self._causes.of_loss(loss.party, loss.round, loss.time)
+        return self._why[loss]
+
+    def absences(self, losses: Iterable[Loss] | None = None) -> list[Absence]:
+        """An entry for each cause of the `losses`, of all that are known by default."""
+        return grouped(self._losses if losses is None else losses, self._facts, self.cause_of)
 
     # What one event is worth
 
     def _of_row(self, row: Row) -> Iterator[Line]:
-        line = self._worth(row)
-        if line is not None:
-            yield line
-        elif self._everything:
+        lines = list(self._worth(row))
+        yield from lines
+        if self._everything and not lines:
             ends = f"{row.sender} -> {row.receiver}" if row.message and row.sender and row.receiver else row.peer
             place = row.step if row.kind in ("enter", "leave", "compute") else ""
             words = (row.type, place, ends, row.note if row.kind != "compute" else format_duration(row.value))
@@ -112,19 +129,19 @@ class Story:
             text = " ".join((row.kind, *filter(None, words)))
             yield Line(row.n, row.time, row.kind, row.party, text, (), "", row.step, row.round, parties)
 
-    def _worth(self, row: Row) -> Line | None:
-        if row.kind == "fault":
-            return self._of_fault(row)
-        if row.kind == "waited":
-            return self._of_wait(row)
-        if row.kind == "enter":
-            return self._of_step(row)
+    def _worth(self, row: Row) -> Iterable[Line]:
         if row.kind == "metric" and row.note.startswith("lost: "):
             self._noticed.add((row.party, row.round))
-            return self._of_loss(row.n, Loss(row.party, row.step, row.note[len("lost: ") :], row.round, row.time))
+            loss = Loss(row.party, row.step, row.note[len("lost: ") :], row.round, row.time)
+            self._losses.append(loss)
+            return self._of_loss(row.n, loss)
+        if row.kind == "metric" and row.note.startswith("refused to "):
+            return (self._line(row, "refused", row.note),)
         if row.kind == "outcome":
             self._endings.append((row.party, row.note))
-        return None
+        worth = {"fault": self._of_fault, "waited": self._of_wait, "enter": self._of_step}.get(row.kind)
+        line = None if worth is None else worth(row)
+        return () if line is None else (line,)
 
     def _of_fault(self, row: Row) -> Line | None:
         if row.message:
@@ -147,6 +164,10 @@ class Story:
             )
             text = f"{waited} from {_names(names)}" + ("" if wait.silent else ", not all of it received")
             cause = self._causes.of_deadline(wait)
+            if cause and self._is_known(
+                "deadline", wait.party, wait.types, *(key_of("", one, "") for one in cause.apart())
+            ):
+                return None
             return self._line(row, "deadline", text, cause, (*names, *cause.parties))
         if wait.how == "answered" and len(wait.sources) > 1 and self._is_long(wait.alone, wait):
             longer = f"waited {format_duration(wait.alone)} longer for {' or '.join(wait.types)} from {wait.last}"
@@ -170,19 +191,36 @@ class Story:
         text = f"enters {row.step} {format_duration(lag)} after the median of {others} others"
         return self._line(row, "late", text, cause, cause.parties)
 
-    def _of_loss(self, n: int, loss: Loss) -> Line:
+    def _is_known(self, *key: object) -> bool:
+        """Whether there is a line of this key already, and no second is wanted."""
+        known = key in self._said and not self._unfolded
+        self._said.add(key)
+        return known
+
+    def _of_loss(self, n: int, loss: Loss) -> Iterator[Line]:
         cause = self.cause_of(loss)
         for number in cause.messages:
             self._explained.setdefault(number, f"{loss.party} is lost at {format_duration(loss.time)}")
-        parties = (loss.party, *cause.parties)
+        if self._is_known("lost", *key_of(loss.party, cause, loss.action)):
+            return
+        named = (loss.party, *cause.parties)
         text = f"is lost at {loss.step}: {loss.action}"
-        return Line(n, loss.time, "lost", loss.party, text, cause.reasons, "", loss.step, loss.round, parties)
+        because, step, number = cause.reasons, loss.step, loss.round
+        yield Line(n, loss.time, "lost", loss.party, text, because, "", step, number, named, cause.chains)
+
+    def _of_absences(self) -> list[Line]:
+        """What a cause with several losses led to."""
+        return [
+            Line(self._last, self._time, "absence", one.party, f"was lost {len(one.losses)} times", one.because[-1:],
+                 one.consequence, one.step, one.losses[0].round, (one.party,))
+            for one in self.absences() if len(one.losses) > 1
+        ]  # fmt: skip
 
     def _of_messages(self, new: set[int]) -> Iterator[Line]:
         """The messages whose loss or delay explains that somebody was lost, where they are among the new ones."""
         for number, consequence in self._explained.items():
             one = self._facts.messages[number]
-            if number in new and one.n:
+            if number in new and (one.lost or one.dropped):
                 (time, why), *_ = one.lost or one.dropped
                 ending = "is lost" if one.lost else "is dropped"
                 text = f"{one.type} to {one.receiver} {ending} ({why}), {_afterwards(one)}"
@@ -213,7 +251,7 @@ class Story:
                 found.append(Line(self._last, time, "ending", _names(group), text, parties=tuple(group)))
         reason = f": {news.about['reason']}" if news.about.get("reason") else ""
         outcome = Line(self._last, time, "outcome", "run", f"{news.about['outcome']}{reason}")
-        return [*found, *self._summary(), outcome]
+        return [*found, *self._of_absences(), *self._summary(), outcome]
 
     def _summary(self) -> list[Line]:
         """What became of messages, in figures."""
@@ -238,7 +276,8 @@ class Story:
         named = tuple(
             dict.fromkeys((*parties, *filter(None, (row.party, row.peer if kind in ("fault", "return") else ""))))
         )
-        return Line(row.n, row.time, kind, row.party, text, cause.reasons, "", row.step, row.round, named)
+        because, step = cause.reasons, row.step
+        return Line(row.n, row.time, kind, row.party, text, because, "", step, row.round, named, cause.chains)
 
 
 def _afterwards(one: Message) -> str:
@@ -252,26 +291,26 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(every[:_ALIKE]) + (f" and {len(every) - _ALIKE} more" if len(every) > _ALIKE else "")
 
 
-def events(run: Result | str | Path, *, everything: bool = False) -> list[Line]:
+def events(run: Result | str | Path, *, everything: bool = False, unfolded: bool = False) -> list[Line]:
     """What happened in a run, in virtual time, and because of what, as `tacit events` prints it.
 
     `run` is a result or a run's folder; of a run that is under way what is recorded so far. `everything`: a line
-    for every event. Each line has time, party, text, because and others. Raises FolderError, a ValueError, for what is
-    no run's folder.
+    for every event; `unfolded`: one for each loss and missed deadline, also where there is one of the cause already.
+    Each line has time, party, text, because and others. Raises FolderError, a ValueError, for what is no run's folder.
     """
     check_type("run", run, (Result, str, Path), "a Result, or a run's folder as str or Path")
     folder = run.folder if isinstance(run, Result) else Path(run)
-    story, goes_on = Story(everything=everything), is_under_way(folder)
+    story, goes_on = Story(everything=everything, unfolded=unfolded), is_under_way(folder)
     news = Record(folder).news()
     lines = story.take(news)
     return lines if goes_on or news.ended else [*lines, *story.break_off()]
 
 
-def explained(folder: Path, losses: Iterable[Loss]) -> list[Cause]:
-    """Why each of the `losses` of the run in `folder` happened; empty where the record does not say.
+def absences(folder: Path, losses: Iterable[Loss] | None = None) -> list[Absence]:
+    """An entry for each cause of the `losses` of the run in `folder`, of all that are recorded by default.
 
     Raises FolderError.
     """
     story = Story()
     story.take(Record(folder).news())
-    return [story.cause_of(loss) for loss in losses]
+    return story.absences(losses)

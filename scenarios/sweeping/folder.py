@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import tomli_w
 
-from scenarios.files.plugins import with_copies
-from scenarios.running.environment import version
-from scenarios.running.folder import FolderError, Result, ending_of, read_result
-from scenarios.sweeping.runs import Plan
+from tacit.scenarios.files.plugins import with_copies
+from tacit.scenarios.running.environment import version
+from tacit.scenarios.running.folder import FolderError, Result, ending_of, read_result
+from tacit.scenarios.sweeping.runs import Plan
 
 __all__ = ["NAME", "Asked", "ended", "pinned", "read_asked", "runs_of", "unpinned", "write_asked"]
 

@@ -7,6 +7,7 @@ import re
 import signal
 import statistics
 import tomllib
+import warnings
 from collections import Counter
 from collections.abc import Container, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
@@ -19,14 +20,14 @@ from typing import NoReturn
 
 from msgspec import Struct, structs
 
-from scenarios.files.list_fields import label
-from scenarios.files.reading import Loaded, Source, parse_toml, read
-from scenarios.running.folder import Files, Result, discard_unwritten, packed, unpack
-from scenarios.running.ray_jobs import on_ray
-from scenarios.running.runner import INTERRUPTED, carry_out, exit_code, resume
-from scenarios.running.workers import Jobs, in_workers
-from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.scenarios.files.list_fields import label
+from tacit.scenarios.files.reading import Loaded, Source, parse_toml, read
+from tacit.scenarios.running.folder import Files, Result, discard_unwritten, packed, unpack
+from tacit.scenarios.running.ray_jobs import GivenUp, GivenUpWarning, note_folder, on_ray
+from tacit.scenarios.running.runner import INTERRUPTED, carry_out, exit_code, give_up, resume
+from tacit.scenarios.running.workers import Jobs, in_workers
+from tacit.scenarios.schema.keys import toml
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 
 __all__ = [
     "FIGURES",
@@ -98,8 +99,13 @@ def axis(text: str) -> list[tuple[str, str, str]]:
             raise ScenarioError(f"--over {text}", "", f"not a TOML list: {error}") from None
         if not values:
             raise ScenarioError(f"--over {text}", "", "no value; allowed: one or more")
-        return [(key, value if isinstance(value, str) else toml(value), toml(value)) for value in values]
-    return [(key, value.strip(), value.strip()) for value in written.split(",")]
+        found = [(key, value if isinstance(value, str) else toml(value), toml(value)) for value in values]
+    else:
+        found = [(key, value.strip(), value.strip()) for value in written.split(",")]
+    for number, (_, shown, value) in enumerate(found):
+        if value in (other for *_, other in found[:number]):
+            raise ScenarioError(f"--over {text}", "", f"{shown} is given twice; more runs of one value are --seeds")
+    return found
 
 
 def plan(
@@ -299,8 +305,16 @@ def _on_ray(calls: Sequence[tuple[int, Plan, Path]], address: str) -> Generator[
         unpack(files, result.folder)
         return place, result, code
 
+    def given_up(found: GivenUp) -> None:
+        one = list(plans.values())[found.place]
+        path = folder / one.folder
+        if found.files:
+            unpack(found.files, path)
+        give_up(path, one.loaded.scenario, one.loaded.name, found.reason)
+        warnings.warn(f"{path}: {found.reason}", GivenUpWarning, stacklevel=2)
+
     sent = ((one.loaded.scenario, place, _inline(one), packed(folder / one.folder)) for place, one in plans.items())
-    with closing(on_ray(address, _perform_on_node, sent, written)) as done:
+    with closing(on_ray(address, _perform_on_node, sent, written, given_up)) as done:
         for _, found in done:
             yield found
 
@@ -309,6 +323,7 @@ def _perform_on_node(scenario: Scenario, place: int, one: Plan, files: Files) ->
     """`_perform` on another machine, and the files of the run. The data of the `scenario` are at hand."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / one.folder
+        note_folder(path)
         if files:
             unpack(files, path)
         done = _perform(place, one, Path(folder))

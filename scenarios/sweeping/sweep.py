@@ -8,18 +8,33 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from scenarios.files.arguments import check_count, check_type, check_types
-from scenarios.files.reading import Loaded, Source, read
-from scenarios.running.folder import Result, locked, new_folder
-from scenarios.running.runner import INTERRUPTED
-from scenarios.running.workers import Jobs, check_jobs
-from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Scenario, as_table
-from scenarios.sweeping.folder import Asked, write_asked
-from scenarios.sweeping.runs import Plan, perform, plan, write_table
-from scenarios.sweeping.tables import Planned, fill, markdown, plan_table, write_runs
+from tacit.scenarios.files.arguments import check_count, check_type, check_types
+from tacit.scenarios.files.reading import Loaded, Source, read
+from tacit.scenarios.observing.result import data_frame
+from tacit.scenarios.running.folder import Result, locked, new_folder
+from tacit.scenarios.running.runner import INTERRUPTED
+from tacit.scenarios.running.workers import Jobs, check_jobs
+from tacit.scenarios.schema.keys import toml
+from tacit.scenarios.schema.scenario import Scenario, as_table
+from tacit.scenarios.sweeping.folder import Asked, write_asked
+from tacit.scenarios.sweeping.runs import FIGURES, Plan, fields, perform, plan, write_table
+from tacit.scenarios.sweeping.tables import Planned, fill, markdown, plan_table, write_runs
 
-__all__ = ["plan_all", "sweep", "write_tables"]
+__all__ = ["Sweep", "plan_all", "sweep", "write_tables"]
+
+
+class Sweep(list[tuple[dict[str, Any], Result]]):
+    """The values and the result of each run of a sweep, in the order of the runs."""
+
+    def frame(self) -> Any:
+        """A pandas DataFrame with a row for each run: the swept keys, the seed, and the columns of ``sweep.csv``.
+
+        Raises ImportError without pandas.
+        """
+        return data_frame(
+            {**values, "seed": result.seed, **dict(zip(FIGURES, fields(result), strict=True)), "folder": result.folder}
+            for values, result in self
+        )
 
 
 def sweep(
@@ -31,8 +46,10 @@ def sweep(
     jobs: Jobs = 1,
     out: str | Path | None = None,
     watch: Callable[[int, int, Result], None] | None = None,
-) -> list[tuple[dict[str, Any], Result]]:
+) -> Sweep:
     """Run `scenario` with every combination of the values in `over`, and return for each run its values and its result.
+
+    The list has `frame()`: a pandas DataFrame with a row for each run.
 
     `scenario`: one made in Python or by `load`; or a name or path as `load` takes it. `over` has lists of values by
     key, such as ``{"protocol.k": [3, 10]}``; without it, a file that lays out a table gives the runs of the table, the
@@ -60,7 +77,7 @@ def sweep(
     with locked(folder):
         write_asked(folder, _repeatable(scenario, asked, first, folder))
         results = _run(asked, plans, table, folder, jobs, watch)
-    return [(_named(one, values), results[place]) for place, one in enumerate(plans)]
+    return Sweep((_named(one, values), results[place]) for place, one in enumerate(plans))
 
 
 def plan_all(scenario: Source, asked: Asked) -> tuple[Loaded, Sequence[Plan], Planned | None]:

@@ -16,14 +16,14 @@ from msgspec import Struct
 from rich.console import Console
 from scipy.special import stdtrit
 
-from protocols.privacy.spent import caveats_of
-from protocols.registry import PROTOCOLS
-from scenarios.console import printing
-from scenarios.files.reading import Loaded, Source, read
-from scenarios.files.table_layout import Claim, Layout, Place
-from scenarios.running.folder import Result
-from scenarios.sweeping.runs import FIGURES, Plan, fields, folder_name
-from sim.units import format_bytes, format_duration
+from tacit.protocols.privacy.spent import caveats_of
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.console import printing
+from tacit.scenarios.files.reading import Loaded, Source, read
+from tacit.scenarios.files.table_layout import Claim, Layout, Place
+from tacit.scenarios.running.folder import Result
+from tacit.scenarios.sweeping.runs import FIGURES, Plan, fields, folder_name
+from tacit.sim.units import format_bytes, format_duration
 
 __all__ = ["Figure", "Planned", "Tabled", "caption", "fill", "markdown", "plan_table", "show", "verdicts", "write_runs"]
 
@@ -65,7 +65,7 @@ class Figure(Struct, frozen=True):
 class Tabled(Struct, frozen=True):
     """A table filled in. `fidelity`: those of its runs; `caveats`: why epsilons of theirs are no guarantee.
 
-    `made_by`: the version of Tacit, and the digest of its code (`sim.own_code`), of each that runs were made by.
+    `made_by`: the version of Tacit, and the digest of its code (`tacit.sim.own_code`), of each that runs were made by.
     """
 
     planned: Planned
@@ -217,6 +217,7 @@ def _difference(above: Figure, below: Figure) -> tuple[str, str]:
     pairs = zip(above.values, below.values, strict=True)
     gaps = [mine - other for mine, other in pairs if mine is not None and other is not None]
     gap = statistics.fmean(gaps) if gaps else above.mean - below.mean
+    gap = 0.0 if abs(gap) < 1e-12 else gap  # of means that are equal but for the order of additions
     holds, shown = gap > 0, _signed(gap, above.unit)
     if len(gaps) < 2:
         return "means" if holds else "broken", f"{shown}, without spread"

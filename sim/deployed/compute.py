@@ -5,10 +5,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from sim.compute import Computing, CostTable, Engine, Free, Inline, Job, Machine, Work
-from sim.loop import SimLoop
-from sim.taps import Taps
-from sim.trace import Event, Trace
+from tacit.sim.compute import Computing, CostTable, Engine, Free, Inline, Job, Machine, Work
+from tacit.sim.loop import SimLoop
+from tacit.sim.taps import Taps
+from tacit.sim.trace import Event, Trace
 
 __all__ = ["DeployedComputing"]
 

@@ -1,16 +1,16 @@
 """One connection between two processes: records both ways, and the limits that hold for them."""
 
 import asyncio
+import re
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from sim.deployed.certificates import CertificateError, party_of
-from sim.deployed.records import Ping, Pong, Record, RecordError, TooLong, decode, encode, read
+from tacit.sim.deployed.certificates import CertificateError, party_of
+from tacit.sim.deployed.records import Ping, Pong, Record, RecordError, TooLong, decode, encode, read
 
-__all__ = ["BROKEN", "Connection", "Limits", "address_of"]
+__all__ = ["BROKEN", "Connection", "Limits", "Log", "address_of"]
 
 BROKEN = (OSError, EOFError, ssl.SSLError, TimeoutError)
 """How a connection ends that is lost. IncompleteReadError is an EOFError."""
@@ -18,6 +18,12 @@ BROKEN = (OSError, EOFError, ssl.SSLError, TimeoutError)
 _BUFFER = 1 << 18
 _SMALL = 4096
 """The bytes of the longest record before a connection is accepted."""
+
+_SHOWN = 20
+"""How many lines of a kind a log shows before it counts them."""
+_KINDS = 1000
+"""How many kinds of lines a log counts."""
+_NUMBER = re.compile(r"(?<![/\w])\d[\da-f.:]*")
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,8 @@ class Limits:
     and the first record. `idle`: seconds without any record, after which a connection is lost; a ping is sent each
     quarter of them. `malformed`: records that are dropped as unreadable before the connection is closed. The rest is
     of who is not known yet: `waiting` connections in their handshake at a time, `waiting_each` from one address, which
-    may open `rate` a second in the long run, and `burst` at once.
+    may open `rate` a second in the long run, and `burst` at once. `replaced`: how often in `idle` seconds a connection
+    of a client may take the place of one that is open.
     """
 
     message: int = 1 << 28
@@ -40,6 +47,29 @@ class Limits:
     waiting_each: int = 64
     rate: float = 50.0
     burst: int = 500
+    replaced: int = 3
+
+
+class Log:
+    """Hands lines for people to `write`, but not again and again those that differ in numbers alone.
+
+    The first `_SHOWN` of a kind are shown, then each time that there are twice as many, with how many there were. The
+    numbers of parties are no such numbers: ``client/1`` and ``client/2`` are two kinds.
+    """
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._counts: dict[str, int] = {}
+
+    def __call__(self, line: str) -> None:
+        kind = _NUMBER.sub("#", line)
+        count = self._counts[kind] = self._counts.pop(kind, 0) + 1
+        if len(self._counts) > _KINDS:
+            del self._counts[next(iter(self._counts))]  # the one that was longest ago
+        if count < _SHOWN:
+            self._write(line)
+        elif not count % _SHOWN and (count // _SHOWN).bit_count() == 1:
+            self._write(f"{line} ({count} lines like it so far; the next at {2 * count})")
 
 
 def address_of(writer: asyncio.StreamWriter) -> str:
@@ -136,15 +166,21 @@ class Connection:
         self.why = self.why or why
         if self._pinging is not None:
             self._pinging.cancel()
+            self._pinging = None
         if why:
             self._writer.transport.abort()
         else:
             self._writer.close()
 
     async def closed(self) -> None:
-        """Wait until all that was sent is handed to the system, or the connection is lost."""
-        with suppress(*BROKEN):
+        """Wait until all that was sent is handed to the system, or the connection is lost.
+
+        After that nothing of it holds itself: TLS has a buffer of 256 kB, and garbage is collected seldom.
+        """
+        try:
             await self._writer.wait_closed()
+        except BROKEN as error:  # asyncio keeps it, and the frames of its traceback hold what keeps it
+            error.__traceback__ = None
 
     async def _ping_now_and_then(self) -> None:
         loop = asyncio.get_running_loop()

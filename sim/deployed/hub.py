@@ -2,20 +2,22 @@
 
 Before a connection is accepted, its other end has shown a certificate of the federation's authority, which names a
 client of the scenario, and has said that it runs the same scenario. A newer connection of a client takes the place of
-an older one. A client that was lost and connects again is the next incarnation, unless it was the server that was away.
+an older one, but not again and again: two processes with one certificate would throw each other out without end. A
+client that was lost and connects again is the next incarnation, unless it was the server that was away.
 """
 
 import asyncio
 import ssl
-from collections import Counter
+import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from sim.deployed.certificates import CertificateError
-from sim.deployed.connection import BROKEN, Connection, Limits, address_of
-from sim.deployed.records import Begin, Carry, Done, Ended, Hello, Ready, RecordError, Refused, Welcome
-from sim.wire import WireError
+from tacit.sim.deployed.certificates import CertificateError
+from tacit.sim.deployed.connection import BROKEN, Connection, Limits, Log, address_of
+from tacit.sim.deployed.records import Begin, Carry, Done, Ended, Hello, Ready, RecordError, Refused, Welcome
+from tacit.sim.wire import WireError
 
 __all__ = ["Hub", "HubState"]
 
@@ -33,8 +35,9 @@ class Hub:
     """Listens for the clients `names`, of the scenario with the digest `scenario`.
 
     `arrived` is called with what a client sends, the client and its incarnation; it raises WireError. `lost` is called
-    with a client whose connection ends before it is done. `changed` is set when a client is ready, lost or done; `log`
-    is called with a line for people, `store` when the state has changed.
+    with a client whose connection ends before it is done. `begins_by` is when the run begins at the latest. `changed`
+    is set when a client is ready, lost or done; `log` is called with a line for people, `store` when the state has
+    changed.
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class Hub:
         self.done: set[str] = set()
         self.refused: Counter[str] = Counter()
         self.begun = self.ended = False
+        self.begins_by = 0.0  # by `time.monotonic`
         self._scenario, self._tls, self._state, self._limits = scenario, tls, state, limits
-        self._log, self._store = log, store
+        self._log, self._store = Log(log), store
+        self._replaced: dict[str, deque[float]] = {}
         self._waiting: Counter[str] = Counter()
         self._buckets: dict[str, tuple[float, float]] = {}
         self._server: asyncio.Server | None = None
@@ -107,6 +112,10 @@ class Hub:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        with suppress(asyncio.CancelledError):  # by `close`; asyncio would print it as an error of its own
+            await self._greet_and_serve(reader, writer)
+
+    async def _greet_and_serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         where = address_of(writer)
         if not self._admits(where):
             writer.transport.abort()
@@ -116,17 +125,20 @@ class Hub:
             connection = await self._greet(reader, writer)
         except (CertificateError, RecordError, *BROKEN) as error:
             self._refuse(writer, where, error)
+            error.__traceback__ = None  # its frames hold the connection, which holds the error
             return
+        except asyncio.CancelledError:
+            writer.transport.abort()
+            raise
         finally:
             self._waiting[where] -= 1
             if not self._waiting[where]:
                 del self._waiting[where]
-        with suppress(asyncio.CancelledError):  # by `close`; asyncio would print it as an error of its own
-            await self._serve(connection)
+        await self._serve(connection)
 
     def _admits(self, where: str) -> bool:
         """Whether an address may open one more connection now."""
-        now, limits = asyncio.get_running_loop().time(), self._limits
+        now, limits = time.monotonic(), self._limits  # the loop's clock is set when the run begins
         if len(self._buckets) > 4 * limits.waiting:
             full = limits.burst / limits.rate
             self._buckets = {key: one for key, one in self._buckets.items() if now - one[1] < full}
@@ -154,12 +166,25 @@ class Hub:
                     raise RecordError(f"{connection.where}: {name} does not begin with a greeting")
                 if hello.scenario != self._scenario:
                     raise RecordError(f"{connection.where}: {name} runs another scenario, version or kind of entropy")
+                self._replace(name, connection.where)
             except (CertificateError, RecordError) as error:
-                connection.send(Refused(str(error)))
+                connection.send(Refused(str(error), isinstance(error, _TwiceError)))
                 connection.close()
                 raise
         connection.incarnation = self._number(name, hello)
         return connection
+
+    def _replace(self, name: str, where: str) -> None:
+        """Let a connection of the client `name` take the place of the one that is open. Raises _TwiceError."""
+        older, limits, now = self.present.get(name), self._limits, time.monotonic()
+        if older is None:
+            return
+        times = self._replaced.setdefault(name, deque(maxlen=limits.replaced))
+        if len(times) == limits.replaced and (not times or now - times[0] < limits.idle):
+            problem = f"{name} is connected from {older.where}, and connections of it have replaced each other"
+            often = f"{limits.replaced} times in {limits.idle:g} s: do two processes run as {name}?"
+            raise _TwiceError(f"{where}: {problem} {often}")
+        times.append(now)
 
     def _number(self, name: str, hello: Hello) -> int:
         """The incarnation of a client that connects."""
@@ -180,13 +205,12 @@ class Hub:
             why = f"{where}: its certificate is refused: {error.verify_message}"
         elif isinstance(error, TimeoutError):
             why = f"{where}: it did not say who it is in time"
+        elif writer.get_extra_info("ssl_object") is None and _breaks_off(error):
+            why = f"{where}: it broke off the TLS handshake; a client does so whose authority.pem is not this server's"
         else:
-            why = f"{where}: no TLS connection of a party: {error or type(error).__name__}"
-        kind = type(error).__name__
-        self.refused[kind] += 1
-        if self.refused[kind] <= _LOGGED:
-            more = "; more like it are counted, not shown" if self.refused[kind] == _LOGGED else ""
-            self._log(f"refused {why}{more}")
+            why = f"{where}: no TLS connection of a party: {str(error) or type(error).__name__}"
+        self.refused[type(error).__name__] += 1
+        self._log(f"refused {why}")
 
     # One client
 
@@ -199,7 +223,8 @@ class Hub:
         self.ready.discard(name)
         self.done.discard(name)
         connection.accept()
-        connection.send(Welcome(self._state.run_id, connection.incarnation, self._state.incarnation))
+        left = max(0.0, self.begins_by - time.monotonic())
+        connection.send(Welcome(self._state.run_id, connection.incarnation, self._state.incarnation, left))
         self._log(f"{name} is connected from {connection.where}, incarnation {connection.incarnation}")
         async for record in connection.records():
             try:
@@ -217,6 +242,7 @@ class Hub:
                 if self.begun and self.lost is not None:
                     self.lost(name)
             self.changed.set()
+        await connection.closed()
 
     def _take(self, connection: Connection, record: object) -> None:
         name = connection.party
@@ -236,5 +262,11 @@ class Hub:
             raise RecordError(f"{name} sent what only a server sends")
 
 
-_LOGGED = 20
-"""Refusals of one kind that are shown."""
+class _TwiceError(RecordError):
+    """A client is connected, and its connections replace each other too often."""
+
+
+def _breaks_off(error: Exception) -> bool:
+    """Whether the other end of a TLS handshake has ended it: without a word, or by an alert about the certificate."""
+    alert = error.reason or "" if isinstance(error, ssl.SSLError) else ""
+    return isinstance(error, ConnectionResetError) or ("ALERT" in alert and ("CERT" in alert or "UNKNOWN_CA" in alert))

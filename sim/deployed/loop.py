@@ -1,7 +1,7 @@
 """The event loop of a deployed party: the simulator's, with the real clock in place of the virtual one, and sockets.
 
-What parties ask of `sim.loop.SimLoop` (timers in its environment, what each waits for, numbered tasks) is the same
-here. A timer is called when the real clock has reached it. Nothing is a deadlock: a message may always come.
+What parties ask of `tacit.sim.loop.SimLoop` (timers in its environment, what each waits for, numbered tasks) is the
+same here. A timer is called when the real clock has reached it. Nothing is a deadlock: a message may always come.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from heapq import heapify
 from typing import Any
 
-from sim.clock import Environment
-from sim.loop import REFUSED, SimLoop
+from tacit.sim.clock import Environment
+from tacit.sim.loop import REFUSED, SimLoop
 
 __all__ = ["RealLoop"]
 

@@ -7,16 +7,16 @@ delivered. A message has a number that no other of its sender has: the incarnati
 from collections.abc import Callable
 from typing import Any
 
-from sim.conditions import Conditions
-from sim.deployed.records import Carry
-from sim.endpoint import Endpoint
-from sim.handling import Handling
-from sim.loop import SimLoop
-from sim.machine import Host
-from sim.network import LinkNetwork
-from sim.taps import Taps
-from sim.trace import Event, Trace
-from sim.wire import Ledger, Packet, WireError, packet_of
+from tacit.sim.conditions import Conditions
+from tacit.sim.deployed.records import Carry
+from tacit.sim.endpoint import Endpoint
+from tacit.sim.handling import Handling
+from tacit.sim.loop import SimLoop
+from tacit.sim.machine import Host
+from tacit.sim.network import LinkNetwork
+from tacit.sim.taps import Taps
+from tacit.sim.trace import Event, Trace
+from tacit.sim.wire import Ledger, Packet, WireError, packet_of
 
 __all__ = ["DOWN", "DeployedEndpoint", "DeployedNetwork", "Line"]
 

@@ -6,7 +6,7 @@
 | Welcome | server -> client | the run, the client's incarnation, the server's |
 | Ready | client -> server | the party is made and can begin |
 | Begin | server -> client | the run begins, or goes on; the clock |
-| Carry | both ways | a frame (`sim.wire`), with what its bytes are counted by |
+| Carry | both ways | a frame (`tacit.sim.wire`), with what its bytes are counted by |
 | Ping, Pong | both ways | somebody is there; the clock |
 | Ended | server -> client | the server's program has ended |
 | Done | client -> server | the client's has, too |
@@ -74,9 +74,12 @@ class Hello(Record, frozen=True, tag=0):
 
 
 class Welcome(Record, frozen=True, tag=1):
+    """`begins_in`: seconds after which the run begins at the latest."""
+
     run_id: bytes
     incarnation: _Count
     server: _Count
+    begins_in: Annotated[float, Meta(ge=0)] = 0.0
 
 
 class Ready(Record, frozen=True, tag=2):
@@ -119,7 +122,10 @@ class Done(Record, frozen=True, tag=8):
 
 
 class Refused(Record, frozen=True, tag=9):
+    """`for_now`: a later connection may be accepted."""
+
     reason: str
+    for_now: bool = False
 
 
 _Any = Hello | Welcome | Ready | Begin | Carry | Ping | Pong | Ended | Done | Refused

@@ -1,24 +1,31 @@
 """A client's end of its connection to the server, which is opened again when it is lost."""
 
 import asyncio
+import math
 import ssl
+import time
 from collections.abc import Callable
 
-from sim.deployed.certificates import SERVER, CertificateError
-from sim.deployed.connection import BROKEN, Connection, Limits
-from sim.deployed.records import Carry, Done, Hello, Ready, RecordError, Refused, Welcome
+from tacit.sim.deployed.certificates import SERVER, CertificateError
+from tacit.sim.deployed.connection import BROKEN, Connection, Limits, Log
+from tacit.sim.deployed.records import Carry, Done, Hello, Ready, RecordError, Refused, Welcome
 
 __all__ = ["RefusedError", "Spoke"]
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 2.0
 """Seconds before a connection is tried again: twice as many each time."""
 
+_STEADY = 10.0
+"""Seconds after which a connection that is lost has lasted, so that the next is tried at once."""
+
 _MOST_UNWANTED = 4
 """How often in a row a connection must end after its handshake until that is taken for a refusal."""
 
 
 class RefusedError(ValueError):
-    """The server does not want this client, and says why."""
+    """The server does not want this client, and says why; `for_now`: it may later."""
+
+    for_now = False
 
 
 class _Unwanted(Exception):
@@ -39,31 +46,48 @@ class Spoke:
         log: Callable[[str], object],
     ) -> None:
         self._host, self._port, self._tls, self._scenario = host, port, tls, scenario
-        self._limits, self._log = limits, log
+        self._limits, self._log = limits, Log(log)
+        self._wait, self._since = 0.0, -math.inf
         self.incarnation, self.server = incarnation, 0
         self.connection: Connection | None = None
 
     async def connect(self, patience: float) -> Welcome:
         """Connect, as often as it takes within `patience` seconds, and return what the server says.
 
-        Raises TimeoutError, and RefusedError or CertificateError if one of the two is not who it must be.
+        The next connection after one that was lost at once waits as long as after a failed try. Raises TimeoutError,
+        and RefusedError or CertificateError if one of the two is not who it must be.
         """
-        wait, unwanted = _FIRST_WAIT, 0
-        async with asyncio.timeout(patience):
-            while True:
-                try:
-                    return await self._try()
-                except ssl.SSLCertVerificationError as error:
-                    why = f"the server's certificate is refused: {error.verify_message}"
-                    raise CertificateError(f"{self._host}:{self._port}: {why}") from None
-                except _Unwanted as error:
-                    unwanted += 1
-                    if unwanted == _MOST_UNWANTED:
-                        raise RefusedError(str(error)) from None
-                except BROKEN:
-                    unwanted = 0
-                await asyncio.sleep(wait)
-                wait = min(_LONGEST_WAIT, 2 * wait)
+        unwanted, refusal = 0, None
+        if time.monotonic() - self._since > _STEADY:
+            self._wait = 0.0
+        try:
+            async with asyncio.timeout(patience):
+                while True:
+                    await asyncio.sleep(self._wait)
+                    self._wait = min(_LONGEST_WAIT, 2 * self._wait) or _FIRST_WAIT
+                    try:
+                        welcome = await self._try()
+                    except ssl.SSLCertVerificationError as error:
+                        why = f"the server's certificate is refused: {error.verify_message}"
+                        raise CertificateError(f"{self._host}:{self._port}: {why}") from None
+                    except RefusedError as error:
+                        if not error.for_now:
+                            raise
+                        refusal = error
+                        self._log(f"{error}; it is tried again")
+                    except _Unwanted as error:
+                        unwanted += 1
+                        if unwanted == _MOST_UNWANTED:
+                            raise RefusedError(str(error)) from None
+                    except BROKEN:
+                        unwanted, refusal = 0, None
+                    else:
+                        self._since = time.monotonic()
+                        return welcome
+        except TimeoutError:
+            if refusal is not None:
+                raise refusal from None
+            raise
 
     async def _try(self) -> Welcome:
         limits = self._limits
@@ -85,7 +109,9 @@ class Spoke:
                 ) from None
         if isinstance(answer, Refused):
             connection.close(answer.reason)
-            raise RefusedError(f"{self._host}:{self._port} refuses: {answer.reason}")
+            refusal = RefusedError(f"{self._host}:{self._port} refuses: {answer.reason}")
+            refusal.for_now = answer.for_now
+            raise refusal
         if not isinstance(answer, Welcome):
             connection.close("no answer to a greeting")
             raise RecordError(f"{connection.where}: no answer to a greeting")

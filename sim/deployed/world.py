@@ -3,17 +3,17 @@
 import os
 from collections.abc import Callable, Iterable
 
-from sim.compute import Engine
-from sim.deployed.compute import DeployedComputing
-from sim.deployed.loop import RealLoop
-from sim.deployed.network import DeployedNetwork, Line
-from sim.faults import Fault
-from sim.streams import derive
-from sim.taps import Taps
-from sim.trace import Sink, Trace
-from sim.triggers import Faults
-from sim.wire import Ledger
-from sim.world import World, lasting_secret
+from tacit.sim.compute import Engine
+from tacit.sim.deployed.compute import DeployedComputing
+from tacit.sim.deployed.loop import RealLoop
+from tacit.sim.deployed.network import DeployedNetwork, Line
+from tacit.sim.faults import Fault
+from tacit.sim.streams import derive
+from tacit.sim.taps import Taps
+from tacit.sim.trace import Sink, Trace
+from tacit.sim.triggers import Faults
+from tacit.sim.wire import Ledger
+from tacit.sim.world import World, lasting_secret
 
 __all__ = ["DeployedWorld", "new_run_id"]
 
@@ -56,6 +56,7 @@ class DeployedWorld(World):
         self.trace = Trace(sinks)
         self.taps = taps or Taps()
         self.ledger = Ledger()
+        self.hollow = None
         self.faults = Faults(faults, seed)
         self.network = DeployedNetwork(loop, self.trace, self.ledger, self.taps, me, line)
         self.computing = DeployedComputing(loop, self.trace, engine, self.taps, threads, before)

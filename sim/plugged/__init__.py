@@ -1,7 +1,7 @@
 """Plugins: Python files of the user's own, as modules that every process of a run can import.
 
-The file ``my_model.py`` becomes the module ``sim.plugged.my_model_0123456789ab``, named by the SHA-256 of its content.
-A finder, which importing this package installs, finds such modules by their files, which workers inherit in an
+The file ``my_model.py`` becomes the module ``tacit.sim.plugged.my_model_0123456789ab``, named by the SHA-256 of its
+content. A finder, which importing this package installs, finds such modules by their files, which workers inherit in an
 environment variable; to another machine their content is sent. So objects of a plugin's classes pickle by reference,
 both ways. Nothing is written beside the user's file.
 
@@ -9,8 +9,10 @@ Of the modules that a process has imported only the *active* ones count: those o
 worker these are the ones that were active when it was started.
 """
 
+import ast
 import hashlib
 import importlib
+import importlib.util
 import json
 import os
 import re
@@ -23,6 +25,8 @@ from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
 __all__ = [
     "Plugin",
@@ -31,6 +35,7 @@ __all__ = [
     "Shipped",
     "active",
     "inherit",
+    "is_loaded",
     "is_plugged",
     "leave_out",
     "left_out",
@@ -47,6 +52,9 @@ __all__ = [
 
 VARIABLE = "TACIT_PLUGINS"
 """The environment variable by which workers inherit the active modules: a JSON list of names and files."""
+
+_FORMER = ("sim", "parties", "protocols", "scenarios", "benchmarks")
+"""Packages of Tacit that plugins made for version 0.1.0 import under these names, now below ``tacit``."""
 
 _DIGITS = 12
 """The digits of the SHA-256 that a module's name has."""
@@ -106,6 +114,11 @@ def loaded(path: Path, sha256: str) -> Plugin:
     """As `load`, but without a look at the file where this process has imported that content of it before."""
     name = _name(path, sha256)
     return Plugin(name, str(path), sha256) if name in sys.modules else load(path, sha256)
+
+
+def is_loaded(path: Path, sha256: str) -> bool:
+    """Whether this process has imported that content of the file."""
+    return _name(path, sha256) in sys.modules
 
 
 def _name(path: Path, sha256: str) -> str:
@@ -269,6 +282,19 @@ class _Loader(SourceLoader):
         if path != self._path:  # of bytecode, or of files beside it
             raise OSError(f"{path}: a plugin is one file")
         return _sources[self._name]
+
+    def source_to_code(self, data: Any, path: Any = "<string>") -> CodeType:  # type: ignore[override]
+        return compile(_Renamed().visit(ast.parse(data, path)), path, "exec", dont_inherit=True)
+
+
+class _Renamed(ast.NodeTransformer):
+    """Gives imports from Tacit the names that its packages have today: plugins in older run folders have others."""
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
+        package = (node.module or "").partition(".")[0]
+        if node.level == 0 and package in _FORMER and importlib.util.find_spec(package) is None:
+            node.module = f"tacit.{node.module}"
+        return node
 
 
 class _Finder(MetaPathFinder):

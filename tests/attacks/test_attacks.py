@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import attacks_hashes
-from benchmarks.attacks import ATTACKS, main
-from benchmarks.attacks_finding import Finding
+from tacit.benchmarks import attacks_hashes
+from tacit.benchmarks.attacks import ATTACKS, main
+from tacit.benchmarks.attacks_finding import Finding
 
 OUTSIDE = ("g, no distances", "o, corrupt", "o, survivors")
 NOT_PREVENTED = ("d, guessed", *OUTSIDE)

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import bytes as benchmark
-from benchmarks.__main__ import app
-from benchmarks.bytes import VARIANTS, Case
-from benchmarks.crossover import Grid, Point, crossings, duration, sweep
-from protocols.crypto import ot_sizes
-from protocols.crypto.groups import find_group
-from protocols.xclp.choices import variant_of
-from protocols.xclp.hamming_iknp import IknpHamming
-from protocols.xclp.hamming_paillier import PaillierHamming
-from scenarios.chaos.memory import Remembering
 from tacit import Data, Network, ProtocolKeys, Scenario, run
+from tacit.benchmarks import bytes as benchmark
+from tacit.benchmarks.bytes import VARIANTS, Case
+from tacit.benchmarks.command import app
+from tacit.benchmarks.crossover import Grid, Point, crossings, duration, sweep
+from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.xclp import hamming_iknp
+from tacit.protocols.xclp.choices import variant_of
+from tacit.protocols.xclp.hamming_iknp import IknpHamming
+from tacit.protocols.xclp.hamming_paillier import PaillierHamming
+from tacit.scenarios.chaos.memory import Remembering
 
 SMALL = Case((3, 4), 16, 512, 2, tuple(VARIANTS))
 TINY = Grid((1e6, 1e10), (0.01,), ((4, 16),), key_bits=512)
@@ -53,12 +53,12 @@ def test_the_files_are_readable(tmp_path: Path) -> None:
 
 
 def test_a_wrong_formula_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    right = ot_sizes.iknp_hamming
+    right = hamming_iknp.payloads
 
     def wrong(points: Mapping[str, int], bits: int, element_bytes: int) -> dict[str, int]:
         return {**right(points, bits, element_bytes), "Extension": 7}
 
-    monkeypatch.setattr(ot_sizes, "iknp_hamming", wrong)
+    monkeypatch.setattr(hamming_iknp, "payloads", wrong)
     monkeypatch.setattr(benchmark, "cases_of", lambda quick: [SMALL])
     monkeypatch.setattr(Grid, "make", classmethod(lambda cls, quick: TINY))
     result = CliRunner().invoke(app, ["bytes", "--quick"])

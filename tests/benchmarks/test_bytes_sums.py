@@ -3,9 +3,9 @@
 import pytest
 from rich.console import Console
 
-from benchmarks import bytes_sums, bytes_votes
-from benchmarks.bytes_flower import flower_bytes
-from protocols.crypto import sizes
+from tacit.benchmarks import bytes_sums, bytes_votes
+from tacit.benchmarks.bytes_flower import flower_bytes
+from tacit.protocols.neighbours import DealingInGraph
 
 
 def test_runs_send_what_the_formulas_say_and_a_graph_less_with_many_clients() -> None:
@@ -21,11 +21,11 @@ def test_runs_send_what_the_formulas_say_and_a_graph_less_with_many_clients() ->
 
 
 def test_a_wrong_formula_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    right = sizes.secagg_plus
-    monkeypatch.setattr(sizes, "secagg_plus", lambda *sizes: {**right(*sizes), "Revealed": 1})
+    right = DealingInGraph.payloads
+    monkeypatch.setattr(DealingInGraph, "payloads", lambda *arguments: {**right(*arguments), "Revealed": 1})
     rows = bytes_sums.measure(10)
     assert [row.clients for row in rows if row.different] == [10]
-    bytes_sums.print_sums(Console(width=200), rows)
+    bytes_sums.print_sums(Console(width=200, force_terminal=True, color_system=None), rows)
     shown = capsys.readouterr().out
     assert "NOT THE FORMULA'S  10 clients" in shown and "Flower's SecAgg+" in shown
 

@@ -1,15 +1,16 @@
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.__main__ import app
-from benchmarks.crypto_ot import measure_iknp, measure_naor_pinkas
-from benchmarks.crypto_pair import PairSize, iknp_pair
-from benchmarks.crypto_symmetric import measure_masks
-from benchmarks.measure import write_json
-from benchmarks.plots import plot_standings
+from tacit.benchmarks.command import app
+from tacit.benchmarks.crypto_ot import measure_iknp, measure_naor_pinkas
+from tacit.benchmarks.crypto_pair import PairSize, iknp_pair
+from tacit.benchmarks.crypto_symmetric import measure_masks
+from tacit.benchmarks.measure import write_json
+from tacit.benchmarks.plots import plot_standings
 
 
 def test_a_row_of_transfers_can_be_measured_written_and_drawn(tmp_path):
@@ -46,7 +47,7 @@ def test_a_plot_without_matplotlib_is_refused_in_one_line_before_anything_runs(t
     monkeypatch.setitem(sys.modules, "matplotlib.backend_bases", None)
     result = CliRunner().invoke(app, ["crypto", "--quick", "--plot", str(tmp_path / "plot.png")])
     assert result.exit_code != 0
-    assert "pip install 'tacit[plots]'" in str(result.exception) + result.output
+    assert "pip install 'tacit-fl[plots]'" in str(result.exception) + result.output
     assert not (tmp_path / "plot.png").exists()
 
 
@@ -55,3 +56,9 @@ def test_a_plot_of_an_unknown_type_is_refused(tmp_path, name):
     result = CliRunner().invoke(app, ["crypto", "--plot", str(tmp_path / name)])
     assert result.exit_code != 0
     assert "must end in one of" in str(result.exception) + result.output
+
+
+def test_a_missing_folder_is_named_before_anything_is_measured(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["crypto", "--plot", str(tmp_path / "none" / "x.png")])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {tmp_path / 'none' / 'x.png'}: there is no folder")

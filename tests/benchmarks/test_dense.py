@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.dense import dense_labels, main, train
-from protocols.xclp import oracle
-from protocols.xclp.lsh import hash_bits, planes
-from scenarios.running.runner import carry_out
 from tacit import ProtocolKeys, ScenarioError, load
+from tacit.benchmarks.dense import dense_labels, main, train
+from tacit.protocols.xclp import oracle
+from tacit.protocols.xclp.lsh import hash_bits, planes
+from tacit.scenarios.running.runner import carry_out
 
 SMALL = ["data.limit=400", "protocol.hamming=plaintext", "engine=inline", "training.rounds=14", "expect={}"]
 
@@ -21,7 +21,7 @@ def test_its_labels_are_those_of_the_oracle_on_long_hashes(recipe: str) -> None:
     features = random.normal(size=(4, 20))[truth] + 0.8 * random.normal(size=(240, 20))
     known = np.where(np.arange(240) < 24, truth, -1)
     labels, weights = dense_labels(features.astype(np.float32), known, 4, ProtocolKeys(k=6, recipe=recipe))  # type: ignore[arg-type]
-    bits = hash_bits(features, planes(bytes(32), 8192, 20))
+    bits = hash_bits(features, planes(bytes(32), 32768, 20))
     wanted = oracle.xclp([bits], [known], [0], 4, 6, 0.99, recipe=recipe)
     free = known < 0
     assert (labels == wanted.labels)[free].mean() > 0.97

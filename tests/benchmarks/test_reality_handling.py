@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reality_handling import measure_handling, measure_message, write_scenario
-from benchmarks.reality_lab import Line
-from scenarios.files.reading import read
-from scenarios.running.runner import carry_out
+from tacit.benchmarks.reality_handling import measure_handling, measure_message, write_scenario
+from tacit.benchmarks.reality_lab import Line
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.runner import carry_out
 
 
 def test_messages_go_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

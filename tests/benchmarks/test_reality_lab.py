@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from benchmarks import reality_lab
-from benchmarks.reality_lab import Lab, Line, Loopback, open_lab, unavailable
+from tacit.benchmarks import reality_lab
+from tacit.benchmarks.reality_lab import Lab, Line, Loopback, open_lab, unavailable
 
 shaped = pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "namespaces can be made")
 

@@ -3,9 +3,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import scale
-from benchmarks.__main__ import app
-from benchmarks.scale_curves import CURVES, Curve
+from tacit.benchmarks import scale
+from tacit.benchmarks.command import app
+from tacit.benchmarks.scale_curves import CURVES, Curve
 
 
 def small(size):

@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import training, training_peers
-from benchmarks.__main__ import app
-from benchmarks.training_size import Contender, Size
-from parties.datasets import store
+from tacit.benchmarks import training, training_peers
+from tacit.benchmarks.command import app
+from tacit.benchmarks.training_size import Contender, Size
+from tacit.parties.datasets import store
 
 TINY = Size(rounds=2, turns=1, clients=5, images=8, cohort=2, batch=3)
 

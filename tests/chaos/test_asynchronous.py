@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from protocols.federated import fedbuff
-from protocols.federated.fedbuff import FedBuffServer
-from scenarios.chaos.campaign import Plan, campaign, verdict
-from scenarios.schema.scenario import Fault
 from tacit import Scenario, load
+from tacit.protocols.federated import fedbuff
+from tacit.protocols.federated.fedbuff import FedBuffServer
+from tacit.scenarios.chaos.campaign import Plan, campaign, verdict
+from tacit.scenarios.schema.scenario import Fault
 from tests.chaos.test_training import TRAINING, assert_held
 
 AT = Fault(party="client/1", at="train.update")

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from protocols.crypto.agreement import SharedSecret
-from protocols.registry import PROTOCOLS, using
-from scenarios.chaos.broad import Broad, BroadFindings, broad_campaign, calm_scenario
-from scenarios.chaos.configurations import CONFIGURATIONS, Configuration
-from scenarios.chaos.promises import promises_of
-from scenarios.chaos.report import verdict_line
-from scenarios.command import chaos_broad as chaos_broad_command
-from scenarios.command.main import app
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.registry import PROTOCOLS, using
+from tacit.scenarios.chaos.broad import Broad, BroadFindings, broad_campaign, calm_scenario
+from tacit.scenarios.chaos.configurations import CONFIGURATIONS, Configuration
+from tacit.scenarios.chaos.promises import promises_of
+from tacit.scenarios.chaos.report import verdict_line
+from tacit.scenarios.command import chaos_broad as chaos_broad_command
+from tacit.scenarios.command.main import app
 
 FEW = [
     one
@@ -49,7 +49,8 @@ def test_every_protocol_with_promises_is_there_in_all_its_ways() -> None:
     )
     for family in (xclp, training, cotraining):
         assert {one.network.topology for one in family} == {"star", "mesh"}
-        assert {one.network.transport for one in family} == {"reliable", "datagram"}
+        assert {one.network.transport for one in family} == {"reliable", "datagram", "tcp"}
+    assert {"iid", "dirichlet:0.5"} <= {one.data.partition for one in training}
     assert {one.training.averaging for one in training} == {"plain", "secure", "secagg+"}
     assert {one.protocol.recovery for one in xclp} == {"restart", "shamir", "secagg+"}
     assert {one.protocol.hamming for one in xclp} == {

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from scenarios.chaos import campaign as module
-from scenarios.chaos.campaign import Findings, Plan, campaign
-from scenarios.chaos.report import verdict_line
 from tacit import Scenario, load
+from tacit.scenarios.chaos import campaign as module
+from tacit.scenarios.chaos.campaign import Findings, Plan, campaign
+from tacit.scenarios.chaos.report import verdict_line
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-import scenarios
+from tacit import scenarios
 
 _PRESSED = """
 import os, signal, sys
-import scenarios.command.chaos, sim.trace
-from scenarios.command.entry import main
+import tacit.scenarios.command.chaos, tacit.sim.trace
+from tacit.__main__ import main
 left, of = int(sys.argv[1]), sys.argv[2]
 def counting(inner):
     def counted(self, *arguments):
@@ -23,7 +23,8 @@ def counting(inner):
         if not left:
             os.killpg(0, signal.SIGINT)  # as a terminal does: to all processes
     return counted
-owner, name = (sim.trace.Trace, "add") if of == "event" else (scenarios.command.chaos.Progressing, "__call__")
+progress = tacit.scenarios.command.chaos.Progressing
+owner, name = (tacit.sim.trace.Trace, "add") if of == "event" else (progress, "__call__")
 setattr(owner, name, counting(getattr(owner, name)))
 sys.argv = ["tacit", *sys.argv[3:]]
 if __name__ == "__main__":

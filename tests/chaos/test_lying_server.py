@@ -9,24 +9,25 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner, Result
 
-from parties.client import Client
-from protocols import dealing, secure_sum
-from protocols.crypto import shamir
-from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
-from protocols.crypto.fixed_point import encode
-from protocols.dealing import SHARE, DealtKey, DealtKeys, DealtShares, Revealed, Survivors
-from protocols.masking import joined, masks
-from protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
-from protocols.xclp import rowsums, rowsums_shamir
-from scenarios.chaos.server import Sweep, sums_of, sweep, tried
-from scenarios.chaos.server_lies import parse, programs, single_lies, text
-from scenarios.chaos.server_view import Relation, exposed
-from scenarios.chaos.server_world import Miniature, Outcome, perform
-from scenarios.command.main import app
 from tacit import load
+from tacit.parties.client import Client
+from tacit.protocols import dealing, secure_sum
+from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.dealing import SHARE, DealtKey, DealtKeys, DealtShares, Revealed, Survivors
+from tacit.protocols.masking import joined, masks
+from tacit.protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
+from tacit.protocols.xclp import rowsums, rowsums_shamir
+from tacit.scenarios.chaos.server import Sweep, sums_of, sweep, tried
+from tacit.scenarios.chaos.server_lies import parse, programs, single_lies, text
+from tacit.scenarios.chaos.server_view import Relation, exposed
+from tacit.scenarios.chaos.server_world import Miniature, Outcome, perform
+from tacit.scenarios.command.main import app
 
 SUM = Miniature("secure_sum", clients=4, min_clients=2)
 SUMS = [SUM, *(Miniature(kind, clients=4, min_clients=2) for kind in ("restart", "shamir", "secagg+ rows"))]
+VECTORS = ("secure_sum", "secagg+")
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "library"
 
 ALL = "keys 0 1 2 3; want 0 1 2 3"
@@ -322,10 +323,14 @@ def test_a_program_reads_as_it_is_written(miniature: Miniature) -> None:
         ("fedavg-xclp-digits", ['protocol.name="fedprop"'], ["shamir"]),
         ("training-secure-average", ['training.averaging="plain"'], []),
         ("training-secure-average", ['training.averaging="secagg+"'], ["secagg+"]),
+        ("private-cells", [], ["secure_sum"]),
     ],
 )
 def test_the_sums_of_a_scenario(name: str, changes: list[str], kinds: list[str]) -> None:
-    assert [miniature.kind for miniature in sums_of(load(name, ["fault=[]", "expect={}", *changes]))] == kinds
+    sums = sums_of(load(name, ["fault=[]", "expect={}", *changes]))
+    assert [miniature.kind for miniature in sums if not miniature.is_large] == kinds
+    large = [miniature.label for miniature in sums if miniature.is_large]
+    assert large == [f"{kind}@{count}" for kind in kinds for count in (9, 30) if count < 30 or kind in VECTORS]
 
 
 def tacit(*arguments: str | int | Path) -> Result:
@@ -363,11 +368,11 @@ def test_the_command_sweeps(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     record = json.loads(file.read_text())
     assert f"both held in {len(record['runs'])} runs" in done.output
-    assert not record["failures"] and {one["sum"] for one in record["runs"]} == {"restart"}
+    assert not record["failures"] and {one["sum"] for one in record["runs"]} == {"restart", "restart@9"}
 
 
 def test_the_line_for_an_honest_server_has_the_same_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.chaos.server.perform", lambda *_: Outcome(("client/0",), "", 1, 0, ()))
+    monkeypatch.setattr("tacit.scenarios.chaos.server.perform", lambda *_: Outcome(("client/0",), "", 1, 0, ()))
     changes = ("--set", "protocol.min_clients=2")
     done = tacit("chaos", "xclp-digits", "--server", "--quick", "--schedules", 0, "--jobs", 1, *changes)
     assert done.exit_code == 1

@@ -3,9 +3,9 @@
 import pytest
 from msgspec import structs
 
-from scenarios.chaos.campaign import Plan, campaign, verdict
-from scenarios.chaos.memory import Remembering
 from tacit import Scenario
+from tacit.scenarios.chaos.campaign import Plan, campaign, verdict
+from tacit.scenarios.chaos.memory import Remembering
 
 CALLS: list[int] = []
 

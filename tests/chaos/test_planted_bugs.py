@@ -6,17 +6,20 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from parties.party import Collected, Party
-from parties.server import Server
-from protocols.crypto.agreement import SharedSecret
-from protocols.dealing import DealtKeys, Survivors
-from protocols.xclp.rowsums import MaskedRows
-from scenarios.chaos.campaign import Failure, Plan, campaign, verdict
-from scenarios.chaos.schedules import Schedule
-from scenarios.chaos.shrinking import shrink
-from scenarios.schema.scenario import Fault
-from sim.wire import Message
 from tacit import Scenario
+from tacit.parties.party import Collected, Party
+from tacit.parties.server import Server
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.dealing import DealtKeys, Survivors
+from tacit.protocols.federated import averaging
+from tacit.protocols.xclp.rowsums import MaskedRows
+from tacit.scenarios.chaos.broad import calm_scenario
+from tacit.scenarios.chaos.campaign import Failure, Plan, campaign, first_run, verdict
+from tacit.scenarios.chaos.configurations import CONFIGURATIONS
+from tacit.scenarios.chaos.schedules import Schedule
+from tacit.scenarios.chaos.shrinking import shrink
+from tacit.scenarios.schema.scenario import Fault
+from tacit.sim.wire import Message
 
 SINGLES = Plan(schedules=0, quick=True)
 
@@ -101,6 +104,18 @@ def test_a_wait_that_nothing_ends(small: Scenario, monkeypatch: pytest.MonkeyPat
     found = failures(small)
     assert len(found["it ends"].faults) == 1
     assert found["it ends"].how.startswith("Deadlock: ") and "server" in found["it ends"].how
+
+
+def test_models_that_count_alike_whatever_they_were_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only clients with different numbers of points show it, so some configurations have these."""
+    average = averaging.average
+    monkeypatch.setattr(averaging, "average", lambda column, weights: average(column, None))
+    plain = {one.name: one for one in CONFIGURATIONS if one.name.startswith("fedavg, plain, star")}
+    found = {name: first_run(calm_scenario(one, 1)).promises_broken for name, one in plain.items()}
+    assert {name for name, broken in found.items() if broken == {"the model is the oracle's"}} == {
+        name for name in plain if "uneven" in name
+    }
+    assert len(plain) == 3
 
 
 def test_a_mixture_is_shrunk_to_what_it_takes(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,24 +12,25 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from parties.party import Collected, Party
-from parties.server import Loss, Server
-from protocols.cotraining.round import CotrainingRound, CotrainingServer
-from protocols.crypto.agreement import SharedSecret
-from protocols.federated.fedavg import FedAvgServer
-from protocols.observing.simulated import Simulated
-from protocols.one_shot import Found, OneShotServer
-from protocols.xclp import hamming, rowsums
-from protocols.xclp.xclp import Recording
-from scenarios.chaos.campaign import Plan, campaign
-from scenarios.chaos.promises import promises_of
-from scenarios.chaos.report import failure_lines, write_findings
-from scenarios.command.main import app
-from scenarios.files.plugins import use_plugins
-from scenarios.running.simulation import Simulation
-from sim.network import LinkNetwork
-from sim.wire import Ledger, LedgerRow, Message
 from tacit import Scenario, load
+from tacit.parties.party import Collected, Party
+from tacit.parties.server import Loss, Server
+from tacit.protocols.cotraining.round import CotrainingRound, CotrainingServer
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.federated.fedavg import FedAvgServer
+from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.one_shot import Found, OneShotServer
+from tacit.protocols.xclp import hamming, rowsums
+from tacit.protocols.xclp.xclp import Recording
+from tacit.scenarios.chaos.campaign import Plan, campaign
+from tacit.scenarios.chaos.promises import promises_of
+from tacit.scenarios.chaos.report import failure_lines, write_findings
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.plugins import use_plugins
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.network import LinkNetwork
+from tacit.sim.triggers import Faults
+from tacit.sim.wire import Ledger, LedgerRow, Message
 
 TRAINING = """
 seed = 3
@@ -189,6 +190,32 @@ def a_byte_too_many(patch: Patch) -> None:
     patch.setattr(Ledger, "count", planted)
 
 
+def the_earlier_last(patch: Patch) -> None:
+    """A network that delivers the first message between two, once a fault has struck, after the next one."""
+    deliver, kept = LinkNetwork._deliver, dict[Any, Any]()
+
+    def planted(self: LinkNetwork, journey: Any) -> None:
+        ends = (self, journey.packet.sender, journey.packet.receiver)
+        if self._faults.fired and ends not in kept:
+            kept[ends] = journey
+            return
+        deliver(self, journey)
+        if (earlier := kept.get(ends)) is not None:
+            kept[ends] = None
+            deliver(self, earlier)
+
+    patch.setattr(LinkNetwork, "_deliver", planted)
+
+
+def strike_again(patch: Patch) -> None:
+    due = Faults._due
+
+    def planted(self: Faults, faults: Any, party: str, count: int) -> Any:
+        return due(self, faults, party, max(1, count - 1))  # the first time and the second
+
+    patch.setattr(Faults, "_due", planted)
+
+
 def another_model(patch: Patch) -> None:
     hold = FedAvgServer.run_round
 
@@ -254,6 +281,10 @@ def turned_round(server: Any, record: Any) -> dict[str, Any]:
     return {"lost": "of itself"}
 
 
+def lost_all_the_same(server: Any, record: Any) -> dict[str, Any]:
+    return {"lost": "of itself"}
+
+
 def misnumbered(server: Any, record: Any) -> dict[str, Any]:
     return {"number": 7}
 
@@ -262,8 +293,8 @@ def without_the_last(patch: Patch) -> None:
     """A server whose result leaves a client out."""
     understood = OneShotServer._understood
 
-    def planted(self: OneShotServer, found: Any, group: Any) -> Found:
-        whole = understood(self, found, group)
+    def planted(self: OneShotServer, part: Any, found: Any, group: Any) -> Found:
+        whole = understood(self, part, found, group)
         return Found(whole.over[:-1], whole.value) if struck(self) else whole
 
     patch.setattr(OneShotServer, "_understood", planted)
@@ -284,6 +315,8 @@ BUGS = {
     "complete blocks": Bug(in_a_broadcast(hamming.Members, to_everybody)),
     "fresh masks": Bug(old_masks),
     "one answer an attempt": Bug(two_answers),
+    "messages keep their order": Bug(the_earlier_last),
+    "a fault strikes once": Bug(strike_again, "fedavg"),
     "messages are conserved": Bug(a_copy_that_nobody_has),
     "the ledger is the trace": Bug(a_byte_too_many),
     "equal to the oracle": Bug(in_what_came_out(unlike)),
@@ -294,7 +327,9 @@ BUGS = {
     "who is well is in": Bug(in_what_came_out(forget_labels)),
     "all rounds": Bug(a_round_too_many),
     "all rounds of learning": Bug(in_a_record(FedAvgServer, misnumbered), "fedavg"),
+    "nothing is summed again": Bug(in_a_record(FedAvgServer, lost_all_the_same), "summed"),
     "only who answered counts": Bug(in_a_record(FedAvgServer, all_averaged), "fedavg"),
+    "enough count": Bug(in_a_record(CotrainingServer, none_counted), "fedct"),
     "who is well is counted": Bug(in_a_record(CotrainingServer, none_counted), "fedct"),
     "a lost round changes nothing": Bug(in_a_record(CotrainingServer, turned_round), "fedct"),
     "who is heard is called": Bug(nobody_again, "fedct"),
@@ -312,7 +347,8 @@ def scenarios(small: Scenario, tmp_path: Path) -> dict[str, Scenario]:
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     mean = load(tmp_path / "examples" / "secure_mean.toml", ["fault=[]", "expect={}", "protocol.deadline=10s"])
     learned = {name: load(path, [f"protocol.name={name}"]) for name in ("fedavg", "fedct")}
-    return {"xclp": small, "secure-mean": mean, **learned}
+    summed = load(path, ["protocol.name=fedavg", "training.averaging=secure"])
+    return {"xclp": small, "secure-mean": mean, "summed": summed, **learned}
 
 
 QUICK = [*BUGS][::3]

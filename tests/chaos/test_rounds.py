@@ -1,18 +1,21 @@
 """Who is back takes part in the next round, whatever it missed: chaos finds where it does not."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
-from protocols.cotraining.round import CotrainingRound, CotrainingServer, Record
-from protocols.rounds import Enrolled
-from scenarios.chaos.campaign import Verdict, verdict
-from scenarios.chaos.promises import check
-from scenarios.chaos.trial import observed
-from scenarios.schema.scenario import Fault
 from tacit import Scenario, load
+from tacit.protocols.cotraining.round import CotrainingRound, CotrainingServer, Record
+from tacit.protocols.federated.fedavg import FedAvgServer
+from tacit.protocols.rounds import Enrolled
+from tacit.scenarios.chaos.campaign import Verdict, verdict
+from tacit.scenarios.chaos.promises import check
+from tacit.scenarios.chaos.trial import observed
+from tacit.scenarios.schema.scenario import Fault
 
 ROUNDS = """
 title = "Five clients in rounds, to be struck"
@@ -116,6 +119,31 @@ def test_a_server_that_calls_nobody_again_whom_it_lost_is_found(
 
     monkeypatch.setattr(CotrainingServer, "select_clients", without_the_lost)
     assert broken(rounds, Fault(party="client/1", at="cotrain.predict", back_after="1s")) == {"who is heard is called"}
+
+
+@pytest.mark.parametrize("rounds", ["plain", "secure"], indirect=True)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(party="client/3", before="train.update", back_after="1s"),
+        Fault(kind="pause", party="client/3", before="train.update", lasts="1s"),
+    ],
+    ids=lambda fault: fault.kind,
+)
+def test_who_is_well_again_is_excused_no_longer(
+    rounds: Scenario, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that never again counts a client that a fault struck in the first round is found."""
+    run_round = FedAvgServer.run_round
+
+    async def without_it(self: FedAvgServer, number: int, *arguments: Any) -> Any:
+        record = await run_round(self, number, *arguments)
+        kept = tuple(name for name in record.averaged if name != "client/3" or number < 5)
+        return dataclasses.replace(record, averaged=kept)
+
+    assert not broken(rounds, fault)
+    monkeypatch.setattr(FedAvgServer, "run_round", without_it)
+    assert "who is well is counted" in broken(rounds, fault)
 
 
 @pytest.mark.parametrize("rounds", ["cotraining"], indirect=True)

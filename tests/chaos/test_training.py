@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from protocols.federated import averaging
-from scenarios.chaos.campaign import Findings, Plan, campaign, verdict
-from scenarios.chaos.report import verdict_line
-from scenarios.schema.scenario import Fault
 from tacit import Scenario, load
+from tacit.protocols.federated import averaging
+from tacit.scenarios.chaos.campaign import Findings, Plan, campaign, verdict
+from tacit.scenarios.chaos.report import verdict_line
+from tacit.scenarios.schema.scenario import Fault
 
 TRAINING = """
 title = "Four clients that train, to be struck"

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from sim.deployed.certificates import CertificateError, Identity, certify, context, party_of
-from sim.deployed.connection import BROKEN, Limits
-from sim.deployed.hub import Hub, HubState
-from sim.deployed.loop import RealLoop
-from sim.deployed.spoke import RefusedError, Spoke
+from tacit.sim.deployed.certificates import CertificateError, Identity, certify, context, party_of
+from tacit.sim.deployed.connection import BROKEN, Limits
+from tacit.sim.deployed.hub import Hub, HubState
+from tacit.sim.deployed.loop import RealLoop
+from tacit.sim.deployed.spoke import RefusedError, Spoke
 
 HOST = "127.0.0.1"
 SCENARIO = b"the digest of a scenario"
@@ -90,12 +91,13 @@ def test_a_party_is_connected_by_the_name_in_its_certificate(folder: Path) -> No
 def test_a_certificate_of_another_authority_is_refused_by_both_ends(folder: Path, others: Path) -> None:
     async def main(served: Served) -> None:
         mixed = Identity("client/0", others / "client-0.pem", others / "client-0.key", folder / "authority.pem")
-        assert "refuses this certificate" in await refused(served, mixed)
         assert "the server's certificate is refused" in await refused(served, Identity.in_folder(others, "client/0"))
+        assert "refuses this certificate" in await refused(served, mixed)
         assert not served.hub.present
 
     said = with_hub(folder, main).said
     assert any("its certificate is refused" in line for line in said)
+    assert any("it broke off the TLS handshake; a client does so whose authority.pem" in line for line in said)
 
 
 def test_who_has_no_part_in_the_scenario_is_named(folder: Path) -> None:
@@ -137,6 +139,38 @@ def test_an_expired_certificate_is_refused_and_named(folder: Path) -> None:
         party_of(data, "192.0.2.1", later - datetime.timedelta(days=1))
 
 
+@pytest.mark.parametrize(
+    ("name", "purposes"),
+    [
+        ("client/0", [ExtendedKeyUsageOID.SERVER_AUTH]),
+        ("client/0", [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]),
+        ("server", [ExtendedKeyUsageOID.CLIENT_AUTH]),
+        ("server", [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CODE_SIGNING]),
+    ],
+)
+def test_a_certificate_for_another_purpose_is_refused(
+    folder: Path, tmp_path: Path, name: str, purposes: list[x509.ObjectIdentifier]
+) -> None:
+    """All that the authority signed, but for what the certificate is good for."""
+    identity = Identity.in_folder(folder, name)
+    certificate = x509.load_pem_x509_certificate(identity.certificate.read_bytes())
+    builder = x509.CertificateBuilder(
+        certificate.issuer, certificate.subject, certificate.public_key(), certificate.serial_number,
+        certificate.not_valid_before_utc, certificate.not_valid_after_utc,
+    )  # fmt: skip
+    for one in certificate.extensions:
+        is_purpose = isinstance(one.value, x509.ExtendedKeyUsage)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(purposes) if is_purpose else one.value, one.critical)
+    authority = load_pem_private_key((folder / "authority.key").read_bytes(), None)
+    changed = builder.sign(authority, None)
+    with pytest.raises(CertificateError, match=f"192.0.2.1: the certificate of {name} is for another purpose"):
+        party_of(changed.public_bytes(Encoding.DER), "192.0.2.1")
+    path = tmp_path / "changed.pem"
+    path.write_bytes(changed.public_bytes(Encoding.PEM))
+    with pytest.raises(CertificateError, match="is for another purpose"):
+        context(Identity(name, path, identity.key, identity.authority), is_server=name == "server")
+
+
 def test_the_server_names_who_shows_an_expired_certificate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = Identity.in_folder(folder, "client/0")
     tls = context(identity, is_server=False)  # made while it was valid
@@ -149,7 +183,7 @@ def test_the_server_names_who_shows_an_expired_certificate(folder: Path, monkeyp
         def by_that_day(data: bytes, where: str) -> str:
             return real(data, where, dated.get(real(data, where)))
 
-        monkeypatch.setattr("sim.deployed.connection.party_of", by_that_day)
+        monkeypatch.setattr("tacit.sim.deployed.connection.party_of", by_that_day)
         with pytest.raises(RefusedError, match="the certificate of client/0 expired on"):
             await client.connect(20.0)
 

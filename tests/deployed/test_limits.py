@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import random
+import ssl
 from pathlib import Path
 
 import msgspec
@@ -11,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.deployed.certificates import Identity
-from sim.deployed.connection import BROKEN
-from sim.deployed.records import Begin, Carry, Hello, Ping, Ready, Record, RecordError, decode, encode
-from sim.deployed.spoke import Spoke
+from tacit.sim.deployed.certificates import Identity, context
+from tacit.sim.deployed.connection import BROKEN, Log
+from tacit.sim.deployed.loop import RealLoop
+from tacit.sim.deployed.records import Begin, Carry, Hello, Ping, Ready, Record, RecordError, decode, encode
+from tacit.sim.deployed.spoke import RefusedError, Spoke
 from tests.deployed.test_certificates import HOST, Served, folder, spoke, with_hub
 
 __all__ = ["folder"]
@@ -145,6 +148,37 @@ def test_a_record_that_is_too_long_ends_the_connection(folder: Path) -> None:
     assert "client/0 is lost: a record of 1073741824 bytes; allowed: at most 5000" in said
 
 
+def test_a_record_is_short_until_the_party_is_accepted(folder: Path) -> None:
+    greeting = Hello(bytes(5000), 0, 0)
+
+    async def main(served: Served) -> None:
+        tls = context(Identity.in_folder(folder, "client/0"), is_server=False)
+        reader, writer = await asyncio.open_connection(HOST, served.port, ssl=tls)
+        writer.write(encode(greeting))
+        with contextlib.suppress(*BROKEN):
+            while await reader.read(1000):  # why it is refused
+                pass
+        writer.close()
+        await serves(served, folder)
+
+    said = with_hub(folder, main).said
+    assert f"refused a record of {len(encode(greeting)) - 4} bytes; allowed: at most 4096" in said
+
+
+@pytest.mark.parametrize("limit", ["waiting", "waiting_each"])
+def test_no_more_connections_wait_to_be_known_than_allowed(folder: Path, limit: str) -> None:
+    async def main(served: Served) -> None:
+        silent = [await asyncio.open_connection(HOST, served.port) for _ in range(5)]
+        for _ in range(3):
+            await garbage(served.port, b"")
+        assert served.hub.refused == {"too many connections": 3}
+        for _, writer in silent:
+            writer.close()
+        await serves(served, folder)
+
+    with_hub(folder, main, **{limit: 5})
+
+
 def test_who_says_nothing_is_not_waited_for(folder: Path) -> None:
     async def main(served: Served) -> None:
         reader, writer = await asyncio.open_connection(HOST, served.port)
@@ -224,3 +258,142 @@ def test_a_record_is_read_as_it_was_written(record: Record) -> None:
 def test_values_out_of_bounds_are_no_record(content: list[object]) -> None:
     with pytest.raises(RecordError):
         decode(msgspec.msgpack.encode(content))
+
+
+async def taking_turns(served: Served, folder: Path) -> None:
+    """Run as client/0, and connect again where the connection ends."""
+    made = spoke(served, Identity.in_folder(folder, "client/0"))
+    while True:
+        made.ready(await made.connect(60.0))
+        assert made.connection is not None
+        async for _ in made.connection.records():
+            pass
+
+
+def test_two_processes_under_one_name_do_not_throw_each_other_out_without_end(folder: Path) -> None:
+    async def main(served: Served) -> None:
+        served.hub.begun = True
+        both = [asyncio.ensure_future(taking_turns(served, folder)) for _ in range(2)]
+        while sum(line.startswith("refused") for line in served.said) < 3:
+            await asyncio.sleep(0.01)
+        for one in both:
+            one.cancel()
+
+    served = with_hub(folder, main, 20.0)
+    assert served.hub._state.incarnations == {"client/0": 4}, "one that connects, and three that replace another"
+    (line, *_) = [line for line in served.said if line.startswith("refused")]
+    assert "client/0 is connected from 127.0.0.1, and connections of it have replaced each other 3 times" in line
+    assert "do two processes run as client/0?" in line
+
+
+def test_who_was_refused_for_a_while_is_accepted_once_the_other_is_gone(folder: Path) -> None:
+    async def main(served: Served) -> None:
+        served.hub.begun = True
+        first = await connected(served, folder)
+        second = asyncio.ensure_future(connected(served, folder))
+        while not any(line.startswith("refused") for line in served.said):
+            await asyncio.sleep(0.01)
+        assert not second.done() and first.connection is not None
+        first.connection.close("it is gone")
+        assert (await second).incarnation == 2
+
+    with_hub(folder, main, replaced=0)
+
+
+def test_a_client_that_is_refused_to_the_end_of_its_patience_says_why(folder: Path) -> None:
+    async def main(served: Served) -> None:
+        first = await connected(served, folder)
+        with pytest.raises(RefusedError, match="do two processes run as client/0"):
+            await spoke(served, Identity.in_folder(folder, "client/0")).connect(0.5)
+        assert first.connection is not None and first.connection.is_open
+
+    with_hub(folder, main, replaced=0)
+
+
+def test_connections_that_are_silent_when_the_server_ends_leave_no_traceback(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened: list[asyncio.StreamWriter] = []
+
+    async def main(served: Served) -> None:
+        tls = context(Identity.in_folder(folder, "client/0"), is_server=False)
+        for _ in range(5):
+            opened.append((await asyncio.open_connection(HOST, served.port))[1])
+            opened.append((await asyncio.open_connection(HOST, served.port, ssl=tls))[1])
+        while served.hub._waiting.total() < len(opened):
+            await asyncio.sleep(0.01)
+
+    with_hub(folder, main)
+    assert len(opened) == 10
+    assert not caplog.records
+
+
+def test_connections_that_end_leave_nothing_that_waits_for_garbage_collection(folder: Path) -> None:
+    assert left_by(folder, 20) < 5
+
+
+@pytest.mark.long
+def test_two_thousand_connections_that_end_in_a_malformed_record_take_no_memory(folder: Path) -> None:
+    assert left_by(folder, 500) < 5
+
+
+def left_by(folder: Path, count: int) -> int:
+    """The buffers of TLS that are left of connections that end, without any collection of garbage.
+
+    `count` of each kind: a client that sends a malformed record, is reset, or resets before its greeting; a stranger.
+    """
+    left = 0
+
+    async def main(served: Served) -> None:
+        nonlocal left
+        tls = context(Identity.in_folder(folder, "client/0"), is_server=False)
+        for kind in range(4 * count):
+            if kind % 4 == 0:
+                await garbage(served.port, b"\x16\x03\x01 and no more")
+            elif kind % 4 == 1:
+                (await asyncio.open_connection(HOST, served.port, ssl=tls))[1].transport.abort()
+            else:
+                made = await connected(served, folder)
+                assert made.connection is not None
+                if kind % 4 == 2:
+                    made.connection._writer.write((1 << 30).to_bytes(4, "big"))
+                    async for _ in made.connection.records():
+                        pass
+                made.connection.close("enough")
+                await made.connection.closed()
+        while served.hub._tasks:
+            await asyncio.sleep(0.01)
+        left = sum(isinstance(one, ssl.SSLObject) for one in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    before = sum(isinstance(one, ssl.SSLObject) for one in gc.get_objects())
+    try:
+        with_hub(folder, main, 500.0, rate=1e6, burst=10**6, replaced=10**6)
+    finally:
+        gc.enable()
+    return left - before
+
+
+def test_the_rate_of_connections_is_by_a_clock_that_no_beginning_sets_back(folder: Path) -> None:
+    async def main(served: Served) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, RealLoop)
+        loop.set_time(1000.0)  # so long has the server waited for clients
+        await connected(served, folder)
+        loop.set_time(0.0)
+        await serves(served, folder)
+
+    with_hub(folder, main)
+
+
+def test_a_log_counts_lines_that_differ_in_numbers_alone() -> None:
+    said: list[str] = []
+    log = Log(said.append)
+    for number in range(1000):
+        log(f"client/1 is connected from 192.0.2.{number % 256}, incarnation {number}")
+    assert len(said) == 19 + 6  # the first, then the 20th, 40th, ... 640th
+    assert said[-1].endswith("incarnation 639 (640 lines like it so far; the next at 1280)")
+    for number in range(15):
+        log(f"client/{number} is lost: it was closed")
+    assert len(said) == 19 + 6 + 15

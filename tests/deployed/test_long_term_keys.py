@@ -4,14 +4,20 @@ import base64
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
-from protocols.identities import identities_of
-from scenarios.deploying.plan import identities_in
-from scenarios.files.reading import load
-from sim.deployed.certificates import CertificateError
-from sim.deployed.spoke import RefusedError
+from tacit.protocols.identities import identities_of
+from tacit.scenarios.command.main import app
+from tacit.scenarios.deploying import joining
+from tacit.scenarios.deploying.plan import identities_in
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.deployed.certificates import CertificateError
+from tacit.sim.deployed.records import Welcome
+from tacit.sim.deployed.spoke import RefusedError
 from tests.deployed.test_runs import XCLP, rows
 from tests.deployed.together import Together
 
@@ -76,3 +82,64 @@ def test_without_files_nobody_begins(together: Together, tmp_path: Path) -> None
     (bare.certificates / "identities" / "client-2.pub").write_text("nothing")
     with pytest.raises(CertificateError, match=r"client-2\.pub has no Ed25519 public key"):
         identities_in(bare.certificates, bare.scenario, (), seeded=False)
+
+
+class FormerRun:
+    """What a client's process knows as it begins: the folder of an earlier one, and no run yet."""
+
+    recorder = None
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, "client/1"
+
+
+def test_a_new_process_demands_an_incarnation_that_no_earlier_one_has_been(tmp_path: Path) -> None:
+    client = object.__new__(joining._Client)
+    client.run = FormerRun(tmp_path)  # type: ignore[assignment]
+    client.spoke = SimpleNamespace(incarnation=3)  # type: ignore[assignment]
+    client._identities = None
+    for number in (2, 3):
+        with pytest.raises(RefusedError, match=f"the server says incarnation {number} after 3"):
+            client.welcome(Welcome(bytes(16), number, 1))
+
+
+def test_an_incarnation_is_stored_before_anything_is_made_of_it(tmp_path: Path) -> None:
+    """A process that ends as it begins has been this incarnation all the same."""
+
+    def make(*_: object) -> None:
+        raise InterruptedError
+
+    client = object.__new__(joining._Client)
+    client.run = FormerRun(tmp_path)  # type: ignore[assignment]
+    client.run.make = make  # type: ignore[method-assign]
+    client.spoke = SimpleNamespace(incarnation=3, send=None)  # type: ignore[assignment]
+    client._identities, client.begun, client._loop = None, False, None  # type: ignore[assignment]
+    with pytest.raises(InterruptedError):
+        client.welcome(Welcome(bytes(16), 4, 1))
+    assert joining._stored(tmp_path / "state.json").incarnation == 4
+
+
+@pytest.mark.parametrize("command", [["join", "--as", "client/1", "--server", "localhost"], ["serve"]])
+def test_no_private_key_is_sent_to_a_cluster(command: list[str], tmp_path: Path) -> None:
+    out = ["--out", str(tmp_path / "party"), "--engine", "ray:10.0.0.1:6379"]
+    done = CliRunner().invoke(app, [command[0], "xclp-digits", *command[1:], *out])
+    assert done.exit_code == 2 and "Traceback" not in done.output
+    assert "would send private keys to other machines" in " ".join(done.output.split())
+
+
+def test_keys_of_a_simulation_follow_from_the_seed_only_where_all_does() -> None:
+    drawn, again = (identities_of(load("xclp-digits", [*SIGNED, "entropy=os"])) for _ in range(2))
+    seeded, same = (identities_of(load("xclp-digits", [*SIGNED, "entropy=seeded"])) for _ in range(2))
+    assert drawn is not None and again is not None and seeded is not None and same is not None
+    assert seeded.public["client/1"] == same.public["client/1"]
+    assert len({keys.public["client/1"] for keys in (drawn, again, seeded)}) == 3
+
+
+def test_all_parts_of_a_simulation_sign_by_the_same_keys() -> None:
+    changes = [*SIGNED, "entropy=os", "protocol.name=fedavg+xclp", "training.averaging=secure", "model.name=linear"]
+    pytest.importorskip("torch")
+    simulation = Simulation(load("fedavg-xclp-digits", changes), engine="inline")
+    settings = simulation.server.settings
+    labels, averages = settings.method.labeller.parameters.identities, settings.averaging.identities
+    assert labels is not None and labels is averages
+    simulation.close()

@@ -5,11 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.files.reading import load
-from scenarios.observing.result import Result
-from tests.deployed.together import Cable, Together
+from tacit.scenarios.deploying.joining import join
+from tacit.scenarios.deploying.options import ProcessOptions
+from tacit.scenarios.deploying.party import PartyRun
+from tacit.scenarios.deploying.plain_state import read_ending
+from tacit.scenarios.deploying.plan import digest_of
+from tacit.scenarios.deploying.process import run_client
+from tacit.scenarios.files.reading import load, read
+from tacit.scenarios.observing.result import Result
+from tacit.sim.deployed.certificates import Identity, certify, context
+from tacit.sim.deployed.connection import Limits
+from tacit.sim.deployed.hub import Hub, HubState
+from tacit.sim.deployed.loop import RealLoop
+from tests.deployed.together import HOST, Cable, Together
 
-pytestmark = pytest.mark.long  # a client is missed when a deadline has passed, in real seconds
+LONG = pytest.mark.long  # a client is missed when a deadline has passed, in real seconds
 
 ROUNDS = [
     "data.limit=90", "data.clients=3", "data.labeled=1.0", "protocol.name=fedct", "learner.name=decision-tree",
@@ -22,6 +32,48 @@ def notes(result: Result) -> list[str]:
     return [f"{row.party}: {row.note}" for row in found.itertuples()]
 
 
+@pytest.mark.parametrize(
+    ("begins", "why"),
+    [
+        (True, "the server was not reached for 0.5 s: client/1 waits no longer for a round to begin"),
+        (False, "the server is there, but has not begun the run in time"),
+    ],
+)
+def test_a_client_that_hears_nothing_more_ends_by_a_deadline_of_its_own(
+    begins: bool, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run begins, and the server is gone for good before any round does; or it never begins."""
+    loaded = read("fedct-digits", [*ROUNDS, 'entropy="seeded"'])
+    certify(tmp_path, ["server", "client/1"], days=1)
+    said: list[str] = []
+    limits = Limits(idle=0.5)
+    options = ProcessOptions(tmp_path / "client-1", tmp_path, said.append, seeded=True, patience=0.5, limits=limits)
+
+    async def beside(run: PartyRun, loop: RealLoop) -> None:
+        tls = context(Identity.in_folder(tmp_path, "server"), is_server=True)
+        state = HubState(bytes(16))
+        digest = digest_of(loaded.scenario, seeded=True)
+        hub = Hub(["client/1"], digest, tls, state, limits, print, lambda: None)
+        hub.begun, hub.arrived = begins, lambda *_: None
+        port = await hub.listen(HOST, 0)
+        client = loop.create_task(join(run, loop, HOST, port, options))
+        async with asyncio.timeout(20.0):
+            while begins and not (run.recorder is not None and run.device.idle):
+                await asyncio.sleep(0.01)
+            if begins:
+                await hub.close()
+            try:
+                await client
+            finally:
+                await hub.close()
+
+    monkeypatch.setattr("tacit.scenarios.deploying.process.join", lambda run, loop, *_: beside(run, loop))
+    assert run_client(loaded, "client/1", HOST, 1, options) == 3
+    assert said[-1] == why
+    assert not read_ending(options.path / "ending").finished
+
+
+@LONG
 def test_a_client_that_is_cut_off_is_lost_and_comes_back_as_another(tmp_path: Path) -> None:
     together = Together(load("fedct-digits", ROUNDS), tmp_path)
     cable = together.cables["client/1"] = Cable()
@@ -41,6 +93,7 @@ def test_a_client_that_is_cut_off_is_lost_and_comes_back_as_another(tmp_path: Pa
     assert {loss.party for loss in result.lost} <= {"client/1"}
 
 
+@LONG
 def test_a_server_that_comes_back_finds_its_clients_as_they_were(tmp_path: Path) -> None:
     together = Together(load("fedct-digits", ROUNDS), tmp_path)
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from parties.server import Dismissed
-from sim.compute import Inline
-from sim.deployed.loop import RealLoop
-from sim.deployed.records import Carry
-from sim.deployed.world import DeployedWorld
-from sim.trace import Event
-from sim.wire import Frame, Packet, WireError, encode_body, pack_frame
+from tacit.parties.server import Dismissed
+from tacit.sim.compute import Inline
+from tacit.sim.deployed.loop import RealLoop
+from tacit.sim.deployed.records import Carry
+from tacit.sim.deployed.world import DeployedWorld
+from tacit.sim.trace import Event
+from tacit.sim.wire import Frame, Packet, WireError, encode_body, pack_frame
 
 MESSAGE = Dismissed("no keys", False)
 

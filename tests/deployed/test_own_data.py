@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.data.files import load_file
-from parties.data.outlines import write_outline
-from parties.data.sets import load as load_data
-from parties.datasets.error import DataError
-from scenarios.deploying.own_data import own_data
-from scenarios.files.reading import load
-from scenarios.running.runner import run
-from scenarios.schema.scenario import Scenario
+from tacit.parties.data.files import load_file
+from tacit.parties.data.outlines import write_outline
+from tacit.parties.data.sets import load as load_data
+from tacit.parties.datasets.error import DataError
+from tacit.scenarios.deploying.own_data import own_data
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.runner import run
+from tacit.scenarios.schema.scenario import Scenario
 from tests.deployed.together import Together
 
 SIZES = (30, 40, 20)

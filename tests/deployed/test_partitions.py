@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.reality_deployed import LinkSetting, deploy
-from benchmarks.reality_lab import unavailable
-from scenarios.files.reading import load
-from scenarios.observing.result import Result
-from scenarios.running.runner import run
+from tacit.benchmarks.reality_deployed import LinkSetting, deploy
+from tacit.benchmarks.reality_lab import unavailable
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.observing.result import Result
+from tacit.scenarios.running.runner import run
 from tests.deployed.test_processes import XCLP, what_became
 
 pytestmark = [

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from protocols.rounds_observer import HeldRound
-from scenarios.deploying.gathering import gather
-from scenarios.deploying.local import Local
-from scenarios.files.reading import load
-from scenarios.observing.result import Result
-from scenarios.running.runner import run
-from scenarios.schema.scenario import Scenario
+from tacit.protocols.rounds_observer import HeldRound
+from tacit.scenarios.deploying.gathering import gather
+from tacit.scenarios.deploying.local import Local
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.observing.result import Result
+from tacit.scenarios.running.runner import run
+from tacit.scenarios.schema.scenario import Scenario
 from tests.deployed.test_runs import assert_alike
 
 pytestmark = pytest.mark.long
@@ -54,6 +54,26 @@ def test_a_killed_client_that_is_started_again_returns_as_in_the_simulator(tmp_p
     assert what_became(real) == what_became(simulated)
     assert real.model_digest == simulated.model_digest
     assert [(loss.round, loss.party, loss.step) for loss in real.lost] == [(2, "client/1", "cotrain.learn")]
+
+
+def test_a_party_that_has_come_back_carries_out_the_faults_that_are_left(tmp_path: Path) -> None:
+    """Also those that count what it did before: an `occurrence` is counted over all incarnations.
+
+    Deadlines end the rounds in which somebody falls, and leave who was killed the time to come back, here as there.
+    """
+    crash = 'kind="crash", party="{}", before="cotrain.learn", {}, back_after="1s"'
+    which = (("client/1", "occurrence=2"), ("client/1", "occurrence=3"), ("client/2", "round=5"))
+    faults = ",".join("{" + crash.format(*one) + "}" for one in which)
+    changes = [*FEDCT, "cotraining.rounds=6", "protocol.deadline=8s", "training.min_clients=1"]
+    scenario, real = deployed("fedct-digits", [*changes, f"fault=[{faults}]", "expect={}"], tmp_path)
+    simulated = run(scenario, out=tmp_path / "simulated")
+    assert what_became(real) == what_became(simulated)
+    assert [(loss.round, loss.party, loss.step) for loss in real.lost] == [
+        (loss.round, loss.party, loss.step) for loss in simulated.lost
+    ]
+    assert [(one.fault, one.party) for one in real.faults] == [(0, "client/1"), (1, "client/1"), (2, "client/2")]
+    assert [(one.fault, one.party) for one in simulated.faults] == [(one.fault, one.party) for one in real.faults]
+    assert real.model_digest == simulated.model_digest
 
 
 def test_a_killed_server_ends_the_run_as_in_the_simulator(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reality_lab import Line, open_lab, unavailable
+from tacit.benchmarks.reality_lab import Line, open_lab, unavailable
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deploying.md").read_text(encoding="utf-8")
 MACHINES = ("hospital", "north", "south")
-TACIT = [sys.executable, "-c", "from tacit_start import main; main()"]
+TACIT = [sys.executable, "-m", "tacit"]
 
 
 def commands() -> list[tuple[str, str]]:

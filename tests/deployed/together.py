@@ -5,18 +5,18 @@ import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from scenarios.deploying.gathering import gather
-from scenarios.deploying.joining import join
-from scenarios.deploying.options import ProcessOptions
-from scenarios.deploying.party import PartyRun
-from scenarios.deploying.plan import certified_identities, clients_of
-from scenarios.deploying.serving import serve
-from scenarios.observing.result import Result
-from scenarios.schema.scenario import Scenario
-from sim.compute import Inline
-from sim.deployed.certificates import certify, file_stem
-from sim.deployed.connection import Limits
-from sim.deployed.loop import RealLoop
+from tacit.scenarios.deploying.gathering import gather
+from tacit.scenarios.deploying.joining import join
+from tacit.scenarios.deploying.options import ProcessOptions
+from tacit.scenarios.deploying.party import PartyRun
+from tacit.scenarios.deploying.plan import certified_identities, clients_of
+from tacit.scenarios.deploying.serving import serve
+from tacit.scenarios.observing.result import Result
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.compute import Inline
+from tacit.sim.deployed.certificates import certify, file_stem
+from tacit.sim.deployed.connection import Limits
+from tacit.sim.deployed.loop import RealLoop
 
 HOST = "127.0.0.1"
 LIMITS = Limits()

@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocols import masking
-from protocols.crypto import fields, ot_hamming, packed_hamming, paillier, prg, shamir
-from protocols.crypto.agreement import KeyPair, SharedSecret
-from protocols.crypto.groups import find_group
-from protocols.crypto.ot_pair import Pair, sums
-from protocols.crypto.sealing import PairChannel
-from protocols.setup import Group
-from protocols.xclp.hamming import SecureHamming
-from protocols.xclp.hamming_iknp import IknpHamming
-from protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
-from protocols.xclp.hamming_paillier import PaillierHamming
-from protocols.xclp.hamming_plaintext import PlaintextHamming
-from protocols.xclp.lsh import packed_rows
-from sim.streams import Entropy
+from tacit.protocols import masking
+from tacit.protocols.crypto import fields, ot_hamming, packed_hamming, paillier, prg, shamir
+from tacit.protocols.crypto.agreement import KeyPair, SharedSecret
+from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.crypto.ot_pair import Pair, sums
+from tacit.protocols.crypto.sealing import PairChannel
+from tacit.protocols.setup import Group
+from tacit.protocols.xclp.hamming import SecureHamming
+from tacit.protocols.xclp.hamming_iknp import IknpHamming
+from tacit.protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
+from tacit.protocols.xclp.hamming_paillier import PaillierHamming
+from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.protocols.xclp.lsh import packed_rows
+from tacit.sim.streams import Entropy
 
 PER_BYTE = 200  # numbers of fields, one bit each, as eight bytes, twice over
 AT_LEAST = 512 << 10  # what the small sizes below take in any case, tables of powers among it

@@ -19,25 +19,25 @@ import numpy as np
 import pytest
 from msgspec import inspect as types
 
-import protocols
-from parties.data.splits import Shard
-from parties.party import Party
-from parties.playing import play
-from protocols.crypto.groups import find_group
-from protocols.xclp.hamming import Hamming
-from protocols.xclp.hamming_direct import DirectHamming
-from protocols.xclp.hamming_iknp import IknpHamming
-from protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
-from protocols.xclp.hamming_paillier import PaillierHamming
-from protocols.xclp.hamming_plaintext import PlaintextHamming
-from protocols.xclp.lsh import distances
-from protocols.xclp.rowsums import Restart
-from protocols.xclp.rowsums_shamir import Shamir
-from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from sim.compute import Free
-from sim.trace import Event
-from sim.wire import Message
-from sim.world import World
+from tacit import protocols
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import Party
+from tacit.parties.playing import play
+from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.xclp.hamming import Hamming
+from tacit.protocols.xclp.hamming_direct import DirectHamming
+from tacit.protocols.xclp.hamming_iknp import IknpHamming
+from tacit.protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
+from tacit.protocols.xclp.hamming_paillier import PaillierHamming
+from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.protocols.xclp.lsh import distances
+from tacit.protocols.xclp.rowsums import Restart
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.protocols.xclp.xclp import Parameters, XclpClient, XclpServer
+from tacit.sim.compute import Free
+from tacit.sim.trace import Event
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
 BITS = 8
 MOST_EVENTS = 20_000  # an honest run takes some hundred
@@ -224,11 +224,11 @@ def survive(kind: str, sender: str, configuration: int, every: int) -> list[str]
 
 def names_of_types() -> list[str]:
     """The names of all message types of the protocols that have fields; those that tests define are left out."""
-    for module in pkgutil.walk_packages(protocols.__path__, "protocols."):
+    for module in pkgutil.walk_packages(protocols.__path__, "tacit.protocols."):
         importlib.import_module(module.name)
     kinds = Message.__subclasses__()
     return sorted(
-        kind.__name__ for kind in kinds if kind.__module__.startswith("protocols.") and kind.__struct_fields__
+        kind.__name__ for kind in kinds if kind.__module__.startswith("tacit.protocols.") and kind.__struct_fields__
     )
 
 

@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec import inspect as types
 
-import parties
-import protocols
-from sim.wire import Frame, Message, WireError, decode_body, decode_frame, encode_body, pack_frame
+from tacit import parties, protocols
+from tacit.sim.wire import Frame, Message, WireError, decode_body, decode_frame, encode_body, pack_frame
 
 PER_BYTE = 64  # an empty text in a list takes one byte to send and 57 to hold
 AT_LEAST = 4 << 10  # the decoder itself, an error's text
@@ -31,7 +30,7 @@ def message_types() -> list[type[Message]]:
     while waiting:
         kinds = waiting.pop().__subclasses__()
         waiting += kinds
-        found += [kind for kind in kinds if kind.__module__.partition(".")[0] in ("parties", "protocols")]
+        found += [kind for kind in kinds if kind.__module__.startswith(("tacit.parties.", "tacit.protocols."))]
     return sorted(found, key=lambda kind: kind.__name__)
 
 

@@ -3,10 +3,13 @@
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import psutil
 import pytest
+
+import tacit.sim.ray_cluster
 
 # Before Ray is imported: nothing leaves this machine, and nobody else gives orders to what is started here.
 os.environ |= {
@@ -25,6 +28,7 @@ class Nodes:
         )
         self._second: Any = self._cluster.add_node(num_cpus=1) if head_cpus else None
         self.address: str = self._cluster.address
+        self._frozen: list[psutil.Process] = []
 
     @property
     def workers(self) -> list[psutil.Process]:
@@ -34,14 +38,33 @@ class Nodes:
 
     @property
     def _raylets(self) -> list[psutil.Process]:
-        return [one for one in psutil.Process().children() if one.name() == "raylet"]
+        found = [one for one in psutil.Process().children() if one.name() == "raylet"]
+        return sorted(found, key=psutil.Process.create_time)
 
     def kill_second(self) -> None:
         """End the second node at once, and all that runs there."""
         self._cluster.remove_node(self._second, allow_graceful=False)
 
+    def freeze_second(self) -> int:
+        """Stop the second node and all that runs there, as when a machine is suspended; returns its raylet's id."""
+        second = self._raylets[-1]  # in the order in which they began
+        self._freeze(second, *second.children(recursive=True))
+        return second.pid
+
+    def freeze_head(self) -> None:
+        """Stop the process that knows the nodes."""
+        self._freeze(*(one for one in psutil.Process().children() if one.name() == "gcs_server"))
+
+    def _freeze(self, *processes: psutil.Process) -> None:
+        for one in processes:
+            one.suspend()
+            self._frozen.append(one)
+
     def shutdown(self) -> None:
         """End all that still runs."""
+        for one in self._frozen:
+            with suppress(psutil.NoSuchProcess):
+                one.resume()
         self._cluster.shutdown()
 
 
@@ -69,6 +92,13 @@ def own_nodes() -> Iterator[Nodes]:
 def without_workers() -> Iterator[Nodes]:
     """A cluster that has a head without a CPU, and no other node."""
     yield from _started(0)
+
+
+@pytest.fixture
+def soon_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node counts as frozen after a third of the time: long enough for a busy machine to answer."""
+    monkeypatch.setattr(tacit.sim.ray_cluster, "SILENCE", 20.0)
+    monkeypatch.setattr(tacit.sim.ray_cluster, "_ASKING", 2.0)
 
 
 def _started(*cpus: int) -> Iterator[Nodes]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from scenarios.command.main import app
-from scenarios.observing.splits import parts_at_hand, parts_of
-from scenarios.running.folder import packed, unpack
 from tacit import load, sweep
+from tacit.scenarios.command.main import app
+from tacit.scenarios.observing.splits import parts_at_hand, parts_of
+from tacit.scenarios.running.folder import packed, unpack
 
 QUICK = ("--set", "data.limit=80", "--set", "protocol.hamming=plaintext", "--set", "protocol.bits=64")
 NOBODY = "ray:127.0.0.1:1"
@@ -60,8 +60,8 @@ def test_jobs_in_python() -> None:
 def test_without_ray_a_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ray" else found(name))
-    install = 'needs ray, which is not installed: pip install "tacit[ray]"'
-    assert refused("run", "xclp-digits", *QUICK, "--engine", "ray").endswith(f": engine: the engine ray {install}")
+    install = 'needs ray, which is not installed: pip install "tacit-fl[ray]"'
+    assert refused("run", "xclp-digits", *QUICK, "--engine", "ray").endswith(f"--engine: the engine ray {install}")
     assert refused("sweep", "xclp-digits", *QUICK, "--jobs", "ray:auto") == f"--jobs: --jobs ray:auto {install}"
 
 

@@ -50,7 +50,7 @@ def test_they_make_a_cluster_of_two_nodes(tmp_path: Path, port: int) -> None:
     here = services.get_node_ip_address()
     scripts = tmp_path / "bin"
     scripts.mkdir()
-    for name, module in (("ray", "ray.scripts.scripts"), ("tacit", "scenarios.command.entry")):
+    for name, module in (("ray", "ray.scripts.scripts"), ("tacit", "tacit.__main__")):
         (scripts / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {module} "$@"\n')
         (scripts / name).chmod(0o755)
     setting, *lines, stop = commands()

@@ -11,13 +11,13 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-import sim.compute_ray
-from scenarios.command.main import app
-from scenarios.running.runner import carry_out
-from sim.compute_ray import Ray
-from sim.ray_cluster import ClusterError
-from sim.trace import Event
+import tacit.sim.compute_ray
 from tacit import Result, Scenario, Watch, load, run
+from tacit.scenarios.command.main import app
+from tacit.scenarios.running.runner import carry_out
+from tacit.sim.compute_ray import Ray
+from tacit.sim.ray_cluster import ClusterError
+from tacit.sim.trace import Event
 from tests.on_ray.conftest import Nodes
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.long
 PAILLIER = ("data.limit=80", "protocol.bits=256", "protocol.key_bits=512", "protocol.insecure_keys=true")
 
 PLUGIN = """
-from protocols.plugins import ServerUpdate, add_server_update
+from tacit.protocols.plugins import ServerUpdate, add_server_update
 
 class Half(ServerUpdate):
     vectors = 1e6  # long enough to be done by a worker
@@ -129,7 +129,7 @@ def test_jobs_on_both_nodes(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> No
         assert sorted(stored) == [150_000, 800_000], "what is long is put once"
         while len({job.result() for job in [engine.submit(_parent_later, (0.3,)) for _ in range(4)]}) < 2:
             pass  # each node has its raylet, and one of the workers has not begun
-        assert {engine.submit(os.getenv, (name,)).result() for name in sim.compute.ONE_THREAD} == {"1"}
+        assert {engine.submit(os.getenv, (name,)).result() for name in tacit.sim.compute.ONE_THREAD} == {"1"}
         with pytest.raises(ZeroDivisionError) as caught:
             engine.submit(divmod, (7, 0)).result()
         assert "carried_out" in str(caught.value.__cause__)
@@ -142,6 +142,29 @@ def _parent_later(seconds: float) -> int:
 
     time.sleep(seconds)
     return os.getppid()
+
+
+def test_jobs_of_a_frozen_node_are_moved(own_nodes: Nodes, soon_frozen: None) -> None:
+    engine = Ray(own_nodes.address)
+    try:
+        while len(raylets := {job.result() for job in [engine.submit(_parent_later, (0.3,)) for _ in range(4)]}) < 2:
+            pass  # one of the workers has not begun
+        jobs = [engine.submit(_parent_later, (3.0,)) for _ in range(4)]
+        frozen = own_nodes.freeze_second()
+        assert frozen in raylets and {job.result() for job in jobs} == raylets - {frozen}
+    finally:
+        engine.close()
+
+
+def test_a_frozen_head_ends_the_jobs(own_nodes: Nodes, soon_frozen: None) -> None:
+    engine = Ray(own_nodes.address)
+    try:
+        assert engine.submit(pow, (6, 2)).result() == 36
+        own_nodes.freeze_head()
+        with pytest.raises(ClusterError, match=r"is frozen: its head has not answered for 20 s$"):
+            engine.submit(_parent_later, (1000.0,)).result()
+    finally:
+        engine.close()
 
 
 def test_a_job_that_loses_each_worker_is_given_up(nodes: Nodes) -> None:
@@ -171,7 +194,7 @@ def test_a_plugin_whose_file_no_node_has(nodes: Nodes, tmp_path: Path, monkeypat
 
 
 def test_a_node_with_other_packages_is_refused(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sim.compute_ray, "installed", lambda: {"numpy": "1.0"})
+    monkeypatch.setattr(tacit.sim.compute_ray, "installed", lambda: {"numpy": "1.0"})
     engine = Ray(nodes.address)
     try:
         with pytest.raises(ClusterError, match=r"cannot be used: the node \S+ has numpy \S+, not 1\.0; install the"):
@@ -207,7 +230,7 @@ def test_a_cluster_whose_cpus_are_taken(nodes: Nodes, tmp_path: Path, monkeypatc
     try:
         while len({job.result() for job in [first.submit(_parent_later, (0.3,)) for _ in range(4)]}) < 2:
             pass  # one of the workers has not begun
-        monkeypatch.setattr(sim.compute_ray, "_PATIENCE", 2.0)
+        monkeypatch.setattr(tacit.sim.compute_ray, "_PATIENCE", 2.0)
         second = Ray(nodes.address)
         try:
             with pytest.raises(ClusterError, match="has had no worker for 2 s: others hold the 2 CPUs"):

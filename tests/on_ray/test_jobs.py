@@ -3,16 +3,24 @@
 import csv
 import json
 import os
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 import tacit
-from scenarios.chaos.campaign import Verdict
+from tacit.scenarios.chaos.campaign import Verdict
+from tacit.scenarios.command.main import app
+from tacit.scenarios.running import ray_jobs
+from tacit.scenarios.running.workers import in_workers
 from tests.on_ray.conftest import Nodes
 
 pytest.importorskip("ray", reason="needs the extra ray")
@@ -25,7 +33,7 @@ PAILLIER = ["data.limit=100", "protocol.key_bits=512", "protocol.insecure_keys=t
 DATA = """
 import os
 import numpy as np
-from protocols.plugins import Dataset, add_dataset
+from tacit.protocols.plugins import Dataset, add_dataset
 
 def load():
     assert "RAY_RAYLET_PID" not in os.environ, "a node has not these data"
@@ -98,6 +106,109 @@ def test_a_node_is_killed_amid_a_sweep(own_nodes: Nodes, tmp_path: Path) -> None
     assert runs_of(tmp_path / "there") == runs_of(tmp_path / "here")
 
 
+def test_a_node_is_frozen_amid_a_sweep(own_nodes: Nodes, soon_frozen: None, tmp_path: Path) -> None:
+    scenario = tacit.load("xclp-digits", PAILLIER)
+
+    def watch(done: int, of: int, result: tacit.Result) -> None:
+        if done == 1:
+            own_nodes.freeze_second()
+
+    here = tacit.sweep(scenario, seeds=5, changes=['engine="inline"'], out=tmp_path / "here")
+    there = tacit.sweep(scenario, seeds=5, jobs=f"ray:{own_nodes.address}", out=tmp_path / "there", watch=watch)
+    assert [one.trace_hash for _, one in there] == [one.trace_hash for _, one in here]
+    assert runs_of(tmp_path / "there") == runs_of(tmp_path / "here")
+
+
+STUCK = """
+import os
+import time
+from tacit.protocols.plugins import ServerUpdate, add_server_update
+
+class Half(ServerUpdate):
+    def step(self, state, model, mean):
+        return (model + mean) / 2, ()
+
+class Stuck(Half):
+    def step(self, state, model, mean):
+        while "RAY_RAYLET_PID" in os.environ:
+            open({marker!r}, "w").close()
+            try:
+                time.sleep(1.0)
+            except BaseException:
+                pass  # not even Ctrl-C ends it
+        return super().step(state, model, mean)
+
+add_server_update("half", "half of the way", server=Half())
+add_server_update("stuck", "as half, but never on a node of Ray", server=Stuck())
+"""
+
+TRAINING = """
+plugins = ["mine.py"]
+seed = 3
+[data]
+clients = 3
+labeled = 0.5
+limit = 60
+[protocol]
+name = "fedavg"
+[model]
+name = "linear"
+[training]
+rounds = 2
+epochs = 1
+learning_rate = 0.5
+device = "cpu"
+"""
+
+
+def test_a_run_that_no_interrupt_ends_is_fetched(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ray_jobs, "_FAREWELL", 3.0)
+    marker = tmp_path / "stuck"
+    Path("mine.py").write_text(STUCK.format(marker=str(marker)))
+    Path("mine.toml").write_text(TRAINING)
+
+    def watch(done: int, of: int, result: tacit.Result) -> None:
+        while not marker.exists():
+            pass
+        raise KeyboardInterrupt
+
+    over, jobs = {"training.update": ["half", "stuck"]}, f"ray:{nodes.address}"
+    given_up = r"given up: on the node \S+ \(\S+\) it did not end within 3 s of its interrupt"
+    with (
+        pytest.warns(ray_jobs.GivenUpWarning, match=rf"^there/001-training.update=stuck-seed=3: {given_up}$"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        tacit.sweep("mine.toml", over, jobs=jobs, out="there", watch=watch)
+    folder = Path("there", "001-training.update=stuck-seed=3")
+    record = json.loads((folder / "result.json").read_text())
+    assert record["outcome"] == "interrupted" and re.fullmatch(given_up, record["reason"])
+    with closing(sqlite3.connect(folder / "run.sqlite")) as recorded:
+        steps = {step for (step,) in recorded.execute("SELECT step FROM events")}
+    assert "train.update" in steps, "what it had recorded is there"
+    resumed = CliRunner().invoke(app, ["sweep", "--resume", "there", "--jobs", "1"])
+    assert resumed.exit_code == 0, resumed.output
+    assert [line["outcome"] for line in runs_of("there")] == ["completed"] * 2
+
+
+def sleep(seconds: float, file: Path) -> None:
+    file.write_text(str(os.getpid()))
+    time.sleep(seconds)
+
+
+def test_calls_that_no_interrupt_ends_are_named(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_jobs, "_FAREWELL", 3.0)
+    files = [tmp_path / "short", tmp_path / "long"]
+    arguments = [(0.0, files[0]), (1000.0, files[1])]
+    calls = in_workers(f"ray:{nodes.address}", sleep, arguments, lambda seconds, file: f"of {seconds:g} s")
+    assert next(calls) == (0, None)
+    while not (files[1].is_file() and files[1].read_text()):
+        pass
+    with pytest.warns(ray_jobs.GivenUpWarning, match="^of 1000 s: given up: on the node .* within 3 s of its inter"):
+        calls.close()
+    assert not psutil.pid_exists(int(files[1].read_text()))
+
+
 def test_chaos_finds_the_same(nodes: Nodes, dots: Path) -> None:
     def found(verdict: Verdict) -> tuple[object, ...]:
         return verdict.faults, verdict.outcome, verdict.trace_hash, verdict.broken
@@ -124,7 +235,7 @@ def test_ctrl_c_ends_a_sweep_that_is_resumed(nodes: Nodes, tmp_path: Path, addre
     jobs = f"ray:{nodes.address}" if address == "cluster" else "ray"
     # The second run takes many times as long as the first, so it is under way when the first has ended.
     changes = ["--set", "data.limit=400", "--set", "protocol.insecure_keys=true"]
-    command = [sys.executable, "-m", "scenarios.command.entry", "sweep"]
+    command = [sys.executable, "-m", "tacit", "sweep"]
     process = subprocess.Popen(
         [*command, "xclp-digits", *changes, "--over", "protocol.key_bits=512,2048", "--jobs", jobs, "--out", "broken"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -151,7 +262,7 @@ def test_ctrl_c_ends_a_sweep_that_is_resumed(nodes: Nodes, tmp_path: Path, addre
 
 
 def test_a_sweep_without_workers_says_so_in_a_line(without_workers: Nodes, dots: Path) -> None:
-    command = [sys.executable, "-m", "scenarios.command.entry", "sweep", str(dots), "--out", "none"]
+    command = [sys.executable, "-m", "tacit", "sweep", str(dots), "--out", "none"]
     done = subprocess.run(
         [*command, "--jobs", f"ray:{without_workers.address}"], env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=60,

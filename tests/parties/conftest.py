@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from parties.life import Observed, Present
-from parties.party import NoAnswer, Party
-from parties.playing import play
-from sim.compute import CostTable, Engine, Modelled
-from sim.conditions import Conditions
-from sim.faults import Fault
-from sim.latency import parse_latency
-from sim.trace import Event
-from sim.wire import Message
-from sim.world import World
+from tacit.parties.life import Observed, Present
+from tacit.parties.party import NoAnswer, Party
+from tacit.parties.playing import play
+from tacit.sim.compute import CostTable, Engine, Modelled
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Fault
+from tacit.sim.latency import parse_latency
+from tacit.sim.trace import Event
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
 
 class StageNote(Message):

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from parties.party import NoAnswer
-from sim.wire import Frame, Message, Packet, altered, encode_body, pack_frame
+from tacit.parties.party import NoAnswer
+from tacit.sim.wire import Frame, Message, Packet, altered, encode_body, pack_frame
 
 Stage = Any
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from parties.party import NoAnswer
-from sim.faults import Crash, Crashed
-from sim.wire import Packet
+from tacit.parties.party import NoAnswer
+from tacit.sim.faults import Crash, Crashed
+from tacit.sim.wire import Packet
 
 Stage = Any
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from parties.data.sets import (
+from tacit.parties.data.sets import (
     DATASETS,
     DataError,
     MissingDataError,
@@ -20,7 +20,7 @@ from parties.data.sets import (
     load_file,
     load_split,
 )  # fmt: skip
-from parties.datasets.catalogue import BUNDLED, CATALOGUE
+from tacit.parties.datasets.catalogue import BUNDLED, CATALOGUE
 
 CSV = "height,client,label,weight\n1.5,b,cat,2\n\n-3e2,a,,0\n0,b,ant,7\n"
 
@@ -60,7 +60,7 @@ def test_digits_are_pixels_over_16():
 @pytest.mark.parametrize("found", [True, False])
 def test_digits_are_those_of_scikit_learn_wherever_its_file_is(monkeypatch, found):
     if not found:
-        monkeypatch.setattr("parties.data.sets.Path.is_file", lambda path: False)
+        monkeypatch.setattr("tacit.parties.data.sets.Path.is_file", lambda path: False)
     pixels, labels = load_digits(return_X_y=True)
     read = _file_of_digits.__wrapped__()
     assert np.array_equal(read[0], pixels) and read[0].dtype == pixels.dtype
@@ -226,11 +226,13 @@ FEATURES, LABELS = np.zeros((3, 2)), np.array([0, 1, -1])
         ({"labels": LABELS}, "array 'features' is missing; 'features' and 'labels' are required"),
         (
             {"features": FEATURES[0], "labels": LABELS},
-            "array 'features' has shape (2,); it must be (rows, columns), none of them 0",
+            "array 'features' has shape (2,); it must be (rows, columns), "
+            "or (rows, height, width, channels) of images, none of them 0",
         ),
         (
             {"features": np.zeros((0, 2)), "labels": LABELS[:0]},
-            "array 'features' has shape (0, 2); it must be (rows, columns), none of them 0",
+            "array 'features' has shape (0, 2); it must be (rows, columns), "
+            "or (rows, height, width, channels) of images, none of them 0",
         ),
         (
             {"features": np.array([["a"]]), "labels": LABELS[:1]},
@@ -330,7 +332,7 @@ def test_some_row_must_be_left_to_train_on(test):
 
 _PRESSED_AS_IT_LOADS = """
 import signal, sys
-from parties.data.sets import load
+from tacit.parties.data.sets import load
 class Press:
     def find_spec(self, name, path=None, target=None):
         if name == "sklearn.datasets":

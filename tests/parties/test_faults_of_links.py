@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim.faults import (
+from tacit.sim.faults import (
     Crash,
     Delay,
     Duplicate,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.sealing import PairChannel
-from sim.faults import (
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.sealing import PairChannel
+from tacit.sim.faults import (
     Corrupt,
     Crash,
     Delay,
@@ -18,7 +18,7 @@ from sim.faults import (
     Lose,
     MessageFault,
 )
-from sim.wire import Frame, altered, associated_data, encode_body, flip_bit, pack_frame
+from tacit.sim.wire import Frame, altered, associated_data, encode_body, flip_bit, pack_frame
 
 Program = Any
 Stage = Any

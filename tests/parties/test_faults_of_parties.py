@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sim.faults import Crash, Crashed, Fault, Hold, Leave, Partition, Pause, Slow, availability
-from sim.pool import Pool
+from tacit.sim.faults import Crash, Crashed, Fault, Hold, Leave, Partition, Pause, Slow, availability
+from tacit.sim.pool import Pool
 
 Program = Any
 Stage = Any
@@ -203,8 +203,8 @@ def test_a_deadline_that_passes_in_a_pause_ends_the_wait_after_the_messages_that
         await me.hear("b", 2.0)
         await me.hear("b", 2.0)
 
-    run = stage({"a": wait, "b": says("late but there", every=50.0)}, [Pause("a", time=0.0, lasts=5.0)]).run()
-    assert run.heard("a") == [("late but there", 5.0), (None, 7.0)]
+    run = stage({"a": wait, "b": says("late but there", every=50.0)}, [Pause("a", time=0.005, lasts=5.0)]).run()
+    assert run.heard("a") == [("late but there", 5.005), (None, 7.005)]
 
 
 def test_a_wait_that_begins_in_a_pause_counts_from_its_end(stage: Stage) -> None:

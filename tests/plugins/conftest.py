@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.files import plugins
-from sim import plugged
+from tacit.scenarios.files import plugins
+from tacit.sim import plugged
 
 QUICK = """
 plugins = ["mine.py"]

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scenarios.files import plugins
-from scenarios.running.runner import Watch, resume
-from sim import plugged
-from sim.trace import Event
 from tacit import load, run
+from tacit.scenarios.files import plugins
+from tacit.scenarios.running.runner import Watch, resume
+from tacit.sim import plugged
+from tacit.sim.trace import Event
 
 ROOT = Path(__file__).parents[2]
 TEN_CLASSES = 0.1
@@ -39,7 +39,15 @@ def test_it_learns_the_same_in_a_pool(example: Path) -> None:
 
 
 def test_it_runs_as_a_command_far_from_the_tree(example: Path) -> None:
-    command = [sys.executable, "-m", "scenarios.command.entry", "run", "fedadam.toml", "--set", "training.rounds=1"]
+    command = [
+        sys.executable,
+        "-m",
+        "tacit",
+        "run",
+        "fedadam.toml",
+        "--set",
+        "training.rounds=1",
+    ]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(example.parent)}
     done = subprocess.run(
         [*command, "--out", "run"], cwd=example.parent, env=environment, capture_output=True, text=True

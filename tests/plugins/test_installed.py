@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from scenarios.command.main import app
-from scenarios.files import plugins
-from sim import plugged, registry
 from tacit import ScenarioError, load, run
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files import plugins
+from tacit.sim import plugged, registry
 
 Write = Callable[..., Path]
 Install = Callable[..., Path]

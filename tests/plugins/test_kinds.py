@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from scenarios.command.main import app
-from scenarios.files.plugins import load_plugins
-from scenarios.observing.splits import parts_of
 from tacit import Result, load, run
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.plugins import load_plugins
+from tacit.scenarios.observing.splits import parts_of
 
 Write = Callable[..., Path]
 
 HAMMING = """
 import numpy as np
-from protocols.plugins import add_hamming
-from protocols.xclp.hamming import Masks, MaskedDistances, for_each, pairs_after, pairs_before
-from protocols.xclp.hamming_plaintext import PlainDistances, PlaintextHamming
-from sim.wire import Message
+from tacit.protocols.plugins import add_hamming
+from tacit.protocols.xclp.hamming import Masks, MaskedDistances, for_each, pairs_after, pairs_before
+from tacit.protocols.xclp.hamming_plaintext import PlainDistances, PlaintextHamming
+from tacit.sim.wire import Message
 
 class UpsideDown(Message):
     bits: bytes
@@ -41,7 +41,7 @@ class Inverted(PlaintextHamming):
         await for_each(me, UpsideDown, pairs_before(me.name, group), deadline, answer)
 
 def packed(h, width):
-    from protocols.crypto.fields import pack_fields
+    from tacit.protocols.crypto.fields import pack_fields
     return pack_fields(h, width)
 
 add_hamming("inverted", "bits upside down", lambda its: Inverted(its.bits), [UpsideDown, PlainDistances])
@@ -49,8 +49,8 @@ add_hamming("inverted", "bits upside down", lambda its: Inverted(its.bits), [Ups
 
 ROW_SUMS = """
 from dataclasses import dataclass
-from protocols.plugins import add_row_sums
-from protocols.xclp.rowsums import Restart
+from tacit.protocols.plugins import add_row_sums
+from tacit.protocols.xclp.rowsums import Restart
 
 @dataclass(frozen=True)
 class Again(Restart):
@@ -61,7 +61,7 @@ add_row_sums("again", "as restart", lambda threshold: Again())
 
 TERM = """
 from dataclasses import dataclass
-from protocols.plugins import Active, Addition, add_server_update
+from tacit.protocols.plugins import Active, Addition, add_server_update
 
 @dataclass(frozen=True)
 class Shrink(Addition):
@@ -84,7 +84,7 @@ add_server_update("shrink", "parameters are drawn to 0", client=Shrink())
 LEARNER = """
 from dataclasses import dataclass
 import numpy as np
-from protocols.plugins import add_learner
+from tacit.protocols.plugins import add_learner
 
 @dataclass(frozen=True)
 class Centroids:
@@ -121,7 +121,7 @@ add_learner("centroids", "the nearest mean", Centroids)
 
 DATASET = """
 import numpy as np
-from protocols.plugins import Dataset, add_dataset
+from tacit.protocols.plugins import Dataset, add_dataset
 
 def two_clouds():
     draw = np.random.Generator(np.random.Philox(1))
@@ -220,7 +220,7 @@ def test_the_command_line_lists_what_a_plugin_adds(write: Write) -> None:
     ],
 )
 def test_what_is_of_the_wrong_kind_is_an_error_at_its_line(write: Write, line: str, problem: str) -> None:
-    path = write(f"from protocols.plugins import *\n{line}\n")
+    path = write(f"from tacit.protocols.plugins import *\n{line}\n")
     result = CliRunner().invoke(app, ["run", str(path)])
     assert result.exit_code == 2
     (said,) = result.stderr.splitlines()
@@ -230,6 +230,6 @@ def test_what_is_of_the_wrong_kind_is_an_error_at_its_line(write: Write, line: s
 def test_without_a_scenario_nothing_is_added(write: Write) -> None:
     load(write(HAMMING, protocol_hamming="inverted"))
     load_plugins()
-    from protocols.xclp.variants import VARIANTS
+    from tacit.protocols.xclp.variants import VARIANTS
 
     assert "inverted" not in VARIANTS

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from scenarios.command.main import app
-from scenarios.files import plugins
-from sim import plugged
 from tacit import ScenarioError, load
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files import plugins
+from tacit.sim import plugged
 
 PLUGIN = """
 import datetime, decimal, enum
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 from msgspec import Meta, Struct, field
-from sim.units import duration
+from tacit.sim.units import duration
 from tacit import Found, Message, OneShot, ProtocolKeys, Step, add_protocol
 
 class Colour(enum.Enum):

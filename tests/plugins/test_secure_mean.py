@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from scenarios.command.main import app
-from scenarios.files import plugins
-from scenarios.files.reading import load
-from scenarios.running.runner import run
-from sim import plugged
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files import plugins
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.runner import run
+from tacit.sim import plugged
 
 ROOT = Path(__file__).parents[2]
 

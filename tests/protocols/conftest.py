@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parties.data.splits import Shard
-from parties.life import Present
-from parties.playing import play
-from protocols.crypto.groups import find_group
-from protocols.xclp import oracle
-from protocols.xclp.hamming_direct import DirectHamming
-from protocols.xclp.hamming_iknp import IknpHamming
-from protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
-from protocols.xclp.hamming_paillier import PaillierHamming
-from protocols.xclp.hamming_plaintext import PlaintextHamming
-from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from sim.compute import Cost, Free, StandIns
-from sim.conditions import Conditions
-from sim.faults import Crash
-from sim.latency import parse_latency
-from sim.trace import Event
-from sim.wire import Packet
-from sim.world import World
+from tacit.parties.data.splits import Shard
+from tacit.parties.life import Present
+from tacit.parties.playing import play
+from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.xclp import oracle
+from tacit.protocols.xclp.hamming_direct import DirectHamming
+from tacit.protocols.xclp.hamming_iknp import IknpHamming
+from tacit.protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
+from tacit.protocols.xclp.hamming_paillier import PaillierHamming
+from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.protocols.xclp.xclp import Parameters, XclpClient, XclpServer
+from tacit.sim.compute import Cost, Free, StandIns
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Crash
+from tacit.sim.latency import parse_latency
+from tacit.sim.trace import Event
+from tacit.sim.wire import Packet
+from tacit.sim.world import World
 
 VARIANTS = {
     "plaintext": lambda bits: PlaintextHamming(bits),

@@ -6,27 +6,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import ot_sizes, sizes
-from protocols.crypto.key_proof import proved_bytes
-from protocols.xclp.recipe import RECIPES
+from tacit import Network, ProtocolKeys, Scenario
+from tacit.protocols.parts import Among, payloads
+from tacit.protocols.xclp.declaration import Propagation
+from tacit.protocols.xclp.recipe import RECIPES
 
-HAMMING = {
-    "plaintext": sizes.plaintext_hamming,
-    "paillier": lambda points, bits: sizes.paillier_hamming(points, bits, 512),
-    "unpacked": lambda points, bits: sizes.paillier_hamming(points, bits, 512, packed=False),
-    "iknp": lambda points, bits: ot_sizes.iknp_hamming(points, bits, 33),
-    "naor-pinkas": lambda points, bits: ot_sizes.naor_pinkas_hamming(points, bits, 33),
-    "direct": sizes.direct_hamming,
-}
+HAMMING = ("plaintext", "paillier", "unpacked", "iknp", "naor-pinkas", "direct")
 
 
-def hamming_of(variant, points, bits) -> dict[str, int]:
-    own = {} if variant == "direct" else sizes.own_blocks(points, bits)
-    return own | HAMMING[variant](points, bits)
-
-
-def labeled_of(run) -> dict[str, int]:
-    return {client.name: int(client.shard.labeled.sum()) for client in run.clients}
+def formula_of(run, variant, **keys) -> dict[str, int]:
+    chosen = {"hamming": "paillier", "packing": "none"} if variant == "unpacked" else {"hamming": variant}
+    points = {client.name: len(client.shard.rows) for client in run.clients}
+    labeled = {client.name: int(client.shard.labeled.sum()) for client in run.clients}
+    tables = Scenario(
+        protocol=ProtocolKeys(key_bits=512, insecure_keys=True, **chosen, **keys), network=Network(topology="mesh")
+    )
+    found = payloads((Propagation(),), tables, Among(points, labeled, 3))
+    return {kind: size for kind, size in found.items() if size}
 
 
 def measured(run) -> dict[str, int]:
@@ -48,21 +44,15 @@ def test_payload_by_type(federation, make_shards, variant, points, bits, rows, r
     if variant == "naor-pinkas":
         bits //= 4  # a transfer a bit takes its time
     run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, recipe=recipe, topology="mesh").run()
-    contribution = proved_bytes(512) if variant in ("paillier", "unpacked") else 0
-    named, all_rows = {client.name: len(client.shard.rows) for client in run.clients}, rows == "paper"
-    hamming = hamming_of(variant, named, bits)
-    expected = sizes.xclp(named, labeled_of(run), 3, hamming, contribution, all_rows, recipe.class_balanced)
-    assert measured(run) == {kind: size for kind, size in expected.items() if size}
+    assert measured(run) == formula_of(run, variant, bits=bits, rows=rows, recipe=recipe.name)
 
 
 @pytest.mark.parametrize("variant", ["plaintext", pytest.param("iknp", marks=pytest.mark.long)])
 def test_names_of_different_lengths_are_counted_where_they_travel(federation, make_shards, variant) -> None:
     """Who sends masks is another client of the pair in each of the variants."""
     run = federation(make_shards([2, 3, *[1] * 10]), variant=variant, bits=8, topology="mesh").run()
-    named = {client.name: len(client.shard.rows) for client in run.clients}
-    assert {len(name) for name in named} == {8, 9}
-    expected = sizes.xclp(named, labeled_of(run), 3, hamming_of(variant, named, 8))
-    assert measured(run) == {kind: size for kind, size in expected.items() if size}
+    assert {len(client.name) for client in run.clients} == {8, 9}
+    assert measured(run) == formula_of(run, variant, bits=8)
     assert measured(run)["Members"] == measured(run)["SeedAgreed"] == measured(run)["Summing"] == 12 * 98
 
 

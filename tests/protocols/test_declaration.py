@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from parties.client import Client, DismissedError
-from parties.data.splits import Shard
-from parties.party import NoAnswer
-from parties.server import Server
-from protocols.declaration import Declaration
-from protocols.endings import EndingsObserver
-from protocols.observing.experiment import Experiment, Setting, Tables
-from protocols.observing.parts import Parts
-from protocols.observing.simulated import Simulated
-from protocols.registry import PROTOCOLS, add
-from protocols.steps import Step
-from scenarios.chaos.campaign import Plan, campaign
-from scenarios.files.reading import load
-from scenarios.running.folder import byte_rows
-from scenarios.running.prediction import predicted
-from scenarios.running.runner import run
-from scenarios.schema.keys import keys
-from scenarios.schema.scenario import ProtocolKeys, ScenarioError
-from sim.wire import Message
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import NoAnswer
+from tacit.parties.server import Server
+from tacit.protocols.declaration import Declaration
+from tacit.protocols.endings import EndingsObserver
+from tacit.protocols.observing.experiment import Experiment, Setting, Tables
+from tacit.protocols.observing.parts import Parts
+from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.registry import PROTOCOLS, add
+from tacit.protocols.steps import Step
+from tacit.scenarios.chaos.campaign import Plan, campaign
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.folder import byte_rows
+from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.runner import run
+from tacit.scenarios.schema.keys import keys
+from tacit.scenarios.schema.scenario import ProtocolKeys, ScenarioError
+from tacit.sim.wire import Message
 
 DEADLINE = 10.0
 

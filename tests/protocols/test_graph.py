@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.xclp.graph import Influence, contribution, neighbour_graph
+from tacit.protocols.xclp.graph import Influence, contribution, neighbour_graph
 
 
 def random_distances(size: int, bits: int, seed: int) -> np.ndarray:
@@ -112,7 +112,7 @@ def test_all_are_kept_if_fewer_than_k():
 def test_any_integer_type_and_any_number_of_chunks(monkeypatch):
     distances = random_distances(40, 30, 2)
     expected = neighbour_graph(distances, 64, 5).toarray()
-    monkeypatch.setattr("protocols.xclp.blocks.AT_ONCE", 90)
+    monkeypatch.setattr("tacit.protocols.xclp.blocks.AT_ONCE", 90)
     for kind in (np.uint8, np.int16, np.int32, np.uint64):
         assert np.array_equal(neighbour_graph(distances.astype(kind), 64, 5).toarray(), expected)
 

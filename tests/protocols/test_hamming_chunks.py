@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import ot_pair
-from protocols.xclp.hamming_chunks import ChunkMessage
-from protocols.xclp.hamming_iknp import Corrections, Extension
-from protocols.xclp.hamming_naor_pinkas import TransferReply, TransferRequest
+from tacit.protocols.crypto import ot_pair
+from tacit.protocols.xclp.hamming_chunks import ChunkMessage
+from tacit.protocols.xclp.hamming_iknp import Corrections, Extension
+from tacit.protocols.xclp.hamming_naor_pinkas import TransferReply, TransferRequest
 
 VARIANTS = ["iknp", "naor-pinkas"]
 KINDS = {"iknp": ("Extension", "Corrections"), "naor-pinkas": ("TransferRequest", "TransferReply")}

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocols.xclp.hamming_direct import Hashes
-from protocols.xclp.lsh import packed_rows
-from sim.faults import Crash
-from sim.wire import decode_body, decode_frame
+from tacit.protocols.xclp.hamming_direct import Hashes
+from tacit.protocols.xclp.lsh import packed_rows
+from tacit.sim.faults import Crash
+from tacit.sim.wire import decode_body, decode_frame
 
 VICTIMS = ("client/0", "client/2", "client/3")
 

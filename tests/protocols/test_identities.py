@@ -12,30 +12,31 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from parties.client import Client
-from parties.data.splits import Shard
-from parties.playing import play_out
-from parties.server import Server
-from protocols import consistency, identity_files, setup
-from protocols.consistency import Agreed, Agreement
-from protocols.crypto import sizes
-from protocols.crypto.agreement import KeyPair
-from protocols.crypto.regular_graph import Tolerance, degree_of
-from protocols.dealing import DealtKey, DealtKeys, Survivors
-from protocols.identities import SIGNATURE_BYTES, Claim, Identities
-from protocols.outcome import Abort
-from protocols.setup import Roster, SeedAgreed
-from protocols.values import BadValues
-from protocols.xclp.rowsums import Restart, Summing
-from protocols.xclp.rowsums_graph import Adjacent, InGraph
-from protocols.xclp.rowsums_shamir import Shamir
-from sim.compute import Free
-from sim.faults import Crash
-from sim.world import World
+from tacit import Network, ProtocolKeys, Scenario
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
+from tacit.protocols import consistency, identity_files, setup
+from tacit.protocols.consistency import Agreed, Agreement
+from tacit.protocols.crypto.agreement import KeyPair
+from tacit.protocols.dealing import DealtKey, DealtKeys, Survivors
+from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities
+from tacit.protocols.outcome import Abort
+from tacit.protocols.parts import Among, payloads
+from tacit.protocols.setup import Roster, SeedAgreed
+from tacit.protocols.values import BadValues
+from tacit.protocols.xclp.declaration import Propagation
+from tacit.protocols.xclp.rowsums import Restart, Summing
+from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.compute import Free
+from tacit.sim.faults import Crash
+from tacit.sim.world import World
 
 SIZES = [4, 3, 3, 4, 2, 3, 3, 2, 3, 4]
 NAMES = tuple(f"client/{i}" for i in range(len(SIZES)))
-KNOWN = Identities.seeded(7)
+KNOWN = Identities.simulated(7)
 RECOVERIES = {"restart": Restart, "shamir": Shamir, "secagg+": InGraph}
 
 
@@ -68,13 +69,13 @@ def test_payload_by_type(federation, make_shards, recovery: str) -> None:
     found: dict[str, int] = {}
     for row in run.world.ledger.rows():
         found[row.type] = found.get(row.type, 0) + row.payload
-    dealt = {
-        "restart": {},
-        "shamir": sizes.dealing(NAMES),
-        "secagg+": sizes.dealing_in_graph(NAMES, degree_of(len(NAMES), Tolerance())),
-    }[recovery]
-    formula = sizes.signed({**sizes.setup(NAMES), **dealt}, len(NAMES), bool(dealt))
-    assert {kind: found[kind] for kind in formula} == formula
+    protocol = ProtocolKeys(hamming="plaintext", recovery=recovery, identity="signed")
+    tables = Scenario(protocol=protocol, network=Network(topology="mesh"))
+    formula = payloads(Propagation().takes, tables, Among(dict.fromkeys(NAMES, 1)))
+    of_keys = {"Join", "Roster", "DealtKey", "DealtKeys", "Adjacent", "Agreed", "Agreement", "Revealed"}
+    assert {kind: found[kind] for kind in formula if kind in of_keys} == {
+        kind: size for kind, size in formula.items() if kind in of_keys
+    }
     assert found["Join"] == len(NAMES) * (32 + SIGNATURE_BYTES)
 
 
@@ -296,7 +297,7 @@ def test_an_agreement_that_is_none_is_refused(federation, make_shards, kind: str
 
 
 def test_a_client_whose_signature_is_wrong_is_left_out(federation, make_shards) -> None:
-    other = Identities.seeded(8)
+    other = Identities.simulated(8)
     run = signed(federation, make_shards)
     victim = run.client("client/4")
     victim.parameters = replace(victim.parameters, identities=other)

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from parties.data.sets import load
-from parties.data.splits import shards
-from protocols.xclp.label_propagation import label_rows, per_client, propagate
-from protocols.xclp.lsh import distances, hash_bits, planes
-from sim.streams import derive
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import shards
+from tacit.protocols.xclp.label_propagation import label_rows, per_client, propagate
+from tacit.protocols.xclp.lsh import distances, hash_bits, planes
+from tacit.sim.streams import derive
 
 
 @given(

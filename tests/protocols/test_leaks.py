@@ -6,15 +6,15 @@ from functools import wraps
 import numpy as np
 import pytest
 
-from protocols.crypto import iknp, naor_pinkas
-from protocols.crypto.agreement import KeyPair, SharedSecret
-from protocols.crypto.paillier import PrivateKey
-from protocols.crypto.sealing import PairChannel
-from protocols.xclp.rowsums import Restart
-from protocols.xclp.rowsums_shamir import Shamir
-from sim.faults import Crash
-from sim.streams import Entropy
-from sim.world import World
+from tacit.protocols.crypto import iknp, naor_pinkas
+from tacit.protocols.crypto.agreement import KeyPair, SharedSecret
+from tacit.protocols.crypto.paillier import PrivateKey
+from tacit.protocols.crypto.sealing import PairChannel
+from tacit.protocols.xclp.rowsums import Restart
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.faults import Crash
+from tacit.sim.streams import Entropy
+from tacit.sim.world import World
 
 RUN = 16
 CLASSES = 10

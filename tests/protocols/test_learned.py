@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parties.data.sets import load
-from parties.data.splits import Shard, shards
-from parties.playing import play
-from protocols.crypto.fixed_point import encode
-from protocols.xclp.graph import Influence, contribution, neighbour_graph
-from protocols.xclp.hamming_plaintext import PlaintextHamming
-from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from sim.compute import Free
-from sim.world import World
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import Shard, shards
+from tacit.parties.playing import play
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.xclp.graph import Influence, contribution, neighbour_graph
+from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.protocols.xclp.xclp import Parameters, XclpClient, XclpServer
+from tacit.sim.compute import Free
+from tacit.sim.world import World
 
 BITS, CLASSES, K = 1024, 10, 10
 POINTS = 240

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from protocols.xclp.lsh import distances, hash_bits, pack_bits, planes
+from tacit.protocols.xclp.lsh import distances, hash_bits, pack_bits, planes
 
 SEED = bytes(range(32))
 

@@ -7,13 +7,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocols.crypto import key_proof
-from protocols.crypto.paillier import PublicKey, generate
-from protocols.setup import Join, Keys, Roster
-from protocols.xclp.hamming_paillier import PaillierHamming, proof_context
-from protocols.xclp.hamming_plaintext import PlaintextHamming
-from sim.compute import Modelled
-from sim.streams import Entropy
+from tacit.protocols.crypto import key_proof
+from tacit.protocols.crypto.paillier import PublicKey, generate
+from tacit.protocols.setup import Join, Keys, Roster
+from tacit.protocols.xclp.hamming_paillier import PaillierHamming, proof_context
+from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.sim.compute import Modelled
+from tacit.sim.streams import Entropy
 
 BITS = 16
 OURS = PaillierHamming(BITS, 512, insecure=True)

@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from parties.client import Client, DismissedError
-from parties.data.splits import Shard
-from parties.party import NoAnswer
-from parties.playing import play
-from parties.server import Server
-from protocols import dealing, secure_sum
-from protocols.crypto import sizes
-from protocols.crypto.fixed_point import encode
-from protocols.crypto.regular_graph import Graph, Tolerance, degree_of
-from protocols.dealing import SHARE, DealtShares, Revealed, Survivors
-from protocols.neighbours import FreshKeys, Neighbours
-from protocols.outcome import Abort
-from protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
-from protocols.values import BadValues
-from sim.compute import Free
-from sim.conditions import Conditions
-from sim.faults import Crash, Fault
-from sim.latency import parse_latency
-from sim.trace import Event
-from sim.wire import Packet, decode_body, decode_frame
-from sim.world import World
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play
+from tacit.parties.server import Server
+from tacit.protocols import dealing, neighbours, secure_sum
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
+from tacit.protocols.dealing import SHARE, DealtShares, Revealed, Survivors
+from tacit.protocols.neighbours import FreshKeys, Neighbours
+from tacit.protocols.outcome import Abort
+from tacit.protocols.parts import Among, payloads
+from tacit.protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
+from tacit.protocols.values import BadValues
+from tacit.sim.compute import Free
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Crash, Fault
+from tacit.sim.latency import parse_latency
+from tacit.sim.trace import Event
+from tacit.sim.wire import Packet, decode_body, decode_frame
+from tacit.sim.world import World
 
 NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
 NAMES = tuple(f"client/{i}" for i in range(12))
@@ -181,7 +181,8 @@ def test_payload_by_type(count: int) -> None:
     for row in run.world.ledger.rows():
         found[row.type] = found.get(row.type, 0) + row.payload
     names = [client.name for client in run.clients]
-    formula = sizes.secagg_plus(names, 20, degree_of(count, Tolerance()))
+    summed = secure_sum.SumOfVectors(in_graph=neighbours.DealingInGraph())
+    formula = payloads((summed,), None, Among(dict.fromkeys(names, 1), dimension=20))
     assert {kind: size for kind, size in found.items() if size} == formula
 
 

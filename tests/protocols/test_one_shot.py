@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parties.client import Client
-from parties.data.splits import Shard
-from parties.server import Server
-from protocols.declaration import Problem
-from protocols.one_shot import Found, OneShot
-from protocols.outcome import require
-from protocols.registry import PROTOCOLS, add
-from protocols.setup import Group
-from protocols.steps import Step
-from scenarios.chaos.campaign import Plan, campaign
-from scenarios.files.reading import load, read
-from scenarios.running.folder import byte_rows
-from scenarios.running.prediction import predicted
-from scenarios.running.runner import run
-from scenarios.schema.keys import keys
-from scenarios.schema.scenario import ProtocolKeys, ScenarioError
-from sim.units import duration
-from sim.wire import Message
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard
+from tacit.parties.server import Server
+from tacit.protocols.declaration import Problem
+from tacit.protocols.one_shot import Found, OneShot
+from tacit.protocols.outcome import require
+from tacit.protocols.registry import PROTOCOLS, add
+from tacit.protocols.setup import Group
+from tacit.protocols.steps import Step
+from tacit.scenarios.chaos.campaign import Plan, campaign
+from tacit.scenarios.files.reading import load, read
+from tacit.scenarios.running.folder import byte_rows
+from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.runner import run
+from tacit.scenarios.schema.keys import keys
+from tacit.scenarios.schema.scenario import ProtocolKeys, ScenarioError
+from tacit.sim.units import duration
+from tacit.sim.wire import Message
 
 
 class CountSent(Message):
@@ -224,8 +224,9 @@ def test_who_is_well_and_left_out_breaks_a_promise(file: Path, monkeypatch: pyte
 def test_a_formula_that_names_no_message_is_an_error(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = run(load(file), out=tmp_path / "run")
     monkeypatch.setattr(Counting, "own_payloads", lambda self, keys, shards: {"CountSend": 1})
+    result = run(load(file), out=tmp_path / "run")
+    assert result.outcome == "completed"
     with pytest.raises(ScenarioError, match=r"CountSend is no message that it sends; allowed: .*CountSent"):
         predicted(result.folder)
     for size in ("many", -1, 1.5):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from protocols.setup import Roster
-from protocols.xclp.influence import Rows
-from sim.wire import Message
+from tacit.protocols.setup import Roster
+from tacit.protocols.xclp.influence import Rows
+from tacit.sim.wire import Message
 
 SIZES = [4, 5, 9, 4]
 PLACE = 2

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto.fixed_point import encode
-from protocols.xclp.recipe import AUTHORS_CODE, PAPER
-from protocols.xclp.rowsums import MaskedRows, Restart, SummedRows
-from protocols.xclp.rowsums_shamir import Shamir
-from sim.faults import Crash
-from sim.wire import decode_body, decode_frame, encode_body, pack_frame
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.xclp.recipe import AUTHORS_CODE, PAPER
+from tacit.protocols.xclp.rowsums import MaskedRows, Restart, SummedRows
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.faults import Crash
+from tacit.sim.wire import decode_body, decode_frame, encode_body, pack_frame
 
 CLASSES = 3
 

@@ -11,26 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.attacks_sums import pair_secrets
-from parties.client import Client, DismissedError
-from parties.data.splits import Shard
-from parties.party import NoAnswer
-from parties.playing import play
-from parties.server import Server
-from protocols import quorum, secure_sum
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.sealing import PairChannel
-from protocols.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
-from protocols.refusal import Least
-from protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
-from protocols.values import BadValues
-from protocols.xclp.rowsums import MaskedRows, Restart, Scores, SecureRowSums, Summing
-from protocols.xclp.rowsums_shamir import Shamir
-from sim.compute import Free
-from sim.faults import Crash, Fault
-from sim.trace import Event
-from sim.wire import Packet, decode_body, decode_frame
-from sim.world import World
+from tacit.benchmarks.attacks_sums import pair_secrets
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play
+from tacit.parties.server import Server
+from tacit.protocols import quorum, secure_sum
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.sealing import PairChannel
+from tacit.protocols.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
+from tacit.protocols.refusal import Least
+from tacit.protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
+from tacit.protocols.values import BadValues
+from tacit.protocols.xclp.rowsums import MaskedRows, Restart, Scores, SecureRowSums, Summing
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.compute import Free
+from tacit.sim.faults import Crash, Fault
+from tacit.sim.trace import Event
+from tacit.sim.wire import Packet, decode_body, decode_frame
+from tacit.sim.world import World
 
 NAMES = tuple(f"client/{i}" for i in range(5))
 NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))

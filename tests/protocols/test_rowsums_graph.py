@@ -7,11 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from protocols.crypto import sizes
-from protocols.crypto.regular_graph import Tolerance, degree_of
-from protocols.dealing import Survivors
-from protocols.xclp.rowsums_graph import Adjacent, InGraph
-from sim.faults import Crash
+from tacit import Network, ProtocolKeys, Scenario
+from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
+from tacit.protocols.dealing import Survivors
+from tacit.protocols.parts import Among, payloads
+from tacit.protocols.xclp.rowsums_graph import Adjacent, DealingAmongAll, InGraph
+from tacit.sim.faults import Crash
 
 STEPS = ("rowsums.deal", "rowsums.mask", "rowsums.reveal", "rowsums.unmask")
 SIZES = [5, 3, 6, 4, 2, 4, 3, 2, 3, 4]
@@ -48,7 +49,11 @@ def test_nobody_lost(federation, make_shards, topology, clients) -> None:
 @pytest.mark.parametrize("clients", [5, 10])
 def test_payload_by_type(federation, make_shards, clients) -> None:
     run = federation(make_shards(SIZES[:clients]), recovery=InGraph(), topology="mesh").run()
-    formula = sizes.dealing_in_graph(NAMES[:clients], degree_of(clients, Tolerance()))
+    formula = payloads(
+        (DealingAmongAll(),),
+        Scenario(protocol=ProtocolKeys(), network=Network(topology="mesh")),
+        Among(dict.fromkeys(NAMES[:clients], 1)),
+    )
     found = dict.fromkeys(formula, 0)
     for row in run.world.ledger.rows():
         if row.type in found:

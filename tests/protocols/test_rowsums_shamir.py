@@ -4,14 +4,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocols import dealing, opening
-from protocols.crypto import sizes
-from protocols.dealing import Revealed, Survivors
-from protocols.masking import masks, read
-from protocols.xclp.rowsums import MaskedRows
-from protocols.xclp.rowsums_shamir import Shamir
-from sim.faults import Crash
-from sim.wire import decode_body, decode_frame
+from tacit.protocols import dealing, opening
+from tacit.protocols.dealing import Revealed, Survivors
+from tacit.protocols.masking import masks, read
+from tacit.protocols.parts import Among, payloads
+from tacit.protocols.xclp.rowsums import MaskedRows
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.faults import Crash
+from tacit.sim.wire import decode_body, decode_frame
 
 STEPS = ("rowsums.deal", "rowsums.mask", "rowsums.reveal", "rowsums.unmask")
 SIZES = [5, 3, 6, 4, 2, 4, 3]
@@ -284,7 +284,7 @@ def test_payload_by_type(federation, make_shards) -> None:
     for table, source in ((found, run), (without_sharing, plain)):
         for row in source.world.ledger.rows():
             table[row.type] = table.get(row.type, 0) + row.payload
-    assert found == {**without_sharing, **sizes.dealing(NAMES[:4])}
+    assert found == {**without_sharing, **payloads((dealing.Dealing(),), None, Among(dict.fromkeys(NAMES[:4], 1)))}
 
 
 def test_a_client_that_never_hears_who_survived_has_no_labels(federation, make_shards) -> None:

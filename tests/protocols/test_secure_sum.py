@@ -10,24 +10,24 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parties.client import Client, DismissedError
-from parties.data.splits import Shard
-from parties.party import NoAnswer
-from parties.playing import play
-from parties.server import Server
-from protocols import opening, secure_sum, setup
-from protocols.crypto import sizes
-from protocols.crypto.fixed_point import encode
-from protocols.dealing import Revealed, Survivors
-from protocols.outcome import Abort
-from protocols.secure_sum import MaskedChunk, Settings
-from sim.compute import Free
-from sim.conditions import Conditions
-from sim.faults import Crash
-from sim.latency import parse_latency
-from sim.trace import Event
-from sim.wire import Packet, decode_body, decode_frame
-from sim.world import World
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play
+from tacit.parties.server import Server
+from tacit.protocols import opening, secure_sum, setup
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.dealing import Revealed, Survivors
+from tacit.protocols.outcome import Abort, Withdrawn
+from tacit.protocols.parts import Among, payloads
+from tacit.protocols.secure_sum import MaskedChunk, Settings
+from tacit.sim.compute import Free
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Crash
+from tacit.sim.latency import parse_latency
+from tacit.sim.trace import Event
+from tacit.sim.wire import Packet, decode_body, decode_frame
+from tacit.sim.world import World
 
 COUNT = 7
 NAMES = tuple(f"client/{i}" for i in range(COUNT))
@@ -47,7 +47,7 @@ class Member(Client):
             group, _ = await setup.client(self, self.settings.deadline)
             await secure_sum.client(self, self.vector, group.secrets, self.settings)
             self.ending = "completed"
-        except (DismissedError, NoAnswer) as end:
+        except (DismissedError, NoAnswer, Withdrawn) as end:
             self.ending = str(end)
 
 
@@ -263,11 +263,17 @@ def test_what_is_sent_looks_uniform_and_differs_between_clients_with_the_same_ve
     run.assert_sums(NAMES[:3])
 
 
-def test_a_number_that_is_too_large_never_leaves_its_client() -> None:
-    large = vectors()
-    large[0] = large[0] + 2.0**31
-    with pytest.raises(ValueError, match="too large for the sum"):
-        Run(large)
+@pytest.mark.parametrize("value", [2.0**31, np.inf, -np.inf, np.nan])
+def test_a_number_that_cannot_be_summed_never_leaves_its_client_and_the_others_are_summed(value: float) -> None:
+    diverged = vectors()
+    diverged[2] = diverged[2].copy()
+    diverged[2][-1] = value  # in the last chunk: nothing of the vector is sent before all of it is looked at
+    run = Run(diverged)
+    run.assert_sums([name for name in NAMES if name != "client/2"])
+    assert "client/2" not in {packet.sender for packet in run.packets if packet.type == "MaskedChunk"}
+    assert run.clients[2].ending.startswith("a value is too large for the sum")
+    notes = {event.note for event in run.events if event.party == "client/2" and event.note.startswith("refused")}
+    assert len(notes) == 1 and notes.pop().startswith("refused to take part in the sum: a value is too large")
 
 
 def test_a_vector_of_another_shape_is_refused() -> None:
@@ -299,16 +305,17 @@ def test_payload_by_type(dimension: int) -> None:
     for row in run.world.ledger.rows():
         if row.step.startswith("sum."):
             found[row.type] = found.get(row.type, 0) + row.payload
-    assert {kind: size for kind, size in found.items() if size} == sizes.secure_sum(NAMES, dimension)
+    formula = payloads((secure_sum.SUM,), None, Among(dict.fromkeys(NAMES, 1), dimension=dimension))
+    assert {kind: size for kind, size in found.items() if size} == formula
 
 
 LARGE = """
 import resource
 import numpy as np
-from parties.playing import play
-from protocols.secure_sum import Settings
-from sim.faults import Crash
-from sim.world import World
+from tacit.parties.playing import play
+from tacit.protocols.secure_sum import Settings
+from tacit.sim.faults import Crash
+from tacit.sim.world import World
 from {module} import Adder, Member
 
 settings = Settings(1_000_000, deadline=600.0)

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csc_array, eye_array
 
-from protocols.xclp import solvers
-from protocols.xclp.graph import Influence, class_scores, contribution, neighbour_graph
-from protocols.xclp.lsh import distances
-from sim import cores
+from tacit.protocols.xclp import solvers
+from tacit.protocols.xclp.graph import Influence, class_scores, contribution, neighbour_graph
+from tacit.protocols.xclp.lsh import distances
+from tacit.sim import cores
 
 
 def graph(size: int, k: int, seed: int, spread: float = 0.3) -> "csc_array[np.float64]":
@@ -79,7 +79,7 @@ def test_scores_of_many_points_are_the_sum_of_their_columns(monkeypatch):
     of, random = graph(200, 6, 5), np.random.default_rng(2)
     labeled, labels = np.arange(0, 200, 7), random.integers(3, size=29)
     few = class_scores(of, 0.99, labeled, labels, 3)
-    monkeypatch.setattr("protocols.xclp.graph.FACTORED", 100)
+    monkeypatch.setattr("tacit.protocols.xclp.graph.FACTORED", 100)
     monkeypatch.setattr(solvers, "FACTORED", 100)
     many = Influence(of, 0.99)
     np.testing.assert_allclose(class_scores(of, 0.99, labeled, labels, 3), few, atol=1e-10)

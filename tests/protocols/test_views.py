@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocols.crypto import packed_hamming
-from protocols.crypto.fields import pack_fields, unpack_fields
-from protocols.crypto.fixed_base import join
-from protocols.crypto.paillier import Rerandomiser, generate
-from protocols.setup import Join
-from protocols.xclp.hamming import MaskedDistances, Masks, OwnBlock
-from protocols.xclp.rowsums import MaskedRows, Restart
-from protocols.xclp.rowsums_shamir import Shamir
-from sim.streams import Entropy
-from sim.wire import decode_body, decode_frame
+from tacit.protocols.crypto import packed_hamming
+from tacit.protocols.crypto.fields import pack_fields, unpack_fields
+from tacit.protocols.crypto.fixed_base import join
+from tacit.protocols.crypto.paillier import Rerandomiser, generate
+from tacit.protocols.setup import Join
+from tacit.protocols.xclp.hamming import MaskedDistances, Masks, OwnBlock
+from tacit.protocols.xclp.rowsums import MaskedRows, Restart
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.streams import Entropy
+from tacit.sim.wire import decode_body, decode_frame
 
 # Points of each of three clients, bits: as many masked values as chi-square wants, in a second or two.
 HAMMING = {

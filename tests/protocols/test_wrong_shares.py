@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import shamir
-from protocols.crypto.share_errors import blamed, corrected
-from protocols.dealing import DealtShares, Revealed
-from protocols.xclp.rowsums_shamir import Shamir
-from sim.faults import Crash
-from sim.streams import Entropy
-from sim.wire import Message
+from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.share_errors import blamed, corrected
+from tacit.protocols.dealing import DealtShares, Revealed
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.faults import Crash
+from tacit.sim.streams import Entropy
+from tacit.sim.wire import Message
 
 SIZES = [5, 3, 6, 4, 2, 4, 3]
 NAMES = tuple(f"client/{i}" for i in range(len(SIZES)))

@@ -5,17 +5,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parties.server import Dismissed
-from protocols.xclp.hamming import MaskedDistances, Masks, OwnBlock
-from protocols.xclp.rowsums import Restart, Summing
-from protocols.xclp.rowsums_shamir import Shamir
-from protocols.xclp.xclp import STEPS
-from sim.faults import Crash, Pause
-from sim.wire import Frame, decode_body, decode_frame, encode_body, pack_frame
+from tacit.parties.server import Dismissed
+from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.xclp.hamming import MaskedDistances, Masks, OwnBlock
+from tacit.protocols.xclp.rowsums import Restart, Summing
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.faults import Crash, Pause
+from tacit.sim.wire import Frame, decode_body, decode_frame, encode_body, pack_frame
 
-CLIENT_STEPS = [step.name for step in STEPS if step.role == "client" and "only with" not in step.what]
-SERVER_STEPS = [step.name for step in STEPS if step.role == "server"]
+STEPS = PROTOCOLS["xclp"].steps
 ONLY_SHAMIR = ("rowsums.deal", "rowsums.reveal")
+CLIENT_STEPS = [
+    step.name for step in STEPS if step.role == "client" and (step.name in ONLY_SHAMIR or "only with" not in step.what)
+]
+SERVER_STEPS = [step.name for step in STEPS if step.role == "server"]
 HAMMING_DONE = CLIENT_STEPS.index("influence.request")
 
 

@@ -1,6 +1,5 @@
 """Scenarios that take a fraction of a second, to test everything around the protocols."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -9,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import scenarios.running.runner
-from scenarios.running.runner import Watch
-from sim.trace import Event
 from tacit import load, run
+from tacit.scenarios.running.runner import Watch
+from tacit.sim.trace import Event
 
 QUICK = """
 title = "Four clients, quickly"
@@ -130,10 +128,10 @@ def break_off() -> Callable[..., None]:
 
 _SLOW = """
 import sys, time
-import scenarios.running.runner
-from scenarios.command.entry import main
+from tacit.scenarios.running import runner
+from tacit.__main__ import main
 left = int(sys.argv[1])
-class Slow(scenarios.running.runner.Recorder):
+class Slow(runner.Recorder):
     def __init__(self, *arguments, **options):
         global left
         super().__init__(*arguments, **options)
@@ -143,7 +141,7 @@ class Slow(scenarios.running.runner.Recorder):
         if not left and event.kind == "compute":
             print("begun", file=sys.stderr, flush=True)
             time.sleep(60)
-scenarios.running.runner.Recorder = Slow
+runner.Recorder = Slow
 sys.argv = ["tacit", *sys.argv[2:]]
 main()
 """
@@ -159,7 +157,6 @@ def stopped() -> Callable[..., tuple[int, str, str]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(scenarios.running.runner.__file__).parents[1])},
         )
         assert process.stderr is not None
         before = ""

@@ -11,8 +11,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from scenarios.command.main import app
+from tacit import load, run
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.command.main import app
+from tacit.scenarios.reporting.report import report
+from tacit.scenarios.running import prediction
+from tacit.scenarios.running.prediction import predicted
+from tests.earlier import without_digests
 
+CALM = ["fault=[]", "expect={}", "protocol.hamming=plaintext", "data.limit=120", "data.clients=4", "protocol.k=3"]
 COUNTS = ("messages", "payload", "sealing", "envelope", "total")
 
 
@@ -49,6 +56,15 @@ def swept(quick: Path, sweep_folder: Path) -> list[dict[str, str]]:
     shutil.copytree(sweep_folder, "many")
     with Path("many/sweep.csv").open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def test_the_formula_is_recorded_and_needs_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run(load("xclp-digits", CALM), out=tmp_path / "run").folder
+    by_data = predicted(without_digests(Path(shutil.copytree(folder, tmp_path / "earlier"))))
+    with monkeypatch.context() as patched:
+        patched.setattr(prediction, "parts_of", None)
+        found = predicted(folder)
+    assert found == by_data and found
 
 
 def test_a_sweep_has_a_line_for_each_combination(swept: list[dict[str, str]]) -> None:
@@ -137,6 +153,28 @@ def test_a_run_whose_scenario_cannot_be_read_is_counted_all_the_same(swept: list
     before = tacit("bytes", "many").stdout
     scenario = Path("many", swept[0]["folder"], "scenario.toml")
     scenario.write_text("of_another_version = 1\n" + scenario.read_text())
+    without_digests(scenario.parent)
     done = tacit("bytes", "many")
     assert done.exit_code == 0, done.output
     assert [line.split()[:4] for line in done.stdout.splitlines()] == [line.split()[:4] for line in before.splitlines()]
+
+
+def test_a_wrong_formula_is_marked_and_fails_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tacit("run", "quick.toml", "--out", "one").exit_code == 0
+    right = tacit("bytes", "one", "--check")
+    assert right.exit_code == 0 and "WRONG" not in right.stdout
+    kind = type(PROTOCOLS["xclp"])
+    formula = kind.sent_bytes
+
+    def wrong(self: Any, *arguments: Any) -> dict[str, int | None]:
+        found = dict(formula(self, *arguments) or {})
+        return {**found, "Join": (found["Join"] or 0) + 1}
+
+    monkeypatch.setattr(kind, "sent_bytes", wrong)
+    assert tacit("run", "quick.toml", "--out", "two").exit_code == 0
+    done = tacit("bytes", "two", "--check")
+    assert done.exit_code == 1 and tacit("bytes", "two").exit_code == 0
+    (row,) = (line for line in done.stdout.splitlines() if " Join " in line and "formula" not in line)
+    (said,) = (line for line in done.stdout.splitlines() if line.startswith("formula "))
+    assert "WRONG" in row and said.startswith("formula   WRONG for Join: ") and said.endswith(" bytes sent")
+    assert said[10:] in report([Path("two")])

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tacit
-from scenarios.seeing.story import Line
 from tacit import load, run
+from tacit.scenarios.seeing.story import Line
 
 
 def faults(*each: Mapping[str, object]) -> str:
@@ -16,7 +16,7 @@ def faults(*each: Mapping[str, object]) -> str:
 
 def story(quick: Path, *changes: str) -> list[Line]:
     changed = load(quick, ["expect={}", "protocol.deadline=10s", *changes])
-    return tacit.events(run(changed, out=quick.parent / "out"))
+    return tacit.events(run(changed, out=quick.parent / "out"), unfolded=True)
 
 
 def losses(lines: list[Line]) -> list[Line]:

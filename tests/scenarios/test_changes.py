@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from scenarios.command.main import app
-from scenarios.files.checks import cautions
-from scenarios.files.reading import read
 from tacit import Fault, ScenarioError, load, run
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.reading import read
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def test_a_mistake_is_blamed_on_the_option_that_made_it(quick: Path) -> None:
 
     assert refused("run", "--set", "protocol.k=abc").startswith('--set: protocol.k: "abc" is of the wrong kind')
     assert refused("run", "--set", "fault=[{party='client/9', time=0}]").startswith("--set: fault[0].party: ")
-    assert refused("run", "--seed", "-1").startswith("--seed: seed: -1 is too small")
-    assert refused("run", "--engine", "warp").startswith('--engine: engine: "warp" is not an engine')
+    assert refused("run", "--seed", "-1").startswith("--seed: -1 is too small")
+    assert refused("run", "--engine", "warp").startswith('--engine: "warp" is not an engine')
     assert refused("sweep", "--over", "protocol.k=3,1900").startswith("--over: protocol.k: 1900 is too large")
     assert refused("sweep", "--over", "protocol.kk=3").startswith("--over: protocol.kk: there is no such key")
     crash = ("--set", "fault=[{party='client/1', time=0}]")
@@ -149,8 +149,8 @@ def test_who_was_lost_and_answered_is_shown_as_that(tmp_path: Path, monkeypatch:
     shown = lines[at + 2 : at + 5]
     assert shown[0].endswith("client/0 (answered)") and " 5 " in shown[0]
     assert shown[1].endswith("client/2, client/1 (answered)") and " 4 " in shown[1]
-    first = next(line for line in lines if line.startswith("lost      round 1: client/0 "))
-    assert first.endswith("before the first round: it was back, and its predictions were in: they count")
+    first = next(line for line in lines if line.startswith("lost      client/0: crashed at "))
+    assert "before the first round: it was back, and its predictions were in: they count" in first
     record = json.loads(Path("out/result.json").read_text())["rounds"][0]
     assert set(record["lost"]) <= set(record["answered"]) and len(record["answered"]) == 5
 

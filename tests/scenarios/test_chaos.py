@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
-from protocols.crypto.agreement import SharedSecret
-from scenarios.chaos.campaign import Findings, Plan, campaign, verdict
-from scenarios.chaos.promises import promises_of
-from scenarios.chaos.schedules import Course, random_schedules, single_crashes, text
-from scenarios.chaos.shrinking import shrink
-from scenarios.command.main import app
-from scenarios.observing.faults import KINDS, faults_of
-from scenarios.observing.faults import given as keys_given
-from scenarios.schema.scenario import Fault
-from sim.trace import Event, Trace
 from tacit import Scenario, load
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.scenarios.chaos.campaign import Findings, Plan, campaign, verdict
+from tacit.scenarios.chaos.promises import promises_of
+from tacit.scenarios.chaos.schedules import Course, random_schedules, single_crashes, text
+from tacit.scenarios.chaos.shrinking import shrink
+from tacit.scenarios.command.main import app
+from tacit.scenarios.observing.faults import KINDS, faults_of
+from tacit.scenarios.observing.faults import given as keys_given
+from tacit.scenarios.schema.scenario import Fault
+from tacit.sim.trace import Event, Trace
 
 COURSE = Course(
     steps=(("server", "gather", 2), ("client/0", "answer", 1), ("client/1", "answer", 3)),
@@ -191,7 +191,7 @@ def test_an_interrupted_one_reports_its_progress_and_its_folder(quick: Path, mon
     def press(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scenarios.chaos.campaign.verdict", press)
+    monkeypatch.setattr("tacit.scenarios.chaos.campaign.verdict", press)
     result = tacit("chaos", quick, "--jobs", "1", "--out", "here")
     assert result.exit_code == 130
     assert "interrupted before the first run" in result.stdout and "folder    here" in result.stdout

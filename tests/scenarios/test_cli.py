@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-import scenarios.running.runner
-from scenarios.command.main import app
-from scenarios.running.simulation import Simulated, Simulation
+from tacit.scenarios.command.main import app
+from tacit.scenarios.running import runner as running
+from tacit.scenarios.running.simulation import Simulated, Simulation
+from tacit.scenarios.seeing.story import absences
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +77,9 @@ def test_the_options_of_a_run(quick: Path) -> None:
 def test_a_run_that_is_not_as_expected_is_1(quick: Path) -> None:
     result = tacit("run", quick, "--set", 'expect.lost=["client/1"]')
     assert result.exit_code == 1
-    assert "NOT AS EXPECTED  expect.lost: expected client/1, got nobody" in result.stdout
+    lines = result.stdout.splitlines()
+    verdict = lines.index("NOT AS EXPECTED  expect.lost: expected client/1, got nobody")
+    assert lines[verdict + 1] == "outcome   completed"
 
 
 def test_a_clear_abort_is_3_and_0_where_it_is_expected(quick: Path) -> None:
@@ -84,7 +87,7 @@ def test_a_clear_abort_is_3_and_0_where_it_is_expected(quick: Path) -> None:
     aborting = ["--set", faults, "--set", "protocol.min_clients=3"]
     result = tacit("run", quick, *aborting)
     assert result.exit_code == 3, result.output
-    assert "outcome   aborted: " in result.stdout and "lost      client/0 at " in result.stdout
+    assert "outcome   aborted: " in result.stdout and "lost      client/0: crashed at " in result.stdout
     expected = ["--set", "expect={outcome='aborted', lost=['client/0', 'client/1']}"]
     assert tacit("run", quick, *aborting, *expected).exit_code == 0
 
@@ -94,7 +97,9 @@ def test_a_run_of_many_rounds_prints_each(quick: Path) -> None:
     many = ["--set", f"fault=[{crash}]", "--set", "protocol.rounds=3", "--set", "expect.lost=['client/1']"]
     result = tacit("run", quick, *many)
     assert result.exit_code == 0, result.output
-    assert "lost      round 2: client/1 at lsh.hash: missed at hamming.collect: " in result.stdout
+    (lost,) = (line for line in result.stdout.splitlines() if line.startswith("lost "))
+    assert "client/1: crashed at " in lost and "; at lsh.hash: missed at hamming.collect: " in lost
+    assert "; missing from round 2; the server waited for it 2 times, " in lost
     rows = [line.split() for line in result.stdout.splitlines()]
     at = rows.index(["round", "began", "joined", "members", "contributors", "labeled", "oracle", "lost"])
     assert [row[-6:] for row in rows[at + 2 : at + 5]] == [
@@ -103,14 +108,15 @@ def test_a_run_of_many_rounds_prints_each(quick: Path) -> None:
     ]  # fmt: skip
 
 
-def test_many_losses_are_printed_in_the_table_alone(quick: Path) -> None:
+def test_of_many_causes_of_losses_the_first_are_printed(quick: Path) -> None:
     crash = '{party="client/[0-3]", at="influence.request", probability=0.25, back_after="1s"}'
     many = ["--set", f"fault=[{crash}]", "--set", "protocol.rounds=20", "--set", "protocol.min_clients=2"]
     result = tacit("run", quick, *many, "--set", "expect={}", "--out", "many")
     losses = json.loads(Path("many/result.json").read_text())["lost"]
-    rounds = json.loads(Path("many/result.json").read_text())["rounds"]
     assert len(losses) > 12
-    assert f"lost      {len(losses)} losses in {len(rounds)} rounds: see below, and result.json" in result.stdout
+    printed = [line for line in result.stdout.splitlines() if line.startswith("lost ")]
+    left = len(absences(Path("many"))) - 12
+    assert len(printed) == 12 and f"          {left} more: tacit events many" in result.stdout and left > 0
 
 
 def test_a_failed_run_is_1_and_debug_shows_why(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +124,7 @@ def test_a_failed_run_is_1_and_debug_shows_why(quick: Path, monkeypatch: pytest.
         def run(self) -> Simulated:
             raise RuntimeError("no luck today")
 
-    monkeypatch.setattr(scenarios.running.runner, "Simulation", Breaking)
+    monkeypatch.setattr(running, "Simulation", Breaking)
     result = tacit("run", quick)
     assert result.exit_code == 1
     assert "outcome   failed: RuntimeError: no luck today" in result.stdout
@@ -215,9 +221,10 @@ def test_bytes_stand_beside_the_formula(quick: Path, changes: list[str]) -> None
 def test_no_formula_where_somebody_was_lost(quick: Path) -> None:
     lost = ["--set", 'fault=[{party="client/1",at="lsh.hash"}]', "--set", "expect={}"]
     assert tacit("run", quick, "--out", "a", *lost).exit_code == 0
-    rows = [line.split() for line in tacit("bytes", "a").stdout.splitlines()]
-    assert {row[4] for row in rows if len(row) == 8 and row[0] != "step"} == {"-"}
-    assert next(row for row in rows if row and row[0] == "total")[3] == "-"
+    lines = tacit("bytes", "a").stdout.splitlines()
+    assert "formula" not in next(line for line in lines if line.startswith("step"))
+    (why,) = [line for line in lines if line.startswith("formula ")]
+    assert why.startswith("formula   none: ")
 
 
 # --- many runs
@@ -296,7 +303,7 @@ def test_a_signal_ends_a_sweep_with_what_is_done(quick: Path, stopped, with_sign
 def test_on_a_terminal_progress_is_drawn_and_wiped(quick: Path) -> None:
     terminal, inside = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "scenarios.command.entry", "run", str(quick)],
+        [sys.executable, "-m", "tacit", "run", str(quick)],
         stdout=inside, stderr=inside, env={**environment(), "TERM": "xterm"},
     )  # fmt: skip
     os.close(inside)

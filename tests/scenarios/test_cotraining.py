@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from parties.data.sets import Dataset
-from protocols.cotraining.observer import CotrainedRound, stable_after
-from protocols.cotraining.round import CotrainingServer
-from protocols.registry import PROTOCOLS, using
-from scenarios.chaos.campaign import Plan, campaign
-from scenarios.observing.public_points import set_apart
-from scenarios.observing.splits import parts_of, split_data
-from scenarios.reporting.printed import byte_table, outcome_lines
-from scenarios.running.folder import byte_rows, message_bytes
-from scenarios.running.prediction import predicted
-from scenarios.running.runner import Watch, resume
-from scenarios.schema.scenario import Public
-from sim.setting_error import Problem
-from sim.trace import Event
 from tacit import Result, ScenarioError, load, run
+from tacit.parties.data.sets import Dataset
+from tacit.protocols.cotraining.observer import CotrainedRound, stable_after
+from tacit.protocols.cotraining.round import CotrainingServer
+from tacit.protocols.registry import PROTOCOLS, using
+from tacit.scenarios.chaos.campaign import Plan, campaign
+from tacit.scenarios.observing.public_points import set_apart
+from tacit.scenarios.observing.splits import parts_of, split_data
+from tacit.scenarios.reporting.printed import byte_table, outcome_lines
+from tacit.scenarios.running.folder import byte_rows, message_bytes
+from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.runner import Watch, resume
+from tacit.scenarios.schema.scenario import Public
+from tacit.sim.setting_error import Problem
+from tacit.sim.trace import Event
 
 TINY = """
 title = "Three clients label public digits, quickly"

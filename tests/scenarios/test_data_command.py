@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from parties.data.sets import DATASETS
-from parties.datasets import store
-from parties.datasets.catalogue import CATALOGUE
-from scenarios.command.data import app
-from scenarios.command.main import app as tacit
-from scenarios.files.reading import load
-from scenarios.schema.scenario import ScenarioError
+from tacit.parties.data.sets import DATASETS
+from tacit.parties.datasets import store
+from tacit.parties.datasets.catalogue import CATALOGUE
+from tacit.scenarios.command.data import app
+from tacit.scenarios.command.main import app as tacit
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.schema.scenario import ScenarioError
 
 CSV = "Poisonous/Edible,Cap\n" + "p,x\ne,y\n" * 20
 
@@ -112,7 +112,7 @@ def test_mistakes(mushrooms):
 def test_a_store_that_cannot_be_written(mushrooms, store_root):
     store_root.write_text("a file")
     message = data("fetch", "mushroom", "--from", mushrooms).stderr.splitlines()[-1]
-    assert message == f"error: {store_root}: File exists"
+    assert message == f"error: {store_root}: is a file; a folder is needed there"
 
 
 def test_several_are_fetched_and_those_that_fail_are_reported(mushrooms, no_ways):
@@ -143,8 +143,8 @@ def test_on_a_terminal_there_is_a_bar_that_goes_away(tmp_path):
 import sys
 from dataclasses import replace
 from pathlib import Path
-from parties.datasets.catalogue import CATALOGUE
-from scenarios.command.data import app
+from tacit.parties.datasets.catalogue import CATALOGUE
+from tacit.scenarios.command.data import app
 CATALOGUE["mushroom"] = replace(CATALOGUE["mushroom"], sha256=None)
 app(["fetch", "mushroom", "--from", sys.argv[1]])
 """

@@ -8,17 +8,17 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from protocols.observing import experiment
-from scenarios.chaos.campaign import Plan, campaign, replayed
-from scenarios.chaos.chaos import ready
-from scenarios.command.main import app
-from scenarios.files.list_fields import label
-from scenarios.reporting.parties import party_tables
-from scenarios.running.prediction import predict_run
-from scenarios.running.runner import carry_out
-from scenarios.running.simulation import Simulation
-from sim.plain import NotPlain
 from tacit import Client, Device, Host, Link, Scenario, ScenarioError, load
+from tacit.protocols.observing import experiment
+from tacit.scenarios.chaos.campaign import Plan, campaign, replayed
+from tacit.scenarios.chaos.chaos import ready
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.list_fields import label
+from tacit.scenarios.reporting.parties import party_tables
+from tacit.scenarios.running.prediction import predict_run
+from tacit.scenarios.running.runner import carry_out
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.plain import NotPlain
 
 SMALL = [
     "data.limit=120", "data.clients=8", "training.rounds=3", "training.epochs=1", "expect={}", "fault=[]",

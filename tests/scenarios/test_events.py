@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 import tacit
-from scenarios.command.main import app
-from scenarios.seeing.story import Line
 from tacit import load, run
+from tacit.scenarios.command.main import app
+from tacit.scenarios.seeing.story import Line
 
 ROOT = Path(__file__).parents[2]
 FREE = ["expect={}", "protocol.deadline=10s"]
@@ -55,7 +55,8 @@ def test_a_client_that_crashed(quick: Path) -> None:
     assert lost.because[0].startswith("server waited in hamming.collect for ")
     assert lost.because[-1].startswith("client/2 crashed at ")
     assert lost.because[-1].endswith(" in hamming.evaluate (before hamming.evaluate)")
-    assert any(line.kind == "deadline" and line.party == "server" for line in lines)
+    missed = next(line for line in lines if line.kind == "deadline" and line.party == "server")
+    assert missed.text.endswith(", waiting for OwnBlock or Masks or MaskedDistances from client/2")  # and no other
     assert lines[-1].text == "completed"
 
 
@@ -75,6 +76,17 @@ def test_a_client_that_was_left_out_because_one_message_was_lost(quick: Path) ->
     assert lost.because[2].startswith("RoundStart from server to client/0, sent at 0 s, was lost at ")
     assert lost.because[2].endswith(" (lost by a fault), not sent again (datagrams)")
     assert only(lines, "ending").party == "client/0"
+
+
+def test_a_client_whose_link_loses_segments_of_tcp(quick: Path) -> None:
+    """Those of a connection's set-up, too, hold up the first message that goes by it."""
+    loses = 'link=[{party = "client/2", peer = "server", loss = 0.8}]'
+    lines = story(quick, loses, "network.transport=tcp", "network.latency=20ms")
+    lost = only(lines, "lost")
+    assert (lost.party, lost.step) == ("client/2", "setup.keys")
+    assert lost.because[2].startswith("RoundStart from server to client/2, sent at 0 s, was sent again in part ")
+    assert "(a part of the connection's set-up lost on the link)" in lost.because[2]
+    assert only(lines, "ending").party == "client/2"
 
 
 def test_a_client_that_missed_the_end_alone(quick: Path) -> None:
@@ -218,7 +230,7 @@ def started(*arguments: str | Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def follow(folder: Path, *options: str) -> tuple[str | Path, ...]:
-    return ("-m", "scenarios.command.entry", "events", folder, "--follow", "--json", *options)
+    return ("-m", "tacit", "events", folder, "--follow", "--json", *options)
 
 
 @pytest.fixture

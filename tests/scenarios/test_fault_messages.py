@@ -3,11 +3,11 @@
 import pytest
 from msgspec import structs
 
-from protocols.registry import PROTOCOLS
-from scenarios.files.fault_checks import check_fault_places, messages_of
-from scenarios.running.simulation import Simulation
-from scenarios.schema.scenario import Cotraining, Learner, Privacy, Public
 from tacit import Data, Fault, Model, Network, ProtocolKeys, Scenario, Training
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.fault_checks import check_fault_places, messages_of
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.scenario import Cotraining, Learner, Privacy, Public
 
 AFTER_A_LOSS = {"Dismissed", "NewLeader", "RollCall", "Present"}
 """Messages that are sent only when somebody was lost."""

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.registry import PROTOCOLS
-from scenarios.files.fault_checks import messages_of, steps_of
-from scenarios.observing.faults import KINDS, faults_of
-from scenarios.schema.scenario import ProtocolKeys
-from sim import faults as sim
 from tacit import Expect, Fault, Scenario, ScenarioError, Training, load
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.fault_checks import messages_of, steps_of
+from tacit.scenarios.observing.faults import KINDS, faults_of
+from tacit.scenarios.schema.scenario import ProtocolKeys
+from tacit.sim import faults as sim
 
 HEAD = "[data]\nclients = 4\nlimit = 60\n[protocol]\nhamming = 'plaintext'\nk = 3\n"
 
@@ -63,6 +63,9 @@ def refusal(path: Path, fault: str, head: str = HEAD) -> str:
             "party='client/1'\ntime=3\nprobability=0.5",
             r"fault\[0\]\.probability: does not go with time, which comes once; .*: with at, .*, message",
         ),
+        ("party='client/1'\ntime=3\nround=2", r"fault\[0\]\.round: does not go with time, which comes once; .*"),
+        ("party='client/1'\nat='lsh.hash'\nround=0", r"fault\[0\]\.round: 0 is too small; .*"),
+        ("kind='availability'\nfile='a.csv'\nround=2", r"fault\[0\]\.round: does not go with kind = .*"),
         ("party='client/1'\nat='lsh.hash'\nprobability=0", r"fault\[0\]\.probability: 0 is too small; .*"),
         ("kind='slow'\nparty='client/1'\ntime=1\nfactor=0.5", r"fault\[0\]\.factor: 0\.5 is too small; .*: 1 or more"),
         ("kind='pause'\nparty='client/1'\ntime=1\nlasts='long'", r'fault\[0\]\.lasts: "long" is not a duration; .*'),
@@ -173,6 +176,7 @@ VALUES = {
     "time": st.sampled_from([0.0, "2s"]),
     "message": st.sampled_from(["Join", "RoundStart"]),
     "occurrence": st.integers(1, 3),
+    "round": st.integers(1, 3),
     "probability": st.sampled_from([0.5, 1.0]),
     "back_after": st.just("1s"),
     "lasts": st.sampled_from([2.5, "3s"]),

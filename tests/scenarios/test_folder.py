@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from scenarios.running.folder import FolderError, RunFolder, byte_rows, new_folder
-from scenarios.running.recorder import Recorder
-from sim.trace import Event
-from sim.wire import Packet
 from tacit import Scenario
+from tacit.scenarios.running.folder import FolderError, RunFolder, byte_rows, new_folder
+from tacit.scenarios.running.recorder import Recorder
+from tacit.sim.trace import Event
+from tacit.sim.wire import Packet
 
 
 def rows(path: Path, query: str) -> list[tuple[Any, ...]]:

@@ -28,7 +28,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def tacit(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "scenarios.command.entry", *map(str, arguments)],
+        [sys.executable, "-m", "tacit", *map(str, arguments)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

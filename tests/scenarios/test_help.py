@@ -10,14 +10,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from protocols.registry import PROTOCOLS
-from scenarios.command.main import app
-from scenarios.files.shipped import shipped
 from tacit import run
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.shipped import shipped
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "scipy", "sklearn", "torch", "pandas", "matplotlib", "simpy", "msgspec", "asyncio", "sqlite3")
-_START = "import tacit_start; tacit_start.main()"
+_START = "from tacit.__main__ import main; main()"
 _COMMANDS = typer.main.get_command(app)
 
 
@@ -64,7 +64,7 @@ def test_help_and_names_need_no_package_that_takes_long_to_import(arguments: lis
     )
     assert done.returncode == 0 and done.stdout
     imported = done.stderr.split()
-    assert "scenarios.command.main" in imported
+    assert "tacit.scenarios.command.main" in imported
     assert [name for name in imported if name.startswith(("parties", "protocols")) or name in HEAVY] == []
 
 

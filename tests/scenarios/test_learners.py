@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.data.sets import Dataset
-from parties.learning import NetworkLearner
-from parties.learning.boosting import XGBoostLearner
-from parties.learning.rulefit import RuleFitLearner
-from parties.learning.trees import DecisionTreeLearner, RandomForestLearner
-from protocols.cotraining.experiment import learners_of
-from scenarios.observing.splits import parts_of
 from tacit import Result, ScenarioError, load, run
+from tacit.parties.data.sets import Dataset
+from tacit.parties.learning import NetworkLearner
+from tacit.parties.learning.boosting import XGBoostLearner
+from tacit.parties.learning.rulefit import RuleFitLearner
+from tacit.parties.learning.trees import DecisionTreeLearner, RandomForestLearner
+from tacit.protocols.cotraining.experiment import learners_of
+from tacit.scenarios.observing.splits import parts_of
 
 MIXED = """
 title = "Five clients, each with a learner of another kind"
@@ -107,7 +107,9 @@ def test_mistakes_are_one_line(mixed: Path, change: str, problem: str) -> None:
 def test_texts_are_for_learners_that_read_them(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = np.array([f"film {place}" for place in range(40)], dtype=object)
     films = Dataset("imdb", texts, np.arange(40) % 2, ("negative", "positive"))
-    monkeypatch.setattr("scenarios.observing.splits.load_drawn", lambda name, test, seed: (films, films.first(test)))
+    monkeypatch.setattr(
+        "tacit.scenarios.observing.splits.load_drawn", lambda name, test, seed: (films, films.first(test))
+    )
     changes = ["data.name=imdb", "data.test=10", "data.limit=40", "public.size=10", "data.clients=2"]
     with pytest.raises(ScenarioError, match="learner 'decision-tree' does not read texts, but features of them"):
         load(mixed, changes)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from protocols.federated.fedavg import FedAvgClient
-from protocols.observing import experiment
-from scenarios.running.prediction import predict_run
-from scenarios.running.runner import carry_out
-from scenarios.running.simulation import Simulation
-from scenarios.schema.scenario import Scenario
-from sim.trace import Event
 from tacit import load
+from tacit.protocols.federated.fedavg import FedAvgClient
+from tacit.protocols.observing import experiment
+from tacit.scenarios.running.prediction import predict_run
+from tacit.scenarios.running.runner import carry_out
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.trace import Event
 
 SMALL = [
     "data.limit=120", "data.clients=12", "training.rounds=3", "training.share=0.4", "training.epochs=1", "expect={}",
@@ -121,5 +121,5 @@ def test_a_prediction_for_ten_thousand_names_what_a_run_sends() -> None:
     simulation = Simulation(scenario, engine="inline")
     simulation.run()
     simulation.close()
-    assert simulation.ledger.messages == sum(counts.messages for counts in predicted.counts.values())
+    assert simulation.ledger.messages == sum(row.messages for row in predicted.rows)
     assert simulation.now == pytest.approx(predicted.virtual_seconds, rel=0.03)

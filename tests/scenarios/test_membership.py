@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.learning import ModelSpec, jobs
-from protocols.cotraining.round import LocalPredictions
-from protocols.federated.averaging import LocalModel
-from protocols.observing.probe import NOBODY, probe_of, shadowed
-from scenarios.observing.splits import parts_of, split
-from scenarios.running.folder import FolderError, byte_rows
-from scenarios.running.membership import attack
-from scenarios.running.prediction import predicted
-from scenarios.running.simulation import Simulation
-from sim.streams import generator
-from sim.wire import Frame, decode_body, decode_frame, encode_body
 from tacit import Result, ScenarioError, load, run
+from tacit.parties.learning import ModelSpec, jobs
+from tacit.protocols.cotraining.round import LocalPredictions
+from tacit.protocols.federated.averaging import LocalModel
+from tacit.protocols.observing.probe import NOBODY, probe_of, shadowed
+from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.running.folder import FolderError, byte_rows
+from tacit.scenarios.running.membership import attack
+from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.streams import generator
+from tacit.sim.wire import Frame, decode_body, decode_frame, encode_body
 
 CLIENTS, OUTSIDE, PUBLIC, DIMENSIONS = 3, 60, 20, 96
 ATTACKED = f"""

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.data.splits import Shard
-from scenarios.files.reading import read
-from scenarios.observing.splits import split_data
-from scenarios.running.prediction import predicted
-from scenarios.running.simulation import Simulation
 from tacit import Result, ScenarioError, run
+from tacit.parties.data.splits import Shard
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.observing.splits import split_data
+from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.simulation import Simulation
 
 
 def settings(**values: Any) -> list[str]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sim.units import format_bytes
 from tacit import Result, load, run
+from tacit.sim.units import format_bytes
 from tests.browser import Browser
 
 jupyter_client = pytest.importorskip("jupyter_client")

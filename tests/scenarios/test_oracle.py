@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parties.data.sets import load
-from parties.data.splits import shards
-from protocols.crypto.fixed_point import decode, encode
-from protocols.xclp import oracle
-from protocols.xclp.graph import Influence, class_counts, contribution, neighbour_graph
-from protocols.xclp.label_propagation import label_by, label_rows
-from protocols.xclp.lsh import distances, hash_bits, planes
-from protocols.xclp.recipe import AUTHORS_CODE, PAPER, Recipe
-from sim.streams import derive
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import shards
+from tacit.protocols.crypto.fixed_point import decode, encode
+from tacit.protocols.xclp import oracle
+from tacit.protocols.xclp.graph import Influence, class_counts, contribution, neighbour_graph
+from tacit.protocols.xclp.label_propagation import label_by, label_rows
+from tacit.protocols.xclp.lsh import distances, hash_bits, planes
+from tacit.protocols.xclp.recipe import AUTHORS_CODE, PAPER, Recipe
+from tacit.sim.streams import derive
 
 World = tuple[list[np.ndarray], list[np.ndarray]]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.party import NoAnswer
-from protocols.xclp.xclp import XclpClient
-from scenarios.files.reading import read
-from scenarios.reporting.printed import outcome_lines
-from scenarios.running.runner import carry_out, exit_code
 from tacit import Expect, Result, load
+from tacit.parties.party import NoAnswer
+from tacit.protocols.xclp.xclp import XclpClient
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.reporting.printed import outcome_lines
+from tacit.scenarios.running.runner import carry_out, exit_code
 
 NOTHING_EXPECTED = "expect={}"
 
@@ -286,9 +286,9 @@ def test_a_wrong_label_in_any_round_is_found(quick: Path, monkeypatch: pytest.Mo
 
 
 def test_a_wrong_distance_in_any_round_is_found(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import protocols.xclp.xclp
+    import tacit.protocols.xclp.xclp
 
-    right = protocols.xclp.xclp.hamming.server
+    right = tacit.protocols.xclp.xclp.hamming.server
 
     async def wrong_once(me, *arguments):
         members, h = await right(me, *arguments)
@@ -297,7 +297,7 @@ def test_a_wrong_distance_in_any_round_is_found(quick: Path, monkeypatch: pytest
             h[0, 1] = h[1, 0] = h[0, 1] + 1
         return members, h
 
-    monkeypatch.setattr(protocols.xclp.xclp.hamming, "server", wrong_once)
+    monkeypatch.setattr(tacit.protocols.xclp.xclp.hamming, "server", wrong_once)
     result = load_and_run(quick, "protocol.rounds=2", out="out")
     assert [one.equals_plaintext for one in result.round_records] == [False, True]
 

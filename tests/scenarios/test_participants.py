@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.running import participants
-from scenarios.running.runner import carry_out
 from tacit import Result, Scenario, load
+from tacit.scenarios.running import participants
+from tacit.scenarios.running.runner import carry_out
 
 CHANGES = [
     "data.limit=120", "data.clients=12", "training.rounds=2", "training.share=0.34", "training.epochs=1", "expect={}",

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from scenarios.command.main import app
 from tacit import load, run
+from tacit.scenarios.command.main import app
+from tests.earlier import without_digests
 
 
 @pytest.fixture
@@ -63,7 +64,8 @@ def test_mistakes_are_one_line(two: list[Path], monkeypatch: pytest.MonkeyPatch)
     assert refused("swept").endswith("a run's folder is needed; this is a sweep's, whose folders are those of its runs")
     with closing(sqlite3.connect(two[1] / "run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM ended_rounds")
+    without_digests(two[1])
     assert refused(*two) == f"{two[1]}: no round of it has ended; there is nothing to plot"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
-    assert refused(two[0]) == 'a plot needs matplotlib, which is not installed: pip install "tacit[plots]"'
+    assert refused(two[0]) == 'a plot needs matplotlib, which is not installed: pip install "tacit-fl[plots]"'

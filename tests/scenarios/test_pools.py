@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.running.runner import carry_out
-from sim import pool as pools
-from sim import pool_server
-from sim.trace import Event
 from tacit import Result, Watch, load
+from tacit.scenarios.running.runner import carry_out
+from tacit.sim import pool as pools
+from tacit.sim import pool_server
+from tacit.sim.trace import Event
 
 CRASH = "[[fault]]\nkind = 'crash'\nparty = '{}'\nat = '{}'\n"
 

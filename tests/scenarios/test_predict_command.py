@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from protocols.declaration import Declaration
-from protocols.registry import PROTOCOLS
-from scenarios.command.main import app
-from scenarios.files.reading import load
-from scenarios.running.folder import byte_rows
-from sim.tcp_window import SET_UP, SET_UP_NAME
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.folder import byte_rows
+from tacit.sim.tcp_window import SET_UP, SET_UP_NAME
 
 
 def predict(*arguments: str | Path) -> Result:
@@ -55,7 +53,7 @@ def test_what_is_predicted_need_not_fit_into_memory(quick: Path, monkeypatch: py
     class Little:
         available = 2
 
-    monkeypatch.setattr("protocols.xclp.checks.psutil.virtual_memory", Little)
+    monkeypatch.setattr("tacit.protocols.xclp.checks.psutil.virtual_memory", Little)
     assert CliRunner().invoke(app, ["run", str(quick)]).exit_code == 2
     assert predict(quick).stdout == expected
 
@@ -81,7 +79,7 @@ def test_the_time_is_that_of_the_run_and_the_median_of_seeds(quick: Path, tmp_pa
     for seed in list(times)[:2]:
         out = tmp_path / str(seed)
         assert CliRunner().invoke(app, ["run", str(quick), "--seed", str(seed), "--out", str(out)]).exit_code == 0
-        assert times[seed] == pytest.approx(json.loads((out / "result.json").read_text())["virtual_seconds"], rel=0.02)
+        assert times[seed] == pytest.approx(json.loads((out / "result.json").read_text())["virtual_seconds"], rel=1e-9)
     one = predict(quick, "--seeds", "1").stdout
     assert "median" not in one and "median of the seeds" in predict(quick).stdout
 
@@ -106,20 +104,62 @@ def test_computing_that_is_measured_is_said_to_be_unknown(quick: Path) -> None:
     assert "cost      is that of the cost table" in predict(quick, "--set", 'cost="measured"').stdout
 
 
+def test_a_choice_whose_run_does_not_complete_is_never_the_cheapest(quick: Path) -> None:
+    done = predict(quick, "--over", "protocol.deadline=60s,1ms", "--json", "found.json")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [row[-1] for row in rows if row[:1] in (["60s"], ["1ms"])] == ["completed", "aborted"]
+    assert "cheapest  by bytes of the runs that complete, protocol.deadline = 60s: " in done.stdout
+    assert json.loads(Path("found.json").read_text())["cheapest"] == [{"protocol.deadline": "60s"}]
+    none = predict(quick, "--over", "protocol.deadline=1ms,2ms")
+    assert none.exit_code == 0 and "cheapest  none: no run completes" in none.stdout
+
+
 def test_what_changes_no_byte_has_no_cheapest(quick: Path) -> None:
     assert "cheapest  none by bytes: " in predict(quick, "--over", "network.latency=1ms,9ms").stdout
 
 
-def test_faults_and_losses_are_left_out_and_said_to_be(quick: Path) -> None:
-    plain = json.loads(predict(quick, "--json", "-").stdout)["predicted"][0]["total"]
-    changes = ["--set", 'fault=[{kind="crash", party="client/1", time="1ms"}]', "--set", "network.loss=0.1"]
+def test_choices_of_other_extent_show_it_and_what_a_round_costs() -> None:
+    over = ("fedct-digits", "--set", "data.limit=240", "--over", "protocol.name=fedct,fedavg", "--seeds", "1")
+    record = json.loads(predict(*over, "--json", "-").stdout)["predicted"]
+    assert [one["rounds"] for one in record] == [10, 20] and record[0]["points"] > record[1]["points"]
+    assert [one["clients"] for one in record] == [5, 5]
+    shown = predict(*over).stdout
+    heads, _, *rows = shown.splitlines()[1:5]
+    assert "rounds" in heads and "points" in heads and "clients" not in heads
+    for row, one in zip(rows, record, strict=True):
+        assert f"{one['total'] / one['rounds']:,.0f}" in row.split() and str(one["rounds"]) in row.split()
+    assert "differ    in rounds (10 to 20) and points (" in shown
+
+
+def test_faults_and_losses_are_predicted(quick: Path, tmp_path: Path) -> None:
+    changes = [
+        "--set", 'fault=[{kind="crash", party="client/1", at="hamming.evaluate"}]', "--set", "network.loss=0.1",
+        "--set", "network.transport=tcp", "--set", "expect={}",
+    ]  # fmt: skip
     done = predict(quick, *changes)
-    assert f"{plain:,}" in done.stdout
-    assert "faults    are left out" in done.stdout and "loss      is left out" in done.stdout
+    assert "lost      client/1" in done.stdout and "left out" not in done.stdout
+    found = json.loads(predict(quick, *changes, "--json", "-").stdout)["predicted"][0]
+    assert CliRunner().invoke(app, ["run", str(quick), *changes, "--out", str(tmp_path / "run")]).exit_code == 0
+    record = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (found["messages"], found["total"]) == (record["messages"], record["bytes_total"])
+    times = {int(seed): seconds for seed, seconds in found["virtual_seconds_by_seed"].items()}
+    assert times[record["seed"]] == pytest.approx(record["virtual_seconds"], rel=1e-9)
+    assert [loss["party"] for loss in found["lost"]] == [loss["party"] for loss in record["lost"]] == ["client/1"]
 
 
-def test_a_protocol_without_a_formula_says_so(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(PROTOCOLS["xclp"]), "planned", Declaration.planned)
-    done = predict(quick)
-    assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
-    assert 'protocol.name: "xclp" has no formula of its messages' in done.stderr
+def test_a_run_that_will_be_aborted_is_said_to_be(quick: Path) -> None:
+    lose = 'fault=[{kind="crash", party="server", at="hamming.collect"}]'
+    assert "outcome   aborted: the server was lost" in predict(quick, "--set", lose).stdout
+
+
+def test_what_depends_on_values_is_said_to_be_assumed(quick: Path) -> None:
+    changes = ["protocol.name=fedct", "cotraining.consensus=qualified", "cotraining.rounds=2", "public.size=0.5"]
+    done = predict(quick, *(part for change in changes for part in ("--set", change)))
+    assert "assumed   all clients agree on each public point" in done.stdout, done.output
+    assert "assumed" not in predict(quick).stdout
+
+
+def test_a_sum_that_needs_more_clients_than_its_keys_say_has_a_note() -> None:
+    note = "note      5 clients: a sum needs 4 of them to be left, more than min_clients = 3 and the threshold of 3."
+    done = CliRunner().invoke(app, ["predict", "training-secure-average"])
+    assert note in " ".join(done.stdout.split()).replace("note ", "note      ")

@@ -8,11 +8,11 @@ from statistics import median
 
 import pytest
 
-from protocols.registry import PROTOCOLS
-from scenarios.files.reading import read
-from scenarios.running.prediction import predict_run
-from scenarios.running.simulation import Simulation
-from scenarios.schema.scenario import Scenario
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.prediction import predict_run
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.scenario import Scenario
 
 UNDISTURBED = ["fault=[]", "network.loss=0.0", 'engine="inline"', "expect={}"]
 
@@ -30,7 +30,7 @@ def virtual_seconds(scenario: Scenario) -> float:
 def peak_memory(file: str, changes: list[str], folder: Path) -> int:
     """The peak memory of a run in a process of its own."""
     options = [part for change in changes for part in ("--set", change)]
-    command = [sys.executable, "-m", "scenarios.command.entry", "run", file, "--seed", "1", "--out", str(folder)]
+    command = [sys.executable, "-m", "tacit", "run", file, "--seed", "1", "--out", str(folder)]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return int(json.loads((folder / "result.json").read_text())["peak_memory"])

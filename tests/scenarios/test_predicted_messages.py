@@ -1,40 +1,26 @@
-"""What a run will take, by formula, against what it takes: messages in every column, to the byte, and virtual time."""
+"""What a run is predicted to take, against what it takes: messages in every column, to the byte, and virtual time."""
 
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from scenarios.running.prediction import predict_run
-from scenarios.running.simulation import Simulation
-from scenarios.schema.scenario import Attack, Scenario
-from sim.planned import Blank, Counts, body_size
-from sim.wire import encode_body
+from tacit.protocols.crypto import ot_pair
+from tacit.protocols.xclp import hamming_chunks
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.prediction import predict_run
+from tacit.scenarios.schema.scenario import Attack, Scenario
+from tacit.sim import hollow
+from tests.scenarios.predictions import measured, predicted_bytes
 from tests.scenarios.test_fault_messages import every_choice, named, small
 
 
-def measured(scenario: Scenario) -> tuple[dict[tuple[str, str], Counts], float]:
-    """The messages and bytes of a run, by step and type, and its virtual seconds."""
-    simulation = Simulation(scenario, engine="inline")
-    try:
-        result = simulation.run()
-        assert result.outcome == "completed" and not result.lost
-    finally:
-        simulation.close()
-    found: dict[tuple[str, str], Counts] = {}
-    for row in simulation.ledger.rows():
-        one = found.setdefault((row.step, row.type), Counts())
-        for name in ("messages", "payload", "sealing", "envelope"):
-            setattr(one, name, getattr(one, name) + getattr(row, name))
-    return found, simulation.now
-
-
 def check(scenario: Scenario) -> None:
-    """What is planned is what is sent, and takes as long, but for what overtakes what on links that are unalike."""
-    prediction, (counts, seconds) = predict_run(scenario), measured(scenario)
-    sent = {key: replace(row, headers=0) for key, row in prediction.counts.items() if row.messages}
-    assert sent == counts
-    assert prediction.virtual_seconds == pytest.approx(seconds, rel=0.03)
+    """What is predicted is what is sent, in the same virtual time."""
+    prediction, (sent, seconds) = predict_run(scenario), measured(scenario)
+    assert predicted_bytes(prediction) == sent
+    assert prediction.virtual_seconds == pytest.approx(seconds, rel=1e-9)
+    assert (prediction.outcome, prediction.lost) == ("completed", [])
 
 
 @pytest.mark.parametrize("scenario", every_choice(), ids=named)
@@ -51,6 +37,9 @@ CHANGES = [
     ("xclp", {"protocol": {"identity": "signed"}, "network": {"topology": "mesh"}}),
     ("fedavg", {"data": {"clients": 5}, "training": {"averaging": "secure"}, "protocol": {"identity": "signed"}}),
     ("xclp", {"data": {"clients": 12, "labeled_clients": 5, "limit": 120}, "protocol": {"recipe": "authors-code"}}),
+    ("xclp", {"protocol": {"recipe": "authors-code", "recovery": "shamir"}}),
+    ("xclp", {"data": {"clients": 12, "limit": 60}, "protocol": {"recipe": "authors-code", "recovery": "secagg+"}}),
+    ("fedprop", {"protocol": {"recipe": "authors-code"}}),
     ("xclp", {"data": {"limit": 24}, "protocol": {"hamming": "paillier", "packing": "none"}}),
     ("xclp", {"data": {"clients": 3, "limit": 300}, "protocol": {"hamming": "iknp", "bits": 300}}),
     ("fedavg", {"data": {"clients": 12, "limit": 240}, "training": {"share": 0.7, "averaging": "secure"}}),
@@ -119,12 +108,31 @@ def test_the_answers_to_an_attacker_are_predicted() -> None:
     check(structs.replace(small("fedct"), attack=Attack(kind="membership", points=8, epochs=130)))
 
 
-@pytest.mark.parametrize("size", [0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536])
-def test_a_blank_takes_what_its_bytes_would(size: int) -> None:
-    from protocols.dealing import Revealed
-    from protocols.setup import Join
+@pytest.mark.parametrize("scenario", every_choice(), ids=named)
+def test_the_same_holds_where_every_array_is_hollow(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hollow, "SMALL", 0)
+    check(scenario)
 
-    assert len(Blank(size)) == size
-    assert body_size(Join(Blank(size), Blank(32), size)) == len(encode_body(Join(bytes(size), bytes(32), size)))
-    many = min(size, 300)
-    assert body_size(Revealed([Blank(36)] * many)) == len(encode_body(Revealed([bytes(36)] * many)))
+
+@pytest.mark.parametrize("hamming", ["iknp", "naor-pinkas"])
+def test_chunks_that_travel_together_are_counted_one_by_one(hamming: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ot_pair, "_REQUESTS", 8)  # a vector each
+    monkeypatch.setattr(ot_pair, "_CHUNK", (1, 1))
+    tables = {"data": {"clients": 3, "limit": 45}, "protocol": {"hamming": hamming, "deadline": "9999s"}}
+    scenario = changed("xclp", tables | {"network": {"bandwidth": "200kbit/s", "latency": "1ms"}})
+    apart = predict_run(scenario)
+    monkeypatch.setattr(hamming_chunks, "_TRAINS", 0)
+    monkeypatch.setattr(hamming_chunks, "_FEWEST", 5)
+    hamming_chunks._trains.cache_clear()
+    together = predict_run(scenario)
+    assert predicted_bytes(together) == predicted_bytes(apart)
+    assert apart.virtual_seconds != together.virtual_seconds == pytest.approx(apart.virtual_seconds, rel=0.3)
+
+
+@pytest.mark.parametrize("file", ["secure_mean", "largest", "fedadam"])
+def test_plugins_are_predicted_with_faults(file: str) -> None:
+    changes = ["data.limit=120", "network.transport=tcp", "network.loss=0.02", "expect={}", "training.rounds=2"]
+    scenario = read(Path(__file__).parents[2] / "examples" / f"{file}.toml", changes).scenario
+    prediction, (sent, seconds) = predict_run(scenario), measured(scenario)
+    assert predicted_bytes(prediction) == sent
+    assert prediction.virtual_seconds == pytest.approx(seconds, rel=1e-9)

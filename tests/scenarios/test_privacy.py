@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.data.splits import Shard
-from protocols.cotraining.algorithms import ALGORITHMS, Options
-from protocols.cotraining.local_training import Public
-from protocols.cotraining.round import CotrainingSettings
-from protocols.cotraining.spending import estimate
-from protocols.privacy import accounting
-from protocols.privacy.spent import privacy_lines
-from scenarios.files.reading import read
-from scenarios.reporting.printed import outcome_lines
 from tacit import Result, ScenarioError, run
+from tacit.parties.data.splits import Shard
+from tacit.protocols.cotraining.algorithms import ALGORITHMS, Options
+from tacit.protocols.cotraining.local_training import Public
+from tacit.protocols.cotraining.round import CotrainingSettings
+from tacit.protocols.cotraining.spending import estimate
+from tacit.protocols.privacy import accounting
+from tacit.protocols.privacy.spent import privacy_lines
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.reporting.printed import outcome_lines
 
 TINY = """
 title = "Three clients share labels, quickly"
@@ -200,7 +200,9 @@ def test_a_mistake_is_one_line_with_its_key(tiny: Path, changes: list[str], key:
 
 
 def test_a_missing_accountant_is_one_line(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parties.learning.extras.importlib.util.find_spec", lambda name: None if "dp_" in name else 1)
-    with pytest.raises(ScenarioError, match=r"needs dp_accounting.*tacit\[privacy\]"):
+    monkeypatch.setattr(
+        "tacit.parties.learning.extras.importlib.util.find_spec", lambda name: None if "dp_" in name else 1
+    )
+    with pytest.raises(ScenarioError, match=r"needs dp_accounting.*tacit-fl\[privacy\]"):
         read(tiny, [])
     assert read(tiny, ["privacy.epsilon=none"]).scenario.privacy.epsilon == "none"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from scenarios.command.progress import Progress
-from scenarios.running.simulation import Simulation
-from sim.trace import Event
-from sim.units import format_bytes, format_duration
 from tacit import load, run
+from tacit.scenarios.command.progress import Progress
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.trace import Event
+from tacit.sim.units import format_bytes, format_duration
 
 
 class Looked(Progress):

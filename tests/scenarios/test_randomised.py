@@ -2,15 +2,17 @@
 
 import numpy as np
 import pytest
+from msgspec import structs
 
-from protocols.observing.experiment import Setting
-from scenarios.deploying.plain_state import lasting_secret
-from scenarios.reporting.printed import outcome_lines
-from scenarios.running.folder import LASTING, FolderError
-from scenarios.running.runner import Watch, resume
-from scenarios.running.simulation import Simulation
-from sim.trace import Event
-from tacit import Scenario, load, run
+from tacit import Privacy, Scenario, load, run
+from tacit.protocols.observing.experiment import Setting
+from tacit.protocols.privacy.released import released, with_rounds_again
+from tacit.scenarios.deploying.plain_state import lasting_secret
+from tacit.scenarios.reporting.printed import outcome_lines
+from tacit.scenarios.running.folder import LASTING, FolderError
+from tacit.scenarios.running.runner import Watch, resume
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.trace import Event
 
 SMALL = ["data.limit=120", "data.clients=4", "data.labeled=0.5", "protocol.bits=64", "protocol.k=5", "engine=inline"]
 CALM = [*SMALL, "fault=[]", "expect.lost=[]", "network.latency=1ms"]
@@ -161,8 +163,9 @@ def test_a_resumed_run_asks_for_no_label_a_second_time(tmp_path, monkeypatch) ->
     assert result.outcome == "completed" and result.resumed
     assert len(seen) == 2 and all(np.array_equal(seen[0][name], seen[1][name]) for name in seen[0])
     assert not (tmp_path / "run" / LASTING).exists()
-    assert result.randomised is not None and result.randomised.guaranteed
-    assert result.randomised.rounds == 3  # 2, 3 and 4
+    assert result.randomised is not None and not result.randomised.guaranteed
+    assert result.randomised.rounds == 4  # 2, 3 and 4, and the one in which it was broken off
+    assert "hashes of up to 1 rounds may have been sent a second time" in result.randomised.caveats[-1]
 
 
 @pytest.mark.long
@@ -217,3 +220,18 @@ def test_the_secret_of_a_deployed_party_is_made_once(tmp_path) -> None:
     (tmp_path / LASTING).write_bytes(b"short")
     with pytest.raises(ValueError, match="5 bytes, not 32"):
         lasting_secret(tmp_path)
+
+
+def test_rounds_whose_hashes_may_have_been_sent_twice_are_counted() -> None:
+    privacy = Privacy(label_epsilon=2.0, hash_epsilon=1.0)
+    once, more = (released(privacy, "os", 10, 256, rounds, features=64) for rounds in (3, 5))
+    assert once is not None and more is not None
+    again = with_rounds_again(once, 2)
+    assert again is not None and not again.guaranteed and len(again.caveats) == 1
+    assert structs.replace(again, guaranteed=True, caveats=(), reconstruction=None) == structs.replace(
+        more, reconstruction=None
+    )
+    assert again.reconstruction == pytest.approx(more.reconstruction)
+    assert with_rounds_again(once, 0) == once
+    labels = released(Privacy(label_epsilon=2.0), "os", 10, 0, 3)
+    assert with_rounds_again(labels, 2) == labels

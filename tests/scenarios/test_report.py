@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from protocols.privacy.spent import privacy_lines
-from scenarios.running.folder import locked
 from tacit import load, run
+from tacit.protocols.privacy.spent import privacy_lines
+from tacit.scenarios.running.folder import locked
+from tests.earlier import without_digests
 from tests.pages import command, refused, report
 
 FREE = ["expect={}", "protocol.deadline=10s"]
@@ -63,10 +64,11 @@ def test_bytes_are_those_that_tacit_bytes_prints(made: Callable[..., Path]) -> N
 def test_the_line_that_repeats_a_run_does(made: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made("with a blank")
     line = report(folder).named["replay"]
-    assert line == f"tacit run '{folder}'"
-    monkeypatch.chdir(folder.parent)
-    command("run", folder, "--out", "again")
-    hashes = [json.loads((one / "result.json").read_text())["trace_hash"] for one in (folder, Path("again"))]
+    assert line == "tacit run ."
+    moved = folder.rename(folder.with_name("elsewhere"))
+    monkeypatch.chdir(moved)
+    command(*line.split()[1:], "--out", "../again")
+    hashes = [json.loads(Path(one, "result.json").read_text())["trace_hash"] for one in (".", "../again")]
     assert hashes[0] == hashes[1]
 
 
@@ -77,6 +79,7 @@ def test_texts_are_only_texts(made: Callable[..., Path]) -> None:
         for table, column in (("events", "type"), ("events", "step"), ("final_losses", "action")):
             connection.execute(f"UPDATE {table} SET {column} = ? || {column}", (f'"{SCRIPT}',))
         connection.execute("UPDATE events SET sender = ?, party = ? WHERE sender = 'client/1'", (SCRIPT, SCRIPT))
+    without_digests(folder)
     page = report(folder)
     text = (folder / "report.html").read_text()
     assert "alert(1)" in page.text and SCRIPT not in text
@@ -180,6 +183,7 @@ def test_many_parties_share_rows_of_the_matrix(made: Callable[..., Path]) -> Non
         connection.execute("UPDATE events SET receiver = 'client/' || (message % 100) WHERE message > 0")
         (total,) = connection.execute("SELECT sum(bytes) FROM messages").fetchone()
         (last,) = connection.execute("SELECT max(message % 100) FROM events WHERE message > 0").fetchone()
+    without_digests(folder)
     head, *lines = report(folder).tables["bytes from each sender to each receiver"]
     assert len(head) == len(lines) + 1 == 42 and head[1] == "server" and "client/0–1" in head
     assert lines[-1][-1] == f"{total:,}"
@@ -192,4 +196,4 @@ def test_mistakes_are_one_line(made: Callable[..., Path], tmp_path: Path, monkey
     assert refused(tmp_path / "empty") == f"{tmp_path / 'empty'}: no run.sqlite; a run's folder is needed"
     folder = made("one")
     monkeypatch.setitem(sys.modules, "altair", None)
-    assert refused(folder) == 'a report needs altair, which is not installed: pip install "tacit[report]"'
+    assert refused(folder) == 'a report needs altair, which is not installed: pip install "tacit-fl[report]"'

@@ -1,10 +1,14 @@
 """Pages of `tacit report` as a browser shows them: no error, no request, both themes, keys, paper, and how fast."""
 
+import shutil
 import sqlite3
+import subprocess
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tacit import load, run, sweep
 from tests.browser import Browser
@@ -99,6 +103,91 @@ def test_it_can_be_printed(browser: Browser, pages: dict[str, Path]) -> None:
     assert browser.run("return document.querySelectorAll('details:not([open])').length") == 0
     assert browser.contrasts()[0][0] >= ENOUGH
     assert browser.printed().startswith(b"%PDF")
+
+
+def rendered(pdf: bytes, folder: Path) -> tuple[list[Counter[tuple[int, int, int]]], list[list[str]]]:
+    """How often each page has each colour, and its lines of text."""
+    if not (shutil.which("pdftoppm") and shutil.which("pdftotext")):
+        pytest.skip("pdftoppm and pdftotext are not installed (poppler-utils)")
+    (folder / "page.pdf").write_bytes(pdf)
+    subprocess.run(["pdftoppm", "-r", "96", "-png", "page.pdf", "page"], cwd=folder, check=True)
+    subprocess.run(["pdftotext", "-layout", "page.pdf"], cwd=folder, check=True)
+    colours = []
+    for path in sorted(folder.glob("page-*.png")):
+        with Image.open(path) as picture:
+            counts = picture.convert("RGB").getcolors(1 << 24) or []
+        colours.append(Counter({colour: count for count, colour in counts}))
+    pages = (folder / "page.txt").read_text().rstrip("\f\n").split("\f")
+    return colours, [[line for line in page.splitlines() if line.strip()] for page in pages]
+
+
+def near(colours: Counter[tuple[int, int, int]], wanted: tuple[int, int, int]) -> int:
+    """The number of pixels whose colour is `wanted`, but for what scaling a picture changes."""
+    return sum(
+        count for colour, count in colours.items() if max(abs(a - b) for a, b in zip(colour, wanted, strict=True)) <= 6
+    )
+
+
+BAR, BAND, CRASH_MARK, SHARE = (85, 103, 124), (246, 227, 210), (160, 26, 16), (233, 237, 242)
+
+
+@pytest.mark.parametrize("backgrounds", [True, False])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_is_printed_shows_the_timeline_its_legend_and_whole_tables(
+    browser: Browser, pages: dict[str, Path], tmp_path: Path, backgrounds: bool, theme: str
+) -> None:
+    browser.open(pages["run"], theme=theme)
+    size = browser.run("return [document.querySelector('.tl-paper').naturalWidth, document.title]")
+    assert size[0] >= 1000
+    colours, texts = rendered(browser.printed(backgrounds=backgrounds), tmp_path)
+    whole = sum(colours, Counter())
+    assert near(whole, BAR) > 100 and near(whole, BAND) > 1500
+    assert near(whole, CRASH_MARK) > 40 and near(whole, SHARE) > 300
+    lines = [line for page in texts for line in page]
+    assert sum(line.split()[:2] == ["step", "message"] for line in lines) >= 1
+    (total,) = {line for line in lines if line.split()[0] == "total"}
+    assert lines.count(total) == 1, "the sums stand below the table, and on no page above"
+    for page in texts:
+        heads = [place for place, line in enumerate(page) if line.split()[:2] == ["step", "message"]]
+        assert all(len(page) - place > 2 for place in heads), page
+
+
+def test_what_is_lost_and_what_is_sent_again_differ_in_lightness_and_dashes(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    """Also for people who cannot distinguish red from green (Viénot, Brettel, Mollon, 1999)."""
+    for theme in ("light", "dark"):
+        browser.open(pages["run"], theme=theme)
+        names = browser.run(
+            "const style = getComputedStyle(document.querySelector('.timeline'));"
+            "const ctx = document.createElement('canvas').getContext('2d');"
+            "return ['bad', 'again', 'paper'].map(name => { ctx.fillStyle = "
+            "style.getPropertyValue(`--tl-${name}`).trim(); return ctx.fillStyle; })"
+        )
+        lost, again, paper = ([int(name[i : i + 2], 16) / 255 for i in (1, 3, 5)] for name in names)
+        assert abs(lightness(lost) - lightness(again)) > 15
+        assert min(abs(lightness(one) - lightness(paper)) for one in (lost, again)) > 8
+
+
+def lightness(colour: list[float]) -> float:
+    """L* of a colour as deuteranopes see it."""
+    r, g, b = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in colour)
+    seen = 0.29275 * r + 0.70725 * g, 0.29275 * r + 0.70725 * g, -0.02234 * r + 0.02234 * g + b
+    light = 0.2126 * seen[0] + 0.7152 * seen[1] + 0.0722 * seen[2]
+    return 116 * light ** (1 / 3) - 16 if light > 0.008856 else 903.3 * light
+
+
+@pytest.mark.parametrize("name", ["run", "training", "several", "sweep", "chaos", "large"])
+def test_a_page_is_no_wider_than_a_telephone(
+    browser: Browser, pages: dict[str, Path], large: Path, name: str, tmp_path: Path
+) -> None:
+    page = pages.get(name) or tmp_path / "page.html"
+    if name == "large":
+        command("report", large, "--out", page)
+    browser.open(page, width=390, height=844)
+    browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
+    browser.run("for (const one of document.querySelectorAll('.tl-legend span')) one.hidden = false")
+    assert browser.run("return document.documentElement.scrollWidth") <= 390
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from scenarios.schema.scenario import as_table
 from tacit import load, run, sweep
+from tacit.scenarios.schema.scenario import as_table
 from tests.pages import Page, command, refused, report
 
 FREE = ["expect={}", "protocol.deadline=10s"]

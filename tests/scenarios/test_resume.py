@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from protocols.observing.simulated import Simulated
-from scenarios.reporting.printed import print_result
-from scenarios.running.checkpoint import read_checkpoint
-from scenarios.running.runner import Watch, resume
-from scenarios.running.simulation import Simulation
-from sim.plain import NotPlain
-from sim.trace import Event
 from tacit import Result, load, run
+from tacit.protocols.observing.simulated import Simulated
+from tacit.scenarios.reporting.printed import print_result
+from tacit.scenarios.running.checkpoint import read_checkpoint
+from tacit.scenarios.running.runner import Watch, resume
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.plain import NotPlain
+from tacit.sim.trace import Event
 
 Resumable = Callable[..., Path]
 BreakOff = Callable[..., None]
@@ -59,7 +59,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tacit import load, run
-from scenarios.running.runner import Watch
+from tacit.scenarios.running.runner import Watch
 
 class Killer(Watch):
     def __init__(self, left): self.left = left
@@ -97,7 +97,9 @@ def figures(result: Result) -> dict[str, Any]:
 def tables(folder: Path) -> dict[str, list[Any]]:
     names = ("run", "events", "messages", "hops", "steps", "waits", "rounds", "losses", "metrics")
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
-        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}
+        found = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}
+    found["run"] = [(key, value) for key, value in found["run"] if key != "files"]  # the scenarios name other engines
+    return found
 
 
 def models(folder: Path) -> dict[str, bytes]:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.files.reading import load
-from scenarios.observing.result import Result
-from scenarios.running.runner import run
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.observing.result import Result
+from tacit.scenarios.running.runner import run
 
 XCLP = ["data.limit=60", "data.clients=3", "protocol.hamming=plaintext", "protocol.bits=64", "protocol.k=3"]
 FEDCT = [

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from scenarios.running.simulation import Simulation
 from tacit import Result, load, run
+from tacit.scenarios.running.simulation import Simulation
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = runpy.run_path(str(DOCS / "run_format.py"))["page"]()
@@ -110,5 +110,5 @@ def test_a_view_is_a_data_frame(trained: Result) -> None:
 
 def test_without_pandas_a_frame_is_one_line(trained: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"^Result\.frame needs pandas: pip install pandas$"):
+    with pytest.raises(ImportError, match=r"^a DataFrame needs pandas: pip install pandas$"):
         trained.frame("rounds")

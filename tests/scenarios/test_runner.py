@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-import scenarios.running.runner
-from scenarios.files.reading import read
-from scenarios.running.folder import RunFolder, byte_rows
-from scenarios.running.runner import carry_out, exit_code, unmet
-from scenarios.running.simulation import Simulated, Simulation
-from sim.trace import Event
 from tacit import Data, Expect, Result, Scenario, ScenarioError, Watch, load, run
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running import runner as running
+from tacit.scenarios.running.folder import RunFolder, byte_rows
+from tacit.scenarios.running.runner import carry_out, exit_code, unmet
+from tacit.scenarios.running.simulation import Simulated, Simulation
+from tacit.sim.trace import Event
 
 FILES = {"scenario.toml", "result.json", "labels.csv", "rounds.csv", "run.sqlite"}
 
@@ -34,7 +34,7 @@ def breaking_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None
             super().run()
             raise error
 
-    monkeypatch.setattr(scenarios.running.runner, "Simulation", Breaking)
+    monkeypatch.setattr(running, "Simulation", Breaking)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_an_error_while_the_world_is_built_leaves_a_complete_folder(
     def refuse(*_: object, **__: object) -> Simulation:
         raise MemoryError("too big")
 
-    monkeypatch.setattr(scenarios.running.runner, "Simulation", refuse)
+    monkeypatch.setattr(running, "Simulation", refuse)
     result = run(load(quick), out=tmp_path / "out")
     assert names(result.folder) == FILES | {"failure.txt"}
     assert (result.outcome, result.reason, result.trace_hash) == ("failed", "MemoryError: too big", "")
@@ -204,7 +204,7 @@ def test_an_interruption_around_the_work_leaves_an_ending(
     quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     owner, name = where.split(".")
-    kind = getattr(scenarios.running.runner, owner)
+    kind = getattr(running, owner)
     method = getattr(kind, name)
 
     def amid_signal(*arguments: Any, **named: Any) -> Any:
@@ -260,6 +260,8 @@ def result_of(outcome: str, **changes: object) -> Result:
         ("completed", Expect(outcome="aborted"), 1),
         ("completed", Expect(lost=("client/1",)), 1),
         ("completed", Expect(equals_plaintext=True), 1),
+        ("completed, NOT equal", Expect(), 1),
+        ("completed, NOT equal", Expect(equals_plaintext=False), 0),
         ("aborted", Expect(), 3),
         ("aborted", Expect(outcome="completed"), 3),
         ("aborted", Expect(outcome="aborted"), 0),
@@ -269,7 +271,8 @@ def result_of(outcome: str, **changes: object) -> Result:
     ],
 )
 def test_exit_codes(outcome: str, expect: Expect, code: int) -> None:
-    result = result_of(outcome)
+    outcome, _, unequal = outcome.partition(", ")
+    result = result_of(outcome, equals_plaintext=False if unequal else None)
     result.unmet = unmet(expect, result)
     assert exit_code(result, expect) == code
 

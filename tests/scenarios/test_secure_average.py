@@ -4,11 +4,16 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from scenarios.files.checks import cautions, notes
-from scenarios.running.simulation import Simulation
 from tacit import Result, Scenario, ScenarioError, load, run
+from tacit.protocols.federated import averaging, observer
+from tacit.scenarios.files.checks import cautions, notes
+from tacit.scenarios.reporting.report import report
+from tacit.scenarios.running.runner import exit_code
+from tacit.scenarios.running.simulation import Simulation
 
 LATE = """
 [[fault]]
@@ -45,18 +50,19 @@ def rows(result: Result, query: str) -> list[tuple]:
         return database.execute(query).fetchall()
 
 
-def test_a_late_answer_ends_the_round_without_a_second_sum(tiny: Path) -> None:
+def test_a_late_answer_ends_the_run_without_a_second_sum(tiny: Path) -> None:
     """Two of three answer in time, the third too late: with another attempt the server would have two sums."""
     changes = ("training.rounds=2", "protocol.deadline=10s", "entropy=os")
     result = run(secure(tiny, *changes, faults=LATE), out=tiny.parent / "late")
     assert [fault.kind for fault in result.faults] == ["crash", "delay"]
     problem = "the sum stays masked: 2 of 3 clients answered to Survivors; 3 are needed"
-    assert [(one.problem, len(one.averaged)) for one in result.round_records] == [(problem, 0), ("", 3)]
+    assert [(one.problem, len(one.averaged)) for one in result.round_records] == [(problem, 0)]
+    assert result.outcome == "aborted" and result.reason.startswith(f"round 1 is lost: {problem}")
     assert [(loss.party, loss.action) for loss in result.lost if loss.round == 1][1:] == [
         ("client/2", "it revealed no shares: the round ends without a sum")
     ]
     sent = dict(rows(result, "SELECT round, COUNT(*) FROM messages WHERE type = 'SumStart' GROUP BY round"))
-    assert sent == {1: 4, 2: 3}
+    assert sent == {1: 4}
 
 
 @pytest.mark.parametrize(
@@ -130,3 +136,40 @@ def test_what_a_graph_tolerates_is_printed_and_checked(tiny: Path) -> None:
     assert line.startswith("secagg+: 12 clients with k = 2 neighbours each, t = 2")
     with pytest.raises(ScenarioError, match=r"training\.tolerated_dropouts: 0\.9 .* allowed: less than 0\.9"):
         secure(tiny, *changes, "training.tolerated_dropouts=0.9")
+
+
+# --- beside the oracle
+
+
+@pytest.mark.parametrize("averaging", ["plain", "secure", "secagg+"])
+@pytest.mark.parametrize("changes", [[], ["protocol.name=scaffold"], ["protocol.name=fedprop"]])
+def test_each_average_is_compared_with_that_of_the_survivors(tiny: Path, averaging: str, changes: list[str]) -> None:
+    crash = 'fault=[{party="client/1", after="train.update", round=2, back_after="1s"}]'
+    uneven = ["training.weighting=points", "data.partition=dirichlet:0.5", "training.rounds=3", crash]
+    result = run(secure(tiny, f"training.averaging={averaging}", *uneven, *changes), out=tiny.parent / "run")
+    assert [one.equals_plaintext for one in result.round_records if not one.problem] and result.equals_plaintext
+    assert {one.equals_plaintext for one in result.round_records} <= {True, None}
+
+
+def test_a_sum_that_is_wrong_is_not_as_expected(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secure sum of which one number is off by 1/1000, without any [expect]."""
+    decoded = averaging.decode
+
+    def off(vector: bytes) -> NDArray[np.float32]:
+        found = decoded(vector).copy()
+        found[0] += 1e-3
+        return found
+
+    monkeypatch.setattr(averaging, "decode", off)
+    scenario = secure(tiny, "expect={}")
+    result = run(scenario, out=tiny.parent / "run")
+    assert result.equals_plaintext is False
+    assert result.unmet == ["the result is not equal to the plaintext oracle"]
+    assert exit_code(result, scenario.expect) == 1
+    page = report([result.folder])
+    assert page.index("Not as expected") < page.index(">Completed<")
+
+
+def test_too_many_models_to_keep_are_not_compared(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer, "_MOST_HELD", 5000)  # of four models of some 2.6 kB
+    assert run(secure(tiny), out=tiny.parent / "run").equals_plaintext is None

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import scenarios
-from scenarios.files.reading import Loaded, read, shipped
-from scenarios.running.runner import carry_out, exit_code
-from tacit import Expect, Result
+from tacit import Expect, Result, scenarios
+from tacit.scenarios.files.reading import Loaded, read, shipped
+from tacit.scenarios.running.runner import carry_out, exit_code
 
 CHEAP = ["protocol.key_bits=512", "protocol.insecure_keys=true"]
 SMALL = {True: [], False: ["data.limit=240", *CHEAP]}
@@ -89,7 +88,7 @@ def test_it_holds_at_every_size(tmp_path: Path, name: str, limit: int) -> None:
 PROGRAM = """
 import sys
 from tacit import load
-from scenarios.running.simulation import Simulation
+from tacit.scenarios.running.simulation import Simulation
 
 for name in sys.argv[1:]:
     simulation = Simulation(load(name))

@@ -32,19 +32,19 @@ class Stopping:
             os.kill(os.getpid(), number)
 
 sys.meta_path.insert(0, Stopping())
-from scenarios.command.entry import main
+from tacit.__main__ import main
 main()
 """
 
 
 MODULES = (
-    "scenarios.command.main",
+    "tacit.scenarios.command.main",
     "typer",
     "rich.console",
     "numpy",
     "scipy",
-    "scenarios.running.runner",
-    "scenarios.files.reading",
+    "tacit.scenarios.running.runner",
+    "tacit.scenarios.files.reading",
 )
 LINES = ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated (SIGTERM)"))
 
@@ -66,7 +66,7 @@ def test_a_signal_while_modules_are_imported_ends_in_one_line(
     assert not (tmp_path / "out").exists()
 
 
-_RUN = "from scenarios.command.entry import main; main()"
+_RUN = "from tacit.__main__ import main; main()"
 
 
 @pytest.mark.parametrize(

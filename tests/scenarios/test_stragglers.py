@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import scale_async
-from scenarios.command.main import app
-from scenarios.running.simulation import Simulation
-from scenarios.seeing.plot import curves
 from tacit import Result, load, run
+from tacit.benchmarks import scale_async
+from tacit.scenarios.command.main import app
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.seeing.plot import curves
 
 OVER = ("training.share=0.75", "training.extra=3")
 BUFFERED = ("protocol.name=fedbuff", "training.buffer=4")
@@ -74,7 +74,7 @@ def test_its_story_and_bytes_are_shown(asynchronous: Result, command: str, shown
 
 
 def test_bytes_by_formula_are_those_that_do_not_depend_on_the_run(tmp_path: Path) -> None:
-    from scenarios.running.prediction import predicted
+    from tacit.scenarios.running.prediction import predicted
 
     scenario = load("training-stragglers", ["data.limit=240", "training.rounds=2", *OVER])
     folder = run(scenario, out=tmp_path / "over").folder

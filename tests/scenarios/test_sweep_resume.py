@@ -13,8 +13,8 @@ import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
-from scenarios.command.main import app
-from scenarios.running.folder import locked
+from tacit.scenarios.command.main import app
+from tacit.scenarios.running.folder import locked
 
 ROOT = Path(__file__).parents[2]
 
@@ -154,7 +154,7 @@ def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
     """Else they would go on, and the sweep could not."""
     asked = (quick, "--seeds", "3", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")
     process = subprocess.Popen(
-        [sys.executable, "-m", "scenarios.command.entry", "sweep", *map(str, asked), "--out", "broken"],
+        [sys.executable, "-m", "tacit", "sweep", *map(str, asked), "--out", "broken"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     while not list(Path("broken").glob("*/scenario.toml")):
@@ -170,7 +170,7 @@ def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
 def test_runs_side_by_side_say_that_their_sweep_stopped_them(quick: Path, by: signal.Signals) -> None:
     asked = (quick, "--seeds", "2", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")
     process = subprocess.Popen(
-        [sys.executable, "-m", "scenarios.command.entry", "sweep", *map(str, asked), "--out", "broken"],
+        [sys.executable, "-m", "tacit", "sweep", *map(str, asked), "--out", "broken"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     while len(list(Path("broken").glob("*/run.sqlite"))) < 2:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-import scenarios.running.runner
-from scenarios.command.main import app
-from scenarios.running.simulation import Simulation
 from tacit import Scenario, ScenarioError, load
+from tacit.scenarios.command.main import app
+from tacit.scenarios.running import runner as running
+from tacit.scenarios.running.simulation import Simulation
 
 CRASH = """
 [[fault]]
@@ -188,7 +188,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Scenario], 
                 if which(scenario):
                     raise RuntimeError("no luck")
 
-        monkeypatch.setattr(scenarios.running.runner, "Simulation", Breaking)
+        monkeypatch.setattr(running, "Simulation", Breaking)
 
     return breaks
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from scenarios.command.main import app
-from scenarios.files import plugins
-from sim import plugged
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files import plugins
+from tacit.sim import plugged
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +37,7 @@ set = { protocol.column = 20 }
 
 COUNTS = """
 import numpy as np
-from sim.units import duration
+from tacit.sim.units import duration
 from tacit import Found, Message, OneShot, Step, add_protocol
 
 class PointsSent(Message):

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from scenarios.command.main import app
 from tacit import load, run
+from tacit.scenarios.command.main import app
+from tests.earlier import without_digests
 
 trace_pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
@@ -199,6 +200,7 @@ def test_a_killed_run_is_written_as_far_as_it_is_recorded(quick: Path, tmp_path:
         record.execute("DELETE FROM ended_rounds WHERE n > ?", (left,))
         record.execute("DELETE FROM run WHERE key IN ('outcome', 'reason', 'virtual_seconds')")
     assert events > left
+    without_digests(folder)
     check(folder, tmp_path / "run.pftrace")
 
 
@@ -211,10 +213,11 @@ def test_mistakes_are_one_line_and_leave_no_file(quick: Path, tmp_path: Path, mo
     assert command("run", "--perfetto", "no/such/file")[0] == 2
     with closing(sqlite3.connect("run/run.sqlite")) as record, record:
         record.execute("UPDATE events SET time = 'soon' WHERE n = 9")
+    without_digests(Path("run"))
     code, shown = command("run", "--perfetto", "new")
     assert code == 2 and shown.startswith("error: run/run.sqlite: ") and not Path("new").exists()
     monkeypatch.setitem(sys.modules, "perfetto", None)
-    missing = 'a trace for Perfetto needs perfetto, which is not installed: pip install "tacit[trace]"'
+    missing = 'a trace for Perfetto needs perfetto, which is not installed: pip install "tacit-fl[trace]"'
     assert command("run", "--perfetto", "new") == (2, f"error: {missing}\n")
 
 

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from parties.learning import jobs
-from parties.learning.settings import LocalUpdate, Trained
-from parties.learning.spec import ModelSpec
-from parties.learning.vectors import decode, encode
-from protocols.registry import PROTOCOLS, using
-from scenarios.files.checks import cautions
-from scenarios.reporting.printed import round_table
-from scenarios.running.prediction import predicted
-from scenarios.running.runner import exit_code
-from scenarios.running.simulation import Simulation
 from tacit import Expect, Result, load, run
+from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import LocalUpdate, Trained
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import decode, encode
+from tacit.protocols.registry import PROTOCOLS, using
+from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.reporting.printed import round_table
+from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.runner import exit_code
+from tacit.scenarios.running.simulation import Simulation
 
 NAMES = using("training.validation")
 FILES = {"scenario.toml", "result.json", "labels.csv", "rounds.csv", "run.sqlite", "model.npz"}
@@ -42,6 +42,24 @@ def crash(where: str, party: str = "client/1", back: str = "") -> str:
 
 
 # --- every algorithm
+
+
+@pytest.mark.parametrize(
+    ("fault", "time"),
+    [
+        ("party = 'client/1'\nat = 'train.update'\nround = 2", "train.update"),
+        ("party = 'client/1'\nmessage = 'LocalModel'\nround = 2\noccurrence = 1", "train.update"),
+        ("kind = 'lose'\nparty = 'client/1'\nmessage = 'LocalModel'\nround = 2", "train.update"),
+        ("party = 'server'\nat = 'train.open'\nround = 2\nback_after = '1s'", "train.open"),
+    ],
+)
+def test_a_fault_in_a_round(tiny: Path, fault: str, time: str) -> None:
+    """It strikes in that round, also at the step of the server with which the round begins."""
+    result = ran(tiny, "training.rounds=3", "network.transport=datagram", faults=f"[[fault]]\n{fault}\n")
+    (strike,) = result.faults
+    first, _, third = (one.began for one in result.round_records)
+    assert first < strike.time < third and strike.step == time
+    assert result.round_records[0].lost == () and result.round_records[1].lost == (strike.party,)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,7 +129,7 @@ def test_the_folder_holds_models_figures_and_rounds(tiny: Path) -> None:
 
 def test_the_saved_model_is_the_one_that_was_measured(tiny: Path) -> None:
     result = ran(tiny, "training.rounds=4")
-    from parties.data.sets import load_split
+    from tacit.parties.data.sets import load_split
 
     test = load_split("digits")[1].first(80)
     with np.load(result.folder / "model.npz") as saved:

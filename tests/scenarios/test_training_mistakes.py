@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-import protocols.federated.checks
-from scenarios.files.reading import read
+import tacit.protocols.federated.checks
 from tacit import ScenarioError, load
+from tacit.scenarios.files.reading import read
 
 TRAINING_KEYS = ("rounds", "epochs", "learning_rate", "device")
 
@@ -48,7 +48,7 @@ def test_mistakes_are_one_line(tiny: Path, changes: str, key: str, problem: str)
 
 def test_models_that_do_not_fit_into_memory_are_reported_before(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = SimpleNamespace(available=4 * 650 * 10)
-    monkeypatch.setattr(protocols.federated.checks.psutil, "virtual_memory", lambda: few)
+    monkeypatch.setattr(tacit.protocols.federated.checks.psutil, "virtual_memory", lambda: few)
     problem = r"training\.share: 4 models of 2\.60 kB at a time, of linear, need about 36\.4 kB of memory and 26 kB"
     with pytest.raises(ScenarioError, match=problem):
         load(tiny, ["protocol.name=fedavg"])
@@ -64,10 +64,12 @@ def test_faults_at_steps_that_are_not_taken_are_mistakes(tiny: Path) -> None:
 
 
 def test_without_torch_the_extra_is_named(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parties.learning import extras
+    from tacit.parties.learning import extras
 
     monkeypatch.setattr(extras.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ScenarioError, match=r"training needs torch, which is not installed: pip install .tacit.train."):
+    with pytest.raises(
+        ScenarioError, match=r"training needs torch, which is not installed: pip install .tacit-fl.train."
+    ):
         load(tiny, ["protocol.name=fedavg"])
     assert load(tiny).protocol.name == "xclp"
 

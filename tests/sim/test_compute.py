@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sim.clock import Environment
-from sim.compute import (
+from tacit.sim.clock import Environment
+from tacit.sim.compute import (
     Computing,
     Cost,
     CostTable,
@@ -22,10 +22,11 @@ from sim.compute import (
     Replayed,
     StandIns,
 )
-from sim.engines import make_engine
-from sim.loop import SimLoop
-from sim.pool import Pool
-from sim.trace import Event, Trace
+from tacit.sim.engines import make_engine
+from tacit.sim.hollow import stand_for, stand_ins
+from tacit.sim.loop import SimLoop
+from tacit.sim.pool import Pool
+from tacit.sim.trace import Event, Trace
 
 TABLE = CostTable({"ring.add": 1e-3, "aes.byte": 0.5}, "a machine", "digest")
 
@@ -378,8 +379,8 @@ def _guessed(value: int, *, times: int = 1) -> int:
 
 
 def test_a_stand_in_is_run_in_place_of_a_job_at_the_same_price(pool: Pool) -> None:
-    def found(stand_ins: StandIns, engine: Engine) -> tuple[list[int], float, str]:
-        world = World(Modelled(), engine, stand_ins)
+    def found(replacing: StandIns, engine: Engine) -> tuple[list[int], float, str]:
+        world = World(Modelled(), engine, replacing)
         machine = world.machine()
 
         async def main() -> list[int]:
@@ -388,9 +389,10 @@ def test_a_stand_in_is_run_in_place_of_a_job_at_the_same_price(pool: Pool) -> No
 
         return world.run(main), world.loop.time(), world.trace.shape_hash
 
-    real, *shape = found({}, Inline())
+    stand_for("guessed", _doubled, _guessed)
+    real, *shape = found(stand_ins("real"), Inline())
     assert real == [-42, -84, 21, 21]
     for engine in (Inline(), pool):
-        replaced, *same = found({_doubled: _guessed}, engine)
+        replaced, *same = found(stand_ins("guessed"), engine)
         assert replaced == [21, 42, 21, 21]
         assert same == shape

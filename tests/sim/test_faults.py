@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.faults import (
+from tacit.sim.faults import (
     Corrupt,
     Crash,
     Crashed,
@@ -23,7 +23,7 @@ from sim.faults import (
     availability,
     availability_file,
 )
-from sim.triggers import Faults
+from tacit.sim.triggers import Faults
 
 NEEDED: dict[type[Fault], dict[str, Any]] = {
     Crash: {},
@@ -54,6 +54,8 @@ def test_a_crashed_party_cannot_be_caught_as_an_error() -> None:
         ({"after": "a", "probability": 0.5, "occurrence": 2}, "exclude each other"),
         ({"time": 1.0, "occurrence": 1}, r"do not go with time\(=1\.0\)"),
         ({"time": 1.0, "probability": 0.5}, r"do not go with time\(=1\.0\)"),
+        ({"time": 1.0, "round": 2}, r"do not go with time\(=1\.0\)"),
+        ({"after": "a", "round": 0}, r"round\(=0\) must be >= 1"),
         ({"time": -1.0}, r"time\(=-1\.0\) must be >= 0 seconds"),
         ({"time": float("nan")}, r"time\(=nan\)"),
         ({"time": float("inf")}, r"time\(=inf\) must be >= 0 seconds, and finite"),
@@ -69,6 +71,7 @@ def test_impossible_triggers_are_refused(make: type[Fault], arguments: dict[str,
     ("arguments", "message"),
     [
         ({"occurrence": 0}, r"occurrence\(=0\) must be >= 1"),
+        ({"round": 0}, r"round\(=0\) must be >= 1"),
         ({"probability": 2.0}, r"probability\(=2\.0\) must lie in \(0, 1\]"),
         ({"probability": 0.5, "occurrence": 2}, "exclude each other"),
         ({"time": -1.0}, r"time\(=-1\.0\) must be >= 0"),

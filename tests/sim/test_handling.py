@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.conditions import Conditions
-from sim.faults import Lose
-from sim.handling import Handler, Handling
-from sim.latency import parse_latency
-from sim.loop import SimLoop
-from sim.machine import Host, Machine
-from sim.network import Endpoint, LinkNetwork
-from sim.trace import Event, Trace
-from sim.triggers import Faults
-from sim.wire import Frame, Ledger, Message, Packet, encode_body, pack_frame
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Lose
+from tacit.sim.handling import Handler, Handling
+from tacit.sim.latency import parse_latency
+from tacit.sim.loop import SimLoop
+from tacit.sim.machine import Host, Machine
+from tacit.sim.network import Endpoint, LinkNetwork
+from tacit.sim.trace import Event, Trace
+from tacit.sim.triggers import Faults
+from tacit.sim.wire import Frame, Ledger, Message, Packet, encode_body, pack_frame
 
 EACH = Handling(0.25, 1000.0)
 """A quarter of a second for each message, and a second for 1000 bytes."""

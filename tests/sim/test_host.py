@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.loop import SimLoop
-from sim.machine import Host, Machine
+from tacit.sim.loop import SimLoop
+from tacit.sim.machine import Host, Machine
 
 Begun = list[tuple[float, float]]
 """When each job begins, and how many seconds it takes on a core of its own."""

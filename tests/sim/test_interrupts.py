@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from sim.compute import interrupts_held_back
-from sim.pool import Pool
+from tacit.sim.compute import interrupts_held_back
+from tacit.sim.pool import Pool
 
 
 def test_an_interrupt_that_another_thread_gets_waits_as_well() -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sim.latency import parse_latency, uniforms
-from sim.streams import generator
+from tacit.sim.latency import parse_latency, uniforms
+from tacit.sim.streams import generator
 
 
 def delays(text: str, count: int = 20_000, seed: int = 7) -> NDArray[np.float64]:

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.clock import Line
-from sim.loop import SimLoop
+from tacit.sim.clock import Line
+from tacit.sim.loop import SimLoop
 
 
 def run(main: Callable[[SimLoop], Coroutine[Any, Any, Any]]) -> Any:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.latency import parse_latency
-from sim.link import Link, Pipe
-from sim.loop import SimLoop
+from tacit.sim.latency import parse_latency
+from tacit.sim.link import Link, Pipe
+from tacit.sim.loop import SimLoop
 
 Arrival = tuple[str, float]
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim import loop as sim_loop
-from sim.loop import Deadlock, Livelock, SimLoop
+from tacit.sim import loop as sim_loop
+from tacit.sim.loop import Deadlock, Livelock, SimLoop
 
 
 def run(main: Callable[[SimLoop], Coroutine[Any, Any, Any]]) -> Any:
@@ -109,7 +110,7 @@ def test_timers_fire_in_order_of_time_whichever_are_cancelled(timers: list[tuple
 def test_tasks_of_a_set_are_cancelled_in_the_same_order_in_every_process() -> None:
     script = textwrap.dedent("""
         import asyncio, sys
-        from sim.loop import SimLoop
+        from tacit.sim.loop import SimLoop
         kept = [bytearray(size) for size in range(0, int(sys.argv[1]) * 977, 977)]  # another heap layout
         order = []
         async def wait(n):
@@ -200,6 +201,24 @@ def test_what_goes_on_at_one_moment_without_an_end_is_a_livelock_that_says_where
         loop.run(main())
     loop.finish()
     assert [place.partition(", line ")[0] for place in caught.value.places] == [__file__]
+    assert caught.value.parties == []  # no party's task
+
+
+def test_timers_without_end_at_one_moment_are_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sim_loop, "_MOST_STEPS", 5000)
+    loop = SimLoop()
+
+    async def main() -> None:
+        for _ in range(3):  # steps are counted at each moment by itself
+            for _ in range(4000):
+                await loop.hold(0.0)
+            await loop.hold(0.5)
+        while True:
+            await loop.hold(0.0)
+
+    with pytest.raises(Livelock, match=r"5,000 turns at 1\.500000 s"):
+        loop.run(main())
+    loop.finish()
 
 
 def test_nothing_left_to_happen_is_a_deadlock_that_lists_who_waits_for_what() -> None:
@@ -245,6 +264,21 @@ def test_cancelled_timers_do_not_pile_up() -> None:
 
     run(main)
     assert fired == [3.0, 3.0, 5.0, 7.0]
+
+
+def test_timers_fire_in_order_of_time_after_thousands_were_cleared_out() -> None:
+    source, fired = random.Random(1), list[float]()
+    times = [source.uniform(0, 1000) for _ in range(5000)]
+
+    async def main(loop: SimLoop) -> None:
+        handles = [loop.call_at(when, fired.append, when) for when in times]
+        for handle in handles[:4000]:
+            handle.cancel()
+        assert len(loop.env._queue) < 3000  # most of those are out of the heap
+        await asyncio.sleep(1001)
+
+    run(main)
+    assert fired == sorted(times[4000:])
 
 
 # Cancellation

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sim.loop import Deadlock, SimLoop
+from tacit.sim.loop import Deadlock, SimLoop
 
 
 def press_ctrl_c() -> None:

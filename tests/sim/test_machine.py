@@ -9,9 +9,9 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.clock import Environment
-from sim.loop import SimLoop
-from sim.machine import Cores
+from tacit.sim.clock import Environment
+from tacit.sim.loop import SimLoop
+from tacit.sim.machine import Cores
 
 Log = list[tuple[str, int, float]]
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.conditions import Conditions
-from sim.latency import parse_latency
-from sim.loop import SimLoop
-from sim.network import Endpoint, LinkNetwork
-from sim.taps import Taps
-from sim.trace import Event, Trace
-from sim.wire import Frame, Ledger, Message, Packet, encode_body, pack_frame
+from tacit.sim.conditions import Conditions
+from tacit.sim.latency import parse_latency
+from tacit.sim.loop import SimLoop
+from tacit.sim.network import Endpoint, LinkNetwork
+from tacit.sim.taps import Taps
+from tacit.sim.trace import Event, Trace
+from tacit.sim.wire import Frame, Ledger, Message, Packet, encode_body, pack_frame
 
 
 class NetworkParcel(Message):
@@ -159,6 +159,23 @@ def test_a_receiver_that_is_down_drops() -> None:
     world.run()
     assert world.notes("drop") == ["the receiver is down"]
     assert not world.received
+
+
+def test_who_resumes_receives_what_arrived_before_it_sends() -> None:
+    world = World("mesh")
+    world.attach("server", "client/0")
+    world.endpoints["client/0"].pause()
+    world.send("client/0", "server", 10)
+    received = world.send("server", "client/0")
+    world.loop.call_at(1.0, world.endpoints["client/0"].resume)
+    world.run()
+    assert [(event.kind, event.party, event.time) for event in world.events] == [
+        ("send", "server", 0.0),
+        ("deliver", "server", 1.0),
+        ("send", "client/0", 1.0),
+        ("deliver", "client/0", 1.01),
+    ]
+    assert world.received[0] == ("client/0", 1.0, received.data)
 
 
 def test_what_has_left_a_sender_arrives_although_it_went_down() -> None:

@@ -8,16 +8,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from parties.life import Present
-from parties.party import Party
-from sim.barriers import Barrier
-from sim.compute import CostTable, Free
-from sim.conditions import Conditions
-from sim.faults import Corrupt, Delay, Duplicate, Lose, Partition
-from sim.latency import parse_latency
-from sim.trace import Event
-from sim.wire import Message, Packet
-from sim.world import World
+from tacit.parties.life import Present
+from tacit.parties.party import Party
+from tacit.sim.barriers import Barrier
+from tacit.sim.compute import CostTable, Free
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Corrupt, Delay, Duplicate, Lose, Partition
+from tacit.sim.latency import parse_latency
+from tacit.sim.trace import Event
+from tacit.sim.wire import Message, Packet
+from tacit.sim.world import World
 
 NAMES = ("server", "client/0", "client/1", "client/2")
 names = st.sampled_from(NAMES)

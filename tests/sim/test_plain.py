@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.plain import NotPlain, Reader, Writer
+from tacit.sim.plain import NotPlain, Reader, Writer
 
 
 class Owner:

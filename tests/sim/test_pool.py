@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from sim import pool as module
-from sim import pool_server
-from sim.pool import Pool, WorkerLost
-from sim.pool_memory import LARGE, SharedMemory, Shelf, pack, unpack
+from tacit.sim import pool as module
+from tacit.sim import pool_server
+from tacit.sim.pool import Pool, WorkerLost
+from tacit.sim.pool_memory import LARGE, SharedMemory, Shelf, pack, unpack
 
 ROOT = Path(__file__).parents[2]
 
@@ -191,7 +191,7 @@ def test_a_server_that_was_killed_is_replaced() -> None:
 
 KILLED = """
 import os, signal, time
-from sim.pool import Pool
+from tacit.sim.pool import Pool
 if __name__ == "__main__":
     pool = Pool(2)
     jobs = [pool.submit(time.sleep, (1000,)) for _ in range(4)]

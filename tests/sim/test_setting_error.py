@@ -2,7 +2,7 @@
 
 import pickle
 
-from sim.setting_error import SettingError
+from tacit.sim.setting_error import SettingError
 
 
 def test_it_reads_as_key_value_and_problem() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from sim.compute import Free, Machine
-from sim.taps import Taps
-from sim.world import World
+from tacit.sim.compute import Free, Machine
+from tacit.sim.taps import Taps
+from tacit.sim.world import World
 
 
 def compute(world: World, function: Any, *arguments: Any) -> Any:

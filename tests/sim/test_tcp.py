@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.barriers import Barrier
-from sim.conditions import Conditions
-from sim.faults import Partition
-from sim.latency import parse_latency
-from sim.loop import SimLoop
-from sim.network import LinkNetwork
-from sim.tcp_window import FIRST, FLIGHTS, HEADERS, SEGMENT, SET_UP, Window, headers, segments
-from sim.trace import Trace
-from sim.triggers import Faults
-from sim.wire import Ledger, Packet
+from tacit.sim.barriers import Barrier
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Partition
+from tacit.sim.latency import parse_latency
+from tacit.sim.loop import SimLoop
+from tacit.sim.network import LinkNetwork
+from tacit.sim.tcp_window import FIRST, FLIGHTS, HEADERS, SEGMENT, SET_UP, Window, headers, segments
+from tacit.sim.trace import Trace
+from tacit.sim.triggers import Faults
+from tacit.sim.wire import Ledger, Packet
 
 Case = Sequence[tuple[float, int]]
 
@@ -161,6 +161,16 @@ def test_two_senders_share_the_receivers_downlink() -> None:
     assert times[0] > 0.9 * times[1]
 
 
+@pytest.mark.parametrize(("up", "down"), [(1e5, 1e5), (1e5, 2e4), (2e4, 1e5)])
+def test_a_segment_is_received_while_it_is_still_being_sent(up: float, down: float) -> None:
+    """It takes the latency and its time through the slower of the two ends, not through one after the other."""
+    wire = Wire(a=up, b=down)
+    wire.send("a", "b", 1)
+    wire.at(5.0, "a", "b", 1000, 2)
+    seconds = wire.run()[-1][0] - 5.0
+    assert seconds == pytest.approx(MS40 + (1000 + HEADERS) / min(up, down), abs=1e-9)
+
+
 def test_what_a_partition_stops_arrives_after_it_healed() -> None:
     wire = Wire(faulty=True, a=MBIT20)
     barrier = Barrier("a", "b")
@@ -172,6 +182,21 @@ def test_what_a_partition_stops_arrives_after_it_healed() -> None:
     assert [number for _, _, number in received] == [1, 2]
     assert 9.0 < received[1][0] < 20.0
     assert wire.network.statistics().sent_again > 0
+
+
+def test_a_message_behind_a_partition_that_stays_is_given_up() -> None:
+    """After 15 tries with timeouts that double up to 120 s, as in Linux: within twenty minutes."""
+    wire = Wire(faulty=True, a=MBIT20)
+    wire.send("a", "b", 1)
+    wire.loop.env.at(1.0, partial(wire.network.block, Barrier("a", "b")))
+    wire.at(2.0, "a", "b", 1_000, 2)
+    while wire.loop.env.live and wire.loop.env.now < 1200:
+        wire.loop.env.step()
+    assert [number for _, _, number in wire.got] == [1]
+    assert (wire.network.in_flight, wire.loop.env.live) == (0, 0)
+    assert wire.network.statistics().sent_again == 15
+    assert wire.loop.env.now > 600
+    wire.loop.finish()
 
 
 def test_one_connection_serves_both_ways() -> None:

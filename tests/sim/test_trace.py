@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.trace import Event, Trace
+from tacit.sim.trace import Event, Trace
 
 EVENT = Event(
     time=1.5, kind="send", party="client/0", peer="server", protocol="demo", step="demo.step", type="Hello", round=1,

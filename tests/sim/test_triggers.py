@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from sim.faults import Corrupt, Crash, Fault, Hold, Leave, Lose, Partition, Pause
-from sim.triggers import Faults
+from tacit.sim.faults import Corrupt, Crash, Fault, Hold, Leave, Lose, Partition, Pause
+from tacit.sim.triggers import Faults
 
 
 def test_a_fault_strikes_its_party_at_its_step_and_side() -> None:
     before, after = Crash("a", before="x"), Crash("b", after="x")
     faults = Faults((before, after))
-    assert faults.at_step("a", "y", "before") == []
-    assert faults.at_step("c", "x", "before") == []
-    assert faults.at_step("a", "x", "before") == [before]
-    assert faults.at_step("a", "x", "after") == []
-    assert faults.at_step("b", "x", "before") == []
-    assert faults.at_step("b", "x", "after") == [after]
+    assert faults.at_step("a", "y", "before", 1) == []
+    assert faults.at_step("c", "x", "before", 1) == []
+    assert faults.at_step("a", "x", "before", 1) == [before]
+    assert faults.at_step("a", "x", "after", 1) == []
+    assert faults.at_step("b", "x", "before", 1) == []
+    assert faults.at_step("b", "x", "after", 1) == [after]
 
 
 def test_occurrences_are_counted_by_party_and_step() -> None:
@@ -24,10 +24,10 @@ def test_occurrences_are_counted_by_party_and_step() -> None:
     faults = Faults((third,))
     struck = []
     for _ in range(4):
-        faults.at_step("b", "x", "before")
-        faults.at_step("a", "y", "before")
-        struck.append(faults.at_step("a", "x", "before"))
-        faults.at_step("a", "x", "after")
+        faults.at_step("b", "x", "before", 1)
+        faults.at_step("a", "y", "before", 1)
+        struck.append(faults.at_step("a", "x", "before", 1))
+        faults.at_step("a", "x", "after", 1)
     assert struck == [[], [], [third], []]
 
 
@@ -36,16 +36,42 @@ def test_the_second_time_after_a_step() -> None:
     faults = Faults((second,))
     struck = []
     for _ in range(3):
-        faults.at_step("a", "x", "before")
-        struck.append(faults.at_step("a", "x", "after"))
+        faults.at_step("a", "x", "before", 1)
+        struck.append(faults.at_step("a", "x", "after", 1))
     assert struck == [[], [second], []]
+
+
+def test_a_round_of_a_step_or_message_and_occurrences_within_it() -> None:
+    third = Crash("a", before="x", round=3)
+    second_of_third, after = Pause("a", at="x", round=3, occurrence=2, lasts=1.0), Leave("a", after="x", round=3)
+    message, each = Crash("a", message="Join", round=2), Lose(message="Join", round=2, time=0.0)
+    faults = Faults((third, second_of_third, after, message, each))
+    struck = [
+        (faults.at_step("a", "x", "before", number), faults.at_step("a", "x", "after", number + late))
+        for number, late in ((0, 0), (1, 0), (2, 0), (3, 1), (3, 0), (4, 0))
+    ]
+    assert struck == [([], [])] * 3 + [([third], [after]), ([second_of_third], []), ([], [])]
+    assert [faults.at_send("a", "Join", number) for number in (0, 1, 2, 2, 3)] == [[], [], [message], [], []]
+    sent = [faults.of_message("a", "b", "Join", 0.5, number, again=False) for number in (0, 1, 2, 2, 3)]
+    assert sent == [[], [], [each], [each], []]
+    first = Faults((Crash("a", at="x", round=1),))  # enrolment, before the first round, belongs to it
+    assert [bool(first.at_step("a", "x", "before", number)) for number in (0, 1)] == [True, False]
+
+
+def test_a_round_goes_on_counting_where_a_run_was_broken_off() -> None:
+    second = Crash("a", at="x", round=2, occurrence=2)
+    broken, again = Faults((second,)), Faults((second,))
+    for number in (1, 1, 2):
+        assert not broken.at_step("a", "x", "before", number)
+    again.restore(broken.state())
+    assert again.at_step("a", "x", "before", 2) == [second]
 
 
 def test_each_party_that_a_pattern_means_counts_for_itself() -> None:
     second = Pause("client/*", at="x", occurrence=2, lasts=1.0)
     faults = Faults((second,))
     names = ["client/0", "client/1", "server", "client/1", "client/0", "server", "client/0"]
-    struck = [bool(faults.at_step(name, "x", "before")) for name in names]
+    struck = [bool(faults.at_step(name, "x", "before", 1)) for name in names]
     assert struck == [False, False, False, True, True, False, False]
 
 
@@ -53,13 +79,13 @@ def test_messages_are_counted_by_sender_and_type() -> None:
     second = Leave("client/*", message="Join", occurrence=2)
     faults = Faults((second,))
     sent = [("client/0", "Join"), ("client/1", "Join"), ("client/0", "Seed"), ("server", "Join"), ("client/0", "Join")]
-    assert [faults.at_send(*each) for each in sent] == [[], [], [], [], [second]]
+    assert [faults.at_send(*each, 1) for each in sent] == [[], [], [], [], [second]]
 
 
 def test_several_faults_of_one_moment_come_in_the_order_of_the_list() -> None:
     pause, crash = Pause("*", at="x", lasts=1.0), Crash("a", at="x")
-    assert Faults((pause, crash)).at_step("a", "x", "before") == [pause, crash]
-    assert Faults((crash, pause)).at_step("a", "x", "before") == [crash, pause]
+    assert Faults((pause, crash)).at_step("a", "x", "before", 1) == [pause, crash]
+    assert Faults((crash, pause)).at_step("a", "x", "before", 1) == [crash, pause]
 
 
 def test_faults_at_a_time_are_listed_by_party() -> None:
@@ -76,8 +102,8 @@ def test_a_probability_is_the_share_of_times(trigger: dict[str, Any]) -> None:
         faults = Faults([Crash("*", probability=0.3, **trigger)], seed)
         times = []
         for _ in range(count):
-            hits = faults.at_step(party, "x", "before") + faults.at_step(party, "x", "after")
-            times.append(bool(hits + faults.at_send(party, "x")))
+            hits = faults.at_step(party, "x", "before", 1) + faults.at_step(party, "x", "after", 1)
+            times.append(bool(hits + faults.at_send(party, "x", 1)))
         return times
 
     times = struck(1, "a", 2000)
@@ -88,7 +114,7 @@ def test_a_probability_is_the_share_of_times(trigger: dict[str, Any]) -> None:
 
 
 def of(faults: Faults, *messages: tuple[str, str, str, float], again: bool = False) -> list[list[Fault]]:
-    return [list(faults.of_message(*message, again=again)) for message in messages]
+    return [list(faults.of_message(*message, 1, again=again)) for message in messages]
 
 
 def test_the_first_message_that_matches_is_struck() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.units import duration, format_bytes, format_duration, rate
+from tacit.sim.units import duration, format_bytes, format_duration, rate
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.wire import (
+from tacit.sim.wire import (
     TLS_OVERHEAD,
     TLS_RECORD,
     Frame,
@@ -250,19 +250,31 @@ def test_a_sealed_body_is_bound_to_its_whole_context() -> None:
 # The ledger
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.booleans(), st.binary(max_size=50))))
-def test_the_ledger_is_the_sum_of_what_was_sent(hops: list[tuple[str, str, bool, bytes]]) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.sampled_from("xy"),
+            st.booleans(),
+            st.binary(max_size=50),
+            st.sampled_from([0, 28]),
+        )
+    )
+)
+def test_the_ledger_is_the_sum_of_what_was_sent(hops: list[tuple[str, str, bool, bytes, int]]) -> None:
     ledger, total = Ledger(), 0
-    for sender, receiver, relayed, values in hops:
-        packet = packed(WireBlob(values), sender=sender, receiver=receiver)
+    for sender, receiver, relayed, values, sealing in hops:
+        body = encode_body(WireBlob(values)) + bytes(sealing)
+        packet = packed(WireBlob(values), body, sealing, sender=sender, receiver=receiver)
         ledger.count(packet, sender, receiver, relayed)
         total += packet.size
     rows = ledger.rows()
     assert ledger.bytes == total == sum(row.total for row in rows) == ledger.total("total")
     assert ledger.messages == len(hops) == ledger.total("messages")
     for row in rows:
-        sent = [values for *key, values in hops if tuple(key) == (row.sender, row.receiver, row.relayed)]
-        assert (row.messages, row.payload) == (len(sent), sum(map(len, sent)))
+        sent = [hop[3:] for hop in hops if hop[:3] == (row.sender, row.receiver, row.relayed)]
+        assert (row.messages, row.payload) == (len(sent), sum(len(values) for values, _ in sent))
+        assert row.sealing == sum(sealing for _, sealing in sent)
         assert (row.protocol, row.step, row.type) == ("test_wire", "wire.step", "WireBlob")
 
 

@@ -9,22 +9,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HOUSE = ("sim", "parties", "protocols", "scenarios", "benchmarks")
-MODULES = ("tacit.py", "tacit_start.py")
+HOUSE = ("tacit", "sim", "parties", "protocols", "scenarios", "benchmarks")
 BUILT_FROM = ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE")
 
 
 @pytest.fixture(scope="session")
 def tree() -> set[str]:
-    """The files of the packages and modules: as git has them or would take them, or without git, all but caches."""
-    git = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *HOUSE, *MODULES]
+    """The files of the packages: as git has them or would take them, or without git, all but caches."""
+    git = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *HOUSE]
     try:
         listed = subprocess.run(git, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
         listed = []
     walked = (path.relative_to(ROOT) for room in HOUSE for path in (ROOT / room).rglob("*"))
     kept = (path for path in walked if not any(part[0] in "._" for part in path.parts[:-1]))
-    names = listed or [*MODULES, *(path.as_posix() for path in kept)]
+    names = listed or [path.as_posix() for path in kept]
     return {name for name in names if (ROOT / name).is_file()}
 
 

@@ -13,13 +13,17 @@ from importlib import metadata
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[2]
-HOUSE = ("sim", "parties", "protocols", "scenarios", "benchmarks")
 
 
 def packed(wheel: zipfile.Path) -> set[str]:
     """The wheel's files but for its metadata."""
     names = (PurePosixPath(name) for name in wheel.root.namelist() if not name.endswith("/"))
     return {str(name) for name in names if not name.parts[0].endswith(".dist-info")}
+
+
+def in_the_wheel(name: str) -> str:
+    """The path in the wheel of a file of the tree."""
+    return name if name.startswith("tacit/") else f"tacit/{name}"
 
 
 def described(wheel: zipfile.Path) -> Message:
@@ -31,20 +35,26 @@ def described(wheel: zipfile.Path) -> Message:
 def test_the_wheel_holds_what_the_tree_holds(wheel: zipfile.Path, tree: set[str]) -> None:
     """What is compiled is there too, if a compiler is."""
     held = packed(wheel)
-    compiled = {name for name in held if name.startswith("protocols/crypto/_eightfold.")}
+    compiled = {name for name in held if name.startswith("tacit/protocols/crypto/_eightfold.")}
     assert len(compiled) == (shutil.which("cc") is not None)
-    assert held - compiled == tree - {"scenarios/conftest.py"}
+    assert held - compiled == {in_the_wheel(name) for name in tree} - {"tacit/scenarios/conftest.py"}
 
 
-def test_an_editable_install_is_an_entry_of_the_path(copy: Path) -> None:
-    """A finder that maps names to folders would be asked too late: after a folder of the user's called scenarios."""
+def test_the_wheel_has_one_name_at_its_top(wheel: zipfile.Path) -> None:
+    assert {PurePosixPath(name).parts[0] for name in packed(wheel)} == {"tacit"}
+    (top,) = (name for name in wheel.root.namelist() if name.endswith(".dist-info/top_level.txt"))
+    assert wheel.root.read(top).decode().split() == ["tacit"]
+
+
+def test_an_editable_install_finds_every_package_in_the_tree(copy: Path) -> None:
     code = "import setuptools.build_meta as backend; backend.build_editable('editable')"
     done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     (file,) = (copy / "editable").glob("*.whl")
-    (name,) = packed(zipfile.Path(file))
-    assert name.endswith(".pth")
-    assert Path(zipfile.Path(file, name).read_text().strip()) == copy
+    (finder,) = (name for name in packed(zipfile.Path(file)) if name.endswith("_finder.py"))
+    mapped = zipfile.Path(file, finder).read_text()
+    for room in ("tacit", "sim", "parties", "protocols", "scenarios", "benchmarks"):
+        assert f"'{copy / room}'" in mapped
 
 
 def test_no_test_is_in_the_wheel(wheel: zipfile.Path) -> None:
@@ -54,12 +64,12 @@ def test_no_test_is_in_the_wheel(wheel: zipfile.Path) -> None:
 
 def test_the_wheel_says_what_it_is(wheel: zipfile.Path) -> None:
     said = described(wheel)
-    assert said["Name"] == "tacit"
+    assert said["Name"] == "tacit-fl"
     assert said["License-Expression"] == "Apache-2.0"
     assert said["License-File"] == "LICENSE"
     assert said["Requires-Python"] == ">=3.11"
     (scripts,) = (name for name in wheel.root.namelist() if name.endswith("entry_points.txt"))
-    assert "tacit = tacit_start:main" in wheel.root.read(scripts).decode()
+    assert "tacit = tacit.__main__:main" in wheel.root.read(scripts).decode()
 
 
 OPTIONAL = (
@@ -69,6 +79,7 @@ OPTIONAL = (
     "protocols/privacy/",
     "scenarios/observing/result.py",
     "scenarios/reporting/charts.py",
+    "scenarios/running/ray_jobs.py",
     "scenarios/seeing/plot.py",
     "sim/ray_cluster.py",
     "scenarios/seeing/tracing/writer.py",
@@ -78,7 +89,7 @@ OPTIONAL = (
 
 def test_every_imported_package_is_declared(tree: set[str]) -> None:
     distributions = metadata.packages_distributions()
-    own = {*HOUSE, "tacit_start", *sys.stdlib_module_names}
+    own = {"tacit", *sys.stdlib_module_names}
     core, extras = _declared()
     for name in sorted(name for name in tree if name.endswith(".py") and not name.endswith("conftest.py")):
         known = core | extras if name.startswith(OPTIONAL) else core

@@ -21,7 +21,7 @@ def version() -> str:
 
 
 def test_the_version_is_the_same_in_all_places(wheel: zipfile.Path) -> None:
-    assert Path(str(wheel.root.filename)).name.startswith(f"tacit-{version()}-")
+    assert Path(str(wheel.root.filename)).name.startswith(f"tacit_fl-{version()}-")
     released = re.findall(r"^## \[([\d.]+)\] - (\d{4}-\d\d-\d\d)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert released[0][0] == version()
     citation = (ROOT / "CITATION.cff").read_text()
@@ -39,6 +39,6 @@ def test_the_source_distribution_makes_the_same_wheel(copy: Path, wheel: zipfile
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as held:
         held.extractall(tmp_path, filter="data")
-    subprocess.run([*build, "--wheel", "."], cwd=tmp_path / f"tacit-{version()}", check=True, capture_output=True)
+    subprocess.run([*build, "--wheel", "."], cwd=tmp_path / f"tacit_fl-{version()}", check=True, capture_output=True)
     (made,) = tmp_path.glob("*.whl")
     assert sorted(zipfile.Path(made).root.namelist()) == sorted(wheel.root.namelist())

@@ -6,11 +6,11 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from scenarios.seeing.critical_path import Segment, seconds_by
-from scenarios.seeing.timeline.encoding import encoded
-from scenarios.seeing.timeline.model import Model, model_of
-from scenarios.seeing.timeline.reducing import reduced
-from sim.units import format_duration
+from tacit.scenarios.seeing.critical_path import Segment, seconds_by
+from tacit.scenarios.seeing.timeline.encoding import encoded
+from tacit.scenarios.seeing.timeline.model import Model, model_of
+from tacit.scenarios.seeing.timeline.reducing import reduced
+from tacit.sim.units import format_duration
 
 __all__ = ["fragment"]
 

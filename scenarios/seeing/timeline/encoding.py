@@ -6,9 +6,9 @@ Times are whole microseconds from the run's start. What many messages have in co
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from scenarios.seeing.timeline.model import Model
-from scenarios.seeing.timeline.packing import differences, packed
-from scenarios.seeing.timeline.reducing import Counts
+from tacit.scenarios.seeing.timeline.model import Model
+from tacit.scenarios.seeing.timeline.packing import differences, packed
+from tacit.scenarios.seeing.timeline.reducing import Counts
 
 __all__ = ["encoded", "microseconds"]
 

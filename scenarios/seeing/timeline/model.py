@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from scenarios.seeing.critical_path import Segment, critical_path
-from scenarios.seeing.facts import Facts, Job, Waiting
-from scenarios.seeing.reading import News, Record, Row, opened
-from scenarios.seeing.timeline.folding import Span, folds
-from sim.units import format_duration
+from tacit.scenarios.seeing.critical_path import Segment, critical_path
+from tacit.scenarios.seeing.facts import Facts, Job, Waiting
+from tacit.scenarios.seeing.reading import News, Record, Row, opened
+from tacit.scenarios.seeing.timeline.folding import Span, folds
+from tacit.sim.units import format_duration
 
 __all__ = ["Band", "Bar", "Copy", "Gap", "Mark", "Model", "Phase", "Sent", "model_of"]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from scenarios.seeing.timeline.model import Bar, Gap, Model, Sent
-from sim.units import format_duration
+from tacit.scenarios.seeing.timeline.model import Bar, Gap, Model, Sent
+from tacit.sim.units import format_duration
 
 __all__ = ["Cell", "Counts", "reduced"]
 

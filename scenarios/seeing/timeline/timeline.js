@@ -63,11 +63,22 @@ const over = make("canvas", { class: "tl-over", "aria-hidden": "true" });
 const HELP = "Drag or arrow keys move, the wheel or + and \u2212 zoom, 0 shows all, n and p step through what happened, Enter pins.";
 const view = make("div", { class: "tl-view", tabindex: 0, role: "application", "aria-roledescription": "timeline", "aria-label": `Timeline. ${HELP}` }, canvas, over);
 const tip = make("div", { class: "tl-tip", role: "status", "aria-live": "polite" });
+// A browser prints a canvas that is drawn as it prints as a blank: what is printed is an image, made before.
+const paper = make("img", { class: "tl-paper", alt: data.said });
+const DASHES = { lost: [2, 3], again: [10, 3] };
 const legend = make("p", { class: "tl-legend" });
-for (const [name, text] of legends()) legend.append(make("span", {}, make("i", { class: `tl-swatch tl-${name}` }), text));
+for (const [name, text] of legends()) legend.append(make("span", {}, swatch(name), text));
 const counting = make("span", {}, make("i", { class: "tl-swatch tl-cells" }), "counted: sent above the line, received below; zoom in to see messages");
 legend.append(counting);
-root.querySelector(".tl-place").append(controls, view, tip, legend, make("p", { class: "tl-help" }, HELP));
+root.querySelector(".tl-place").append(controls, view, paper, tip, legend, make("p", { class: "tl-help" }, HELP));
+
+// Of arrows the line itself, for its dashes; it is a drawing, which is printed where backgrounds are not.
+function swatch(name) {
+  if (!(name in DASHES)) return make("i", { class: `tl-swatch tl-${name}` });
+  const place = make("span", {});
+  place.innerHTML = `<svg width="30" height="10" class="tl-line tl-${name}" aria-hidden="true"><line x2="30" y1="5" y2="5" stroke-dasharray="${DASHES[name].join(" ")}"/></svg>`;
+  return place.firstChild;
+}
 
 // Only what there is in this run.
 function legends() {
@@ -86,16 +97,16 @@ function legends() {
 
 // --- Drawing
 
-let look = null, pinned = null, hovered = null, stepping = null, asked = 0;
+let look = null, pinned = null, hovered = null, stepping = null, asked = 0, keeping = 0;
 
 function lookOf() {
   const style = getComputedStyle(root), colour = name => style.getPropertyValue(`--tl-${name}`).trim();
-  const names = ["paper", "ink", "muted", "line", "axis", "accent", "good", "bad", "warn", "band", "hatch", "bar", "wait", "message", "sent", "received", "phase"];
+  const names = ["paper", "ink", "muted", "line", "axis", "accent", "good", "bad", "warn", "again", "band", "hatch", "bar", "wait", "message", "sent", "received", "phase"];
   const found = Object.fromEntries(names.map(name => [name, colour(name)]));
   const arrow = (colour, dash = [], wide = 1) => ({ colour, dash, wide });
   found.arrows = {
     plain: arrow(found.message), second: arrow(found.message, [1, 3]), flying: arrow(found.message, [6, 3]),
-    lost: arrow(found.bad, [4, 3], 1.5), dropped: arrow(found.bad, [4, 3], 1.5), again: arrow(found.warn, [8, 3, 2, 3], 1.5),
+    lost: arrow(found.bad, DASHES.lost, 2), dropped: arrow(found.bad, DASHES.lost, 2), again: arrow(found.again, DASHES.again, 2),
   };
   return found;
 }
@@ -133,6 +144,20 @@ function paint() {
   root.dataset.from = begin / 1e6;
   root.dataset.to = end / 1e6;
   root.dataset.drawn = picture.drawn;
+  if (!("print" in root.dataset)) {
+    clearTimeout(keeping);
+    keeping = setTimeout(keep, 500);
+  }
+}
+
+function keep() {
+  clearTimeout(keeping);
+  root.dataset.print = "";
+  resize();
+  paper.src = canvas.toDataURL();
+  delete root.dataset.print;
+  resize();
+  clearTimeout(keeping);
 }
 
 function draw() {
@@ -326,14 +351,8 @@ view.addEventListener("keydown", event => {
 new ResizeObserver(draw).observe(view);
 new MutationObserver(draw).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme", "class", "style"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-addEventListener("beforeprint", () => {
-  root.dataset.print = "";
-  resize();
-});
-addEventListener("afterprint", () => {
-  delete root.dataset.print;
-  resize();
-});
+addEventListener("beforeprint", () => { root.dataset.print = ""; });
+addEventListener("afterprint", () => { delete root.dataset.print; });
 
 // For who looks on: the place of a message in the window, and the picture itself.
 root.timeline = {
@@ -344,4 +363,4 @@ root.timeline = {
     return [box.left + x, box.top + y];
   },
 };
-resize();
+keep();

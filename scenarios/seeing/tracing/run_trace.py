@@ -21,13 +21,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parties.learning.extras import MissingExtra, require
-from scenarios.running.folder import FolderError
-from scenarios.seeing.reading import opened
-from scenarios.seeing.timeline.model import Band, Model, model_of
+from tacit.parties.learning.extras import MissingExtra, require
+from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.seeing.reading import opened
+from tacit.scenarios.seeing.timeline.model import Band, Model, model_of
 
 if TYPE_CHECKING:
-    from scenarios.seeing.tracing.writer import Counter, Lanes, Writer
+    from tacit.scenarios.seeing.tracing.writer import Counter, Lanes, Writer
 
 __all__ = ["check_trace", "write_trace"]
 
@@ -45,7 +45,7 @@ def write_trace(folder: Path, path: Path) -> int:
 
     A run that is under way, or was killed, is written as far as it is recorded. Raises FolderError and OSError.
     """
-    from scenarios.seeing.tracing.writer import Writer
+    from tacit.scenarios.seeing.tracing.writer import Writer
 
     model = model_of(folder)
     with opened(folder) as connection, path.open("xb") as file:
@@ -75,7 +75,7 @@ class _Tracks:
         self.metrics: dict[str, int] = {}
 
     def _lanes(self, name: str, rank: int, *, nested: bool = False) -> "Lanes":
-        from scenarios.seeing.tracing.writer import Lanes
+        from tacit.scenarios.seeing.tracing.writer import Lanes
 
         return Lanes(lambda number: self._writer.track(name, self.process, rank), nested=nested)
 
@@ -101,7 +101,7 @@ class _Tracks:
 
     @cached_property
     def cores(self) -> "Lanes":
-        from scenarios.seeing.tracing.writer import Lanes
+        from tacit.scenarios.seeing.tracing.writer import Lanes
 
         def make(number: int) -> int:
             return self._writer.thread(self.process, self._pid, self._pid * _THREADS + number, f"core {number}")
@@ -110,7 +110,7 @@ class _Tracks:
 
     @cached_property
     def in_flight(self) -> "Counter":
-        from scenarios.seeing.tracing.writer import Counter
+        from tacit.scenarios.seeing.tracing.writer import Counter
 
         return Counter(self._writer, self._writer.counter("bytes in flight", self.process, of_bytes=True))
 
@@ -128,7 +128,7 @@ class _Trace:
     """Writes all that there is, from sources that are each in the order of time."""
 
     def __init__(self, writer: "Writer", model: Model, connection: sqlite3.Connection) -> None:
-        from scenarios.seeing.tracing.writer import Counter, Lanes
+        from tacit.scenarios.seeing.tracing.writer import Counter, Lanes
 
         self._writer, self._model, self._connection = writer, model, connection
         self._rounds = Lanes(lambda number: writer.track("rounds"))
@@ -205,7 +205,7 @@ class _Trace:
             yield _Item(time, self._measured(party, name, time, value))
 
     def _measured(self, party: str, name: str, time: float, value: float) -> Callable[[], None]:
-        from scenarios.seeing.tracing.writer import nanoseconds
+        from tacit.scenarios.seeing.tracing.writer import nanoseconds
 
         def write() -> None:
             self._writer.until(time)

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from parties.datasets.catalogue import CATALOGUE
+from tacit.parties.datasets.catalogue import CATALOGUE
 
 Layout = Callable[[Path], None]
 

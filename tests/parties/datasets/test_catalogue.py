@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.data.sets import DATASETS
-from parties.datasets import store
-from parties.datasets.catalogue import BUNDLED, CATALOGUE
+from tacit.parties.data.sets import DATASETS
+from tacit.parties.datasets import store
+from tacit.parties.datasets.catalogue import BUNDLED, CATALOGUE
 
 PAGE = Path(__file__).parents[3] / "docs" / "data.md"
 HERE = store.root()

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.data.sets import load, load_split
-from parties.data.splits import shards
-from parties.datasets import store
-from parties.datasets.catalogue import CATALOGUE
-from parties.datasets.content import Content, Part, Report, quiet
-from parties.datasets.error import DataError
-from parties.datasets.fetching import fetch, own_folder
+from tacit.parties.data.sets import load, load_split
+from tacit.parties.data.splits import shards
+from tacit.parties.datasets import store
+from tacit.parties.datasets.catalogue import CATALOGUE
+from tacit.parties.datasets.content import Content, Part, Report, quiet
+from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.fetching import fetch, own_folder
 
 Layouts = dict[str, Callable[[Path], None]]
 
@@ -25,8 +25,8 @@ KILLED = """
 import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
-from parties.datasets.catalogue import CATALOGUE
-from parties.datasets.fetching import fetch
+from tacit.parties.datasets.catalogue import CATALOGUE
+from tacit.parties.datasets.fetching import fetch
 CATALOGUE["mnist"] = replace(CATALOGUE["mnist"], sha256=None)
 def report(what, done, total):
     if what == sys.argv[1]:
@@ -36,7 +36,7 @@ fetch("mnist", report, Path(sys.argv[2]))
 
 WAITING = """
 import sys
-from parties.datasets import store
+from tacit.parties.datasets import store
 with store.locked(lambda: print("waiting", flush=True)):
     print("held", flush=True)
 """

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from parties.datasets.catalogue import CATALOGUE
-from parties.datasets.content import Content, quiet
-from parties.datasets.error import DataError
+from tacit.parties.datasets.catalogue import CATALOGUE
+from tacit.parties.datasets.content import Content, quiet
+from tacit.parties.datasets.error import DataError
 
 Layouts = dict[str, Callable[[Path], None]]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from parties.datasets.content import quiet
-from parties.datasets.error import DataError
-from parties.datasets.ways import Apt, Npm, Pip, Upstream, Way
+from tacit.parties.datasets.content import quiet
+from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.ways import Apt, Npm, Pip, Upstream, Way
 
 
 class Quiet(SimpleHTTPRequestHandler):

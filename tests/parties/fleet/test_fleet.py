@@ -7,12 +7,12 @@ from typing import Any, get_args
 import pytest
 from msgspec import structs
 
-from parties.fleet.fleet import Fleet
-from parties.fleet.keys import ClientKeys
-from parties.fleet.presets import PRESETS
-from scenarios.schema.scenario import Client, Data, Host, Link, Network, Scenario
-from sim.access import Access
-from sim.setting_error import Problem
+from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.fleet.keys import ClientKeys
+from tacit.parties.fleet.presets import PRESETS
+from tacit.scenarios.schema.scenario import Client, Data, Host, Link, Network, Scenario
+from tacit.sim.access import Access
+from tacit.sim.setting_error import Problem
 
 
 def fleet(*client: Client, clients: int = 10, seed: int = 1, **tables: Any) -> Fleet:

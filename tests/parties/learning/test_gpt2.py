@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from parties.learning.gpt2 import GPT2Learner
-from parties.learning.learners import learner_of
-from parties.learning.vision import torchvision
+from tacit.parties.learning.gpt2 import GPT2Learner
+from tacit.parties.learning.learners import learner_of
+from tacit.parties.learning.vision import torchvision
 
 TEXTS = np.array([f"{'good' if place % 2 else 'bad'} film {'x' * place}" for place in range(20)], dtype=object)
 LABELS = np.arange(20) % 2

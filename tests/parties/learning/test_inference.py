@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from parties.learning import ModelSpec, accuracy, embed_all, initial, logits, predict, probabilities
-from parties.learning.vectors import encode
-from sim.streams import generator
+from tacit.parties.learning import ModelSpec, accuracy, embed_all, initial, logits, predict, probabilities
+from tacit.parties.learning.vectors import encode
+from tacit.sim.streams import generator
 
 SPEC = ModelSpec("fedct_svhn", (1, 8, 8), 3)
 LINEAR = ModelSpec("linear", (2,), 3)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from parties.learning.l1_logistic import l1_logistic
+from tacit.parties.learning.l1_logistic import l1_logistic
 
 Terms = NDArray[np.float32]
 Targets = NDArray[np.bool_]

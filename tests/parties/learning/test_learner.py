@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from parties.learning import Learner, ModelSpec, NetworkLearner, initial
-from parties.learning.networks import build
-from parties.learning.parameters import load
-from sim.streams import generator
+from tacit.parties.learning import Learner, ModelSpec, NetworkLearner, initial
+from tacit.parties.learning.networks import build
+from tacit.parties.learning.parameters import load
+from tacit.sim.streams import generator
 
 SPEC = ModelSpec("fedct_svhn", (1, 8, 8), 3)
 LINEAR = ModelSpec("linear", (4,), 3)

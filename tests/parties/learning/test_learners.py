@@ -17,11 +17,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from parties.learning import MissingExtra, ModelSpec, NetworkLearner
-from parties.learning.learner import Learner
-from parties.learning.learners import LEARNERS, learner_of
-from parties.learning.rows import number
-from sim.streams import generator
+from tacit.parties.learning import MissingExtra, ModelSpec, NetworkLearner
+from tacit.parties.learning.learner import Learner
+from tacit.parties.learning.learners import LEARNERS, learner_of
+from tacit.parties.learning.rows import number
+from tacit.sim.streams import generator
 
 TABLES = ("decision-tree", "random-forest", "xgboost", "rulefit")
 NUMBERS = [name for name, kind in LEARNERS.items() if not kind.texts]
@@ -151,7 +151,7 @@ def test_rulefit_has_the_rules_of_imodels_and_the_weights_of_another_solver() ->
 
 
 def test_rulefit_never_has_more_rules_than_it_may() -> None:
-    from parties.learning.rows import content, unpack
+    from tacit.parties.learning.rows import content, unpack
 
     learner = learner_of("rulefit", {"max_rules": 20, "penalty": 1e-6}, (4,), 2)
     points, labels = clusters(400, 1, 2)
@@ -268,5 +268,5 @@ def test_networks_start_again_unless_warm() -> None:
 
 def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"learner 'xgboost' needs xgboost, which is not installed.*tacit\[trees\]"):
+    with pytest.raises(MissingExtra, match=r"learner 'xgboost' needs xgboost, which is not installed.*fl\[trees\]"):
         learner_of("xgboost", {}, (4,), 3)

@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from parties.learning import MODELS, ModelSpec, embed_all, initial, probabilities, size, trained_size
-from parties.learning.networks import BUILDERS
-from sim.streams import generator
+from tacit.parties.learning import MODELS, ModelSpec, embed_all, initial, probabilities, size, trained_size
+from tacit.parties.learning.networks import BUILDERS
+from tacit.sim.streams import generator
 
 SHAPES = {"linear": (5,), "linear_embedding": (5,), "resnet18": (3, 32, 32)}
 

@@ -3,8 +3,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parties.learning import pooling
-from parties.learning.pooling import MaxPool
+from tacit.parties.learning import pooling
+from tacit.parties.learning.pooling import MaxPool
 
 
 @settings(max_examples=30)

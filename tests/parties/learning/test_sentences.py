@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.data.features import features_of
-from parties.datasets.error import DataError
+from tacit.parties.data.features import features_of
+from tacit.parties.datasets.error import DataError
 
 TEXTS = np.array(
     [

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.learning import Addition, LocalData, LocalUpdate
-from parties.learning.plain_update import Batches
+from tacit.parties.learning import Addition, LocalData, LocalUpdate
+from tacit.parties.learning.plain_update import Batches
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
-from parties.learning.additions import Active, Batch, Run
-from parties.learning.vectors import decode, encode
-from sim.pool import Pool
-from sim.streams import generator
+from tacit.parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
+from tacit.parties.learning.additions import Active, Batch, Run
+from tacit.parties.learning.vectors import decode, encode
+from tacit.sim.pool import Pool
+from tacit.sim.streams import generator
 
 LINEAR = ModelSpec("linear", (4,), 3)
 SMALL = ModelSpec("fedct_svhn", (1, 8, 8), 3)  # with dropout and batch normalisation

@@ -1,8 +1,8 @@
 import pytest
 
-from parties.learning.learners import learner_of
-from parties.learning.table_work import measure_costs
-from sim.compute import CostTable
+from tacit.parties.learning.learners import learner_of
+from tacit.parties.learning.table_work import measure_costs
+from tacit.sim.compute import CostTable
 
 
 @pytest.mark.long

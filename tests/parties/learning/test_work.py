@@ -1,9 +1,9 @@
 import pytest
 
-from parties.learning import Addition, LocalUpdate, ModelSpec, embed_work, size, train_work, trained_size
-from parties.learning.learner import NetworkLearner
-from parties.learning.work import measure_costs, operations
-from sim.compute import CostTable
+from tacit.parties.learning import Addition, LocalUpdate, ModelSpec, embed_work, size, train_work, trained_size
+from tacit.parties.learning.learner import NetworkLearner
+from tacit.parties.learning.work import measure_costs, operations
+from tacit.sim.compute import CostTable
 
 SMALL = ModelSpec("small_cnn", (1, 28, 28), 10)
 

@@ -1,17 +1,19 @@
 """Runs of private cells: beside the oracle, with losses, refusals, and what is said of the budget."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from msgspec import structs
 
-from benchmarks.attacks_cells import audit
-from protocols.cells.cells import CellLabels, CellsServer, Centres
-from protocols.cells.mechanism import Plan
-from scenarios.running.simulation import Simulation
-from sim.setting_error import Problem
 from tacit import Cells, Data, Fault, Network, Privacy, ProtocolKeys, Scenario, ScenarioError, load
+from tacit.benchmarks.attacks_cells import audit
+from tacit.protocols.cells.cells import CellLabels, CellsServer, Centres
+from tacit.protocols.cells.declaration import plan_of
+from tacit.protocols.cells.mechanism import Plan
+from tacit.scenarios.running.simulation import Simulation
+from tacit.sim.setting_error import Problem
 
 SMALL = Scenario(
     seed=4,
@@ -60,6 +62,14 @@ def test_a_lost_client_is_made_up_for(step: str, occurrence: int, outcome: str) 
     _, found = simulated(structs.replace(SMALL, fault=(fault,)))
     assert (found.outcome, found.equals_plaintext) == (outcome, True)
     assert [loss.party for loss in found.lost] == ["client/2"]
+
+
+def test_who_gets_the_end_of_a_sum_together_with_the_next_one_is_in_that() -> None:
+    """They are received at one time after a pause, and where a stream has waited for a segment that was lost."""
+    fault = Fault(kind="pause", party="client/3", after="sum.reveal", lasts="2s")
+    simulation, found = simulated(structs.replace(SMALL, fault=(fault,)))
+    assert (found.outcome, found.equals_plaintext, found.lost) == ("completed", True, [])
+    assert [len(one.contributors) for one in simulation.server.released] == [4, 4, 4]
 
 
 def test_with_too_few_there_is_no_sum_and_what_was_asked_for_is_charged() -> None:
@@ -122,3 +132,14 @@ def test_the_audit_looks_at_the_noise_of_the_fewest() -> None:
     assert Plan.of(
         epsilon=8.0, delta=1e-5, count=2, steps=2, dimension=4, classes=3, clip=1.0, radius=0.5, sums_share=0.6, parts=2
     ).mu == pytest.approx(audit(8.0, 2).mu)
+
+
+def test_the_delta_that_is_stated_has_the_sampling_error() -> None:
+    """2^-46 a number and client, which (1 + e^epsilon) multiplies; rounding is far below that."""
+    _, found = simulated(SMALL)
+    plan, clients = plan_of(SMALL, 64, 10), SMALL.data.clients
+    numbers = sum(plan.size(number) for number in range(1, plan.sums + 1))
+    assert plan.sampling_error(plan.sums, clients) == pytest.approx(numbers * clients * 2.0**-46, rel=1e-3)
+    assert found.privacy is not None and found.privacy.epsilon is not None
+    added = (1 + math.exp(found.privacy.epsilon)) * numbers * clients * 2.0**-46
+    assert found.privacy.delta == pytest.approx(1e-5 + added, rel=1e-6) and found.privacy.delta > 1e-5

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.cells.mechanism import Known, Plan, first_centres, mean_of, moved, summand
-from protocols.privacy.gaussian import epsilon_of
-from sim.streams import Entropy
+from tacit.protocols.cells.mechanism import Known, Plan, first_centres, mean_of, moved, summand
+from tacit.protocols.privacy.gaussian import epsilon_of
+from tacit.sim.streams import Entropy
 
 UNIT = 2.0**24
 

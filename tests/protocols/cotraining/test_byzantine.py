@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.cotraining.byzantine import LIES, Lie
-from protocols.cotraining.consensus import majority, qualified
+from tacit.protocols.cotraining.byzantine import LIES, Lie
+from tacit.protocols.cotraining.consensus import majority, qualified
 
 SEEDS = st.binary(min_size=32, max_size=32)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocols.cotraining.consensus import NO_LABEL, majority, qualified
-from protocols.cotraining.fedct import HardLabels
-from protocols.cotraining.packing import pack, packed_bytes, unpack, width
+from tacit.protocols.cotraining.consensus import NO_LABEL, majority, qualified
+from tacit.protocols.cotraining.fedct import HardLabels
+from tacit.protocols.cotraining.packing import pack, packed_bytes, unpack, width
 
 Labels = NDArray[np.int64]
 

@@ -8,25 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.data.splits import Shard
-from parties.playing import play
-from protocols.cotraining import packing
-from protocols.cotraining.algorithms import ALGORITHMS, Options
-from protocols.cotraining.consensus import majority
-from protocols.cotraining.dp_fedct import NoisyLabels
-from protocols.cotraining.dp_pate import NoisyTeachers
-from protocols.cotraining.fedct import HardLabels
-from protocols.cotraining.local_training import Public
-from protocols.cotraining.pate import Teachers
-from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
-from protocols.privacy.noise import gaussian, laplace
-from protocols.privacy.xor_mechanism import epsilon_of, flip_probability
-from sim.compute import Work
-from sim.conditions import Conditions
-from sim.faults import Crash, Fault
-from sim.latency import parse_latency
-from sim.streams import Entropy, derive
-from sim.world import World
+from tacit.parties.data.splits import Shard
+from tacit.parties.playing import play
+from tacit.protocols.cotraining import packing
+from tacit.protocols.cotraining.algorithms import ALGORITHMS, Options
+from tacit.protocols.cotraining.consensus import majority
+from tacit.protocols.cotraining.dp_fedct import NoisyLabels
+from tacit.protocols.cotraining.dp_pate import NoisyTeachers
+from tacit.protocols.cotraining.fedct import HardLabels
+from tacit.protocols.cotraining.local_training import Public
+from tacit.protocols.cotraining.pate import Teachers
+from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
+from tacit.protocols.privacy.noise import gaussian, laplace
+from tacit.protocols.privacy.xor_mechanism import epsilon_of, flip_probability
+from tacit.sim.compute import Work
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Crash, Fault
+from tacit.sim.latency import parse_latency
+from tacit.sim.streams import Entropy, derive
+from tacit.sim.world import World
 
 SEEDS = [derive(1, "client", i) for i in range(9)]
 SERVER = derive(1, "server")

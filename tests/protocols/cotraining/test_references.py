@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parties.data.sets import load
-from parties.data.splits import shards
-from parties.learning.learner import NetworkLearner
-from parties.learning.spec import ModelSpec
-from parties.playing import play
-from protocols.cotraining.algorithms import ALGORITHMS, Options
-from protocols.cotraining.local_training import Public
-from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
-from sim.streams import derive
-from sim.world import World
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import shards
+from tacit.parties.learning.learner import NetworkLearner
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.playing import play
+from tacit.protocols.cotraining.algorithms import ALGORITHMS, Options
+from tacit.protocols.cotraining.local_training import Public
+from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
+from tacit.sim.streams import derive
+from tacit.sim.world import World
 
 CLIENTS, CLASSES, RATE = 3, 10, 0.01
 LEARNER = NetworkLearner(ModelSpec("linear", (64,), CLASSES), RATE, batch=1000, steps=1, device="cpu")

@@ -9,30 +9,31 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parties.data.sets import load
-from parties.data.splits import Shard, shards
-from parties.learning.learner import Learner, NetworkLearner
-from parties.learning.spec import ModelSpec
-from parties.playing import play
-from protocols.cotraining.algorithms import ALGORITHMS, Options
-from protocols.cotraining.local_training import Public
-from protocols.cotraining.packing import unpack
-from protocols.cotraining.round import (
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import Shard, shards
+from tacit.parties.learning.learner import Learner, NetworkLearner
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.playing import play
+from tacit.protocols.cotraining.algorithms import ALGORITHMS, Options
+from tacit.protocols.cotraining.local_training import Public
+from tacit.protocols.cotraining.packing import unpack
+from tacit.protocols.cotraining.round import (
     CotrainingClient,
     CotrainingServer,
     CotrainingSettings,
     LocalPredictions,
     Record,
-    steps,
 )
-from sim.compute import Engine
-from sim.conditions import Conditions
-from sim.engines import make_engine
-from sim.faults import Crash, Fault, Slow
-from sim.latency import parse_latency
-from sim.streams import derive
-from sim.world import World
+from tacit.protocols.registry import PROTOCOLS
+from tacit.sim.compute import Engine
+from tacit.sim.conditions import Conditions
+from tacit.sim.engines import make_engine
+from tacit.sim.faults import Crash, Fault, Slow
+from tacit.sim.latency import parse_latency
+from tacit.sim.streams import derive
+from tacit.sim.world import World
 
+STEPS = [step for step in PROTOCOLS["fedct"].steps if "only with" not in step.what]
 CLIENTS, CLASSES, POINTS = 4, 10, 60
 
 _WHOLE = load("digits", 240)
@@ -258,7 +259,7 @@ def test_a_client_without_labels_learns_from_the_others() -> None:
 
 
 @pytest.mark.parametrize("back", [None, 1.0])
-@pytest.mark.parametrize("step", steps(), ids=lambda step: f"{step.role}-{step.name}")
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step.role}-{step.name}")
 @pytest.mark.parametrize("when", ["at", "after"])
 def test_a_crash_at_any_step_ends_in_a_result_or_an_outcome(step: Any, when: str, back: float | None) -> None:
     party = "server" if step.role == "server" else "client/1"

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from protocols.cotraining.consensus import majority, majority_of, qualified, qualified_of, votes
-from protocols.cotraining.secure_votes import counted, packed, words_of
-from scenarios.running.simulation import Simulation
-from scenarios.schema.fault import Fault
 from tacit import load
+from tacit.protocols.cotraining.consensus import majority, majority_of, qualified, qualified_of, votes
+from tacit.protocols.cotraining.secure_votes import counted, packed, words_of
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.fault import Fault
 
 CHANGES = [
     "data.limit=60", "public.size=0.4", "cotraining.rounds=2", "fault=[]", "expect={}", "learner.name=decision-tree",
@@ -57,6 +57,21 @@ def test_what_adds_up_is_not_seen() -> None:
     )  # a second for class 1, from class 0
     counts, voters = counted(honest + crafted, 2, 3)
     assert voters == 3 and counts[0].tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("taken", range(8))
+def test_a_label_is_not_taken_from_a_class_that_nobody_gave(taken: int) -> None:
+    """A client's vote of 2 for a class and -1 for another, of any point, is seen."""
+    points, classes = 2, 4
+    first = classes * (taken // classes)
+    for doubled in {*range(first, first + classes)} - {taken}:
+        honest = packed(np.array([doubled % classes] * points), points, classes)
+        crafted = packed(np.array([doubled % classes] * points), points, classes)
+        crafted[(1 + doubled) // 4] += np.uint64(1) << np.uint64(16 * ((1 + doubled) % 4))
+        with np.errstate(over="ignore"):
+            crafted[(1 + taken) // 4] -= np.uint64(1) << np.uint64(16 * ((1 + taken) % 4))
+        with pytest.raises(ValueError, match="have other counts than"):
+            counted(honest + crafted, points, classes)
 
 
 @pytest.mark.parametrize("labels", [np.array([0, 3]), np.array([-1, 0]), np.array([0])])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
-from sim.streams import Entropy
+from tacit.protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
+from tacit.sim.streams import Entropy
 
 P = 2**255 - 19
 

@@ -10,11 +10,11 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import eightfold as module
-from protocols.crypto.eightfold import Table, eightfold, powers
-from protocols.crypto.packed_hamming import decrypt, encode, evaluate
-from protocols.crypto.paillier import generate
-from sim.streams import Entropy, generator
+from tacit.protocols.crypto import eightfold as module
+from tacit.protocols.crypto.eightfold import Table, eightfold, powers
+from tacit.protocols.crypto.packed_hamming import decrypt, encode, evaluate
+from tacit.protocols.crypto.paillier import generate
+from tacit.sim.streams import Entropy, generator
 
 needs_eightfold = pytest.mark.skipif(eightfold() is None, reason="not compiled, or another processor")
 
@@ -89,20 +89,20 @@ def test_a_pair_is_the_same_either_way(monkeypatch):
         return sent, masked, masks, decrypt(key, masked)
 
     expected = played()
-    monkeypatch.setattr(module, "eightfold", lambda: None)
-    monkeypatch.setattr("protocols.crypto.fermat.eightfold", lambda: None)
-    key = generate(512, Entropy.seeded(1), insecure=True)
-    assert played() == expected
+    with module.one_by_one():
+        assert eightfold() is None
+        key = generate(512, Entropy.seeded(1), insecure=True)
+        assert played() == expected
 
 
 def test_a_file_that_is_no_library_is_none(monkeypatch, tmp_path):
     (tmp_path / f"_eightfold{module.EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
     monkeypatch.setattr(module, "__file__", str(tmp_path / "eightfold.py"))
-    eightfold.cache_clear()
+    module._loaded.cache_clear()
     try:
         assert eightfold() is None
     finally:
-        eightfold.cache_clear()
+        module._loaded.cache_clear()
 
 
 @pytest.mark.skipif(shutil.which("cc") is None or platform.machine() != "x86_64", reason="no compiler for it here")

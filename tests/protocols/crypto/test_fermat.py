@@ -9,8 +9,8 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import fermat
-from protocols.crypto.fermat import LibcryptoQuotient, PlainQuotient, SplitQuotient, fermat_quotient, libcrypto
+from tacit.protocols.crypto import fermat
+from tacit.protocols.crypto.fermat import LibcryptoQuotient, PlainQuotient, SplitQuotient, fermat_quotient, libcrypto
 
 PRIMES = st.sampled_from([mpz(3), mpz(5), mpz(7), mpz(1009), mpz(2) ** 127 - 1, mpz(2) ** 521 - 1])
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.crypto import fields
-from protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
+from tacit.protocols.crypto import fields
+from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
 
 
 @given(st.data(), st.integers(1, 32))

@@ -4,8 +4,8 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto.fixed_base import Comb, FixedBase, SubsetTable, choose_comb, join, split, split_all
-from sim.streams import Entropy
+from tacit.protocols.crypto.fixed_base import Comb, FixedBase, SubsetTable, choose_comb, join, split, split_all
+from tacit.sim.streams import Entropy
 
 PRIME = mpz(2) ** 127 - 1
 MODULI = st.sampled_from([mpz(15), mpz(1009), mpz(10403), PRIME, PRIME * (mpz(2) ** 89 - 1)])

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from protocols.crypto.fixed_point import decode, encode, largest
+from tacit.protocols.crypto.fixed_point import decode, encode, largest
 
 ENCODABLE = st.floats(-(2.0**20), 2.0**20)
 

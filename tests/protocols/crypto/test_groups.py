@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto.fixed_base import Comb
-from protocols.crypto.groups import Group, Modp, PowerTable, find_group
-from sim.streams import Entropy
+from tacit.protocols.crypto.fixed_base import Comb
+from tacit.protocols.crypto.groups import Group, Modp, PowerTable, find_group
+from tacit.sim.streams import Entropy
 
 NAMES = ("modp-2048", "modp-2048-short", "modp-3072", "modp-3072-short", "p256")
 MODP = [name for name in NAMES if name != "p256"]

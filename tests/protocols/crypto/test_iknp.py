@@ -10,11 +10,11 @@ from Crypto.Cipher import AES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import columns, iknp
-from protocols.crypto.fields import lane_type
-from protocols.crypto.groups import find_group
-from protocols.crypto.iknp import Receiver, ReceiverStream, Sender, SenderStream
-from sim.streams import Entropy, generator
+from tacit.protocols.crypto import columns, iknp
+from tacit.protocols.crypto.fields import lane_type
+from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.crypto.iknp import Receiver, ReceiverStream, Sender, SenderStream
+from tacit.sim.streams import Entropy, generator
 
 CONTEXT = b"a pair in a round"
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from protocols.crypto import key_proof
-from protocols.crypto.key_proof import ROOTS, challenges, problems, prove, proved_bytes, verify
-from protocols.crypto.paillier import PublicKey, generate
-from sim.compute import CostTable
-from sim.streams import Entropy
+from tacit.protocols.crypto import key_proof
+from tacit.protocols.crypto.key_proof import ROOTS, challenges, problems, prove, proved_bytes, verify
+from tacit.protocols.crypto.paillier import PublicKey, generate
+from tacit.sim.compute import CostTable
+from tacit.sim.streams import Entropy
 
 KEY = generate(512, Entropy.seeded(1, "test key"), insecure=True)
 CONTEXT = b"a run, client/0"

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.crypto.fields import lane_type, pack_lanes, unpack_lanes
-from sim.streams import generator
+from tacit.protocols.crypto.fields import lane_type, pack_lanes, unpack_lanes
+from tacit.sim.streams import generator
 
 
 @given(st.integers(1, 32), st.integers(0, 3), st.integers(1, 5), st.integers(0, 2**32))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import iknp, ot_hamming, ot_pair, ot_slices
-from protocols.crypto.fields import field_bytes, unpack_fields
-from protocols.crypto.groups import find_group
-from protocols.crypto.ot_hamming import (
+from tacit.protocols.crypto import iknp, ot_hamming, ot_pair, ot_slices
+from tacit.protocols.crypto.fields import field_bytes, unpack_fields
+from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.crypto.ot_hamming import (
     IknpReceiver,
     IknpSender,
     NaorPinkasReceiver,
@@ -19,8 +19,9 @@ from protocols.crypto.ot_hamming import (
     sums,
     unmask,
 )
-from protocols.crypto.ot_sizes import iknp_hamming, naor_pinkas_hamming
-from sim.streams import Entropy, generator
+from tacit.protocols.xclp.hamming_iknp import payloads as iknp_hamming
+from tacit.protocols.xclp.hamming_naor_pinkas import payloads as naor_pinkas_hamming
+from tacit.sim.streams import Entropy, generator
 
 P256 = find_group("p256")
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import packed_hamming as packed
-from protocols.crypto import paillier
-from sim.compute import CostTable
-from sim.streams import Entropy, generator
+from tacit.protocols.crypto import packed_hamming as packed
+from tacit.protocols.crypto import paillier
+from tacit.sim.compute import CostTable
+from tacit.sim.streams import Entropy, generator
 
 KEY = paillier.generate(512, Entropy.seeded(1, "test key"), insecure=True)
 PUBLIC = KEY.public

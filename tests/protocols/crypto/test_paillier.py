@@ -8,10 +8,10 @@ from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.crypto import fermat, paillier
-from protocols.crypto.fixed_base import join
-from protocols.crypto.paillier import FreshRerandomiser, PublicKey, Rerandomiser, generate
-from sim.streams import Entropy
+from tacit.protocols.crypto import fermat, paillier
+from tacit.protocols.crypto.fixed_base import join
+from tacit.protocols.crypto.paillier import FreshRerandomiser, PublicKey, Rerandomiser, generate
+from tacit.sim.streams import Entropy
 
 KEY = generate(512, Entropy.seeded(1, "test key"), insecure=True)
 PUBLIC = KEY.public

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from Crypto.Cipher import AES
 
-from protocols.crypto.prg import words
+from tacit.protocols.crypto.prg import words
 
 KEY = bytes(range(32))
 

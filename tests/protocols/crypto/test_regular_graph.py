@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from protocols.crypto.regular_graph import Degree, Graph, Tolerance, answers_needed, degree_of, shuffled
-from sim.streams import Entropy
+from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
+from tacit.sim.streams import Entropy
 
 
 @pytest.mark.parametrize(
@@ -106,24 +106,6 @@ def test_every_order_is_equally_likely() -> None:
         order = shuffled("abc", Entropy.seeded(number))
         counts[order] = counts.get(order, 0) + 1
     assert len(counts) == 6 and stats.chisquare(list(counts.values())).pvalue > 1e-4
-
-
-def test_answers_that_are_needed() -> None:
-    degree, random = degree_of(100, Tolerance()), np.random.default_rng(2)
-    names = tuple(map(str, range(100)))
-    graph = Graph(names, names, degree.k)
-    needed = []
-    for _ in range(40):
-        left, count = dict.fromkeys(names, degree.threshold), 0
-        for i in random.permutation(100):
-            count += 1
-            for name in graph.neighbours(names[i]):
-                left[name] -= 1
-            if max(left.values()) <= 0:
-                break
-        needed.append(count)
-    assert abs(np.median(needed) - answers_needed(degree)) <= 6
-    assert answers_needed(Degree(5, 4, 3, -math.inf)) == 3
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.crypto.agreement import SharedSecret
-from protocols.crypto.sealing import OVERHEAD, PairChannel
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.sealing import OVERHEAD, PairChannel
 
 
 def ends() -> tuple[PairChannel, PairChannel]:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import shamir
-from protocols.crypto.shamir import PRIME
-from sim.streams import Entropy
+from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.shamir import PRIME
+from tacit.sim.streams import Entropy
 
 
 def entropy(*names: str | int) -> Entropy:

@@ -5,14 +5,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
-from parties.learning.vectors import decode, encode
-from protocols.federated.fedmatch import FedMatch, choose_helpers
-from protocols.federated.fedprox import FedProx
-from protocols.federated.fedsiam import FedSiam
-from protocols.federated.mean_teacher import MeanTeacher, rampup
-from protocols.federated.scaffold import Scaffold, server_control
-from sim.streams import generator
+from tacit.parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
+from tacit.parties.learning.vectors import decode, encode
+from tacit.protocols.federated.fedmatch import FedMatch, choose_helpers
+from tacit.protocols.federated.fedprox import FedProx
+from tacit.protocols.federated.fedsiam import FedSiam
+from tacit.protocols.federated.mean_teacher import MeanTeacher, rampup
+from tacit.protocols.federated.scaffold import Scaffold, server_control
+from tacit.sim.streams import generator
 
 SPEC = ModelSpec("linear", (4,), 3)
 RATE, DECAY = 0.5, 0.01

@@ -8,27 +8,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.data.sets import load
-from parties.data.splits import Shard, shards
-from parties.learning import jobs
-from parties.learning.settings import LocalUpdate
-from parties.learning.spec import ModelSpec
-from parties.learning.vectors import decode, encode
-from parties.playing import play
-from parties.server import Server
-from protocols import opening
-from protocols.dealing import Revealed, Survivors
-from protocols.federated.averaging import Averaging, Plain, Secure
-from protocols.federated.dp_fedavg import Clipped
-from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.method import Method
-from protocols.federated.round import Record, TrainingSettings
-from protocols.privacy.noise import gaussian
-from sim.conditions import Conditions
-from sim.faults import Crash, Fault
-from sim.latency import parse_latency
-from sim.streams import Entropy
-from sim.world import World
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import Shard, shards
+from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.playing import play
+from tacit.parties.server import Server
+from tacit.protocols import opening
+from tacit.protocols.dealing import Revealed, Survivors
+from tacit.protocols.federated.averaging import Averaging, Plain, Secure
+from tacit.protocols.federated.dp_fedavg import Clipped
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.method import Method
+from tacit.protocols.federated.round import Record, TrainingSettings
+from tacit.protocols.privacy.noise import gaussian
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Crash, Fault
+from tacit.sim.latency import parse_latency
+from tacit.sim.streams import Entropy
+from tacit.sim.world import World
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 SHARDS = shards(load("digits", 160), 4, "iid", 0.5, 1)

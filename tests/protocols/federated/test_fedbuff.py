@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.data.sets import load
-from parties.data.splits import shards
-from parties.learning import jobs
-from parties.learning.settings import LocalUpdate
-from parties.learning.spec import ModelSpec
-from parties.learning.vectors import decode
-from parties.playing import play
-from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.fedbuff import BufferedSettings, BufferRecord, FedBuffClient, FedBuffServer, moved
-from protocols.federated.method import Method
-from protocols.federated.round import TrainingSettings
-from sim.conditions import Conditions
-from sim.faults import Crash, Delay, Fault, Leave, Pause, Slow
-from sim.latency import parse_latency
-from sim.trace import Event
-from sim.world import World
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import shards
+from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import decode
+from tacit.parties.playing import play
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, FedBuffClient, FedBuffServer, moved
+from tacit.protocols.federated.method import Method
+from tacit.protocols.federated.round import TrainingSettings
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Crash, Delay, Fault, Leave, Pause, Slow
+from tacit.sim.latency import parse_latency
+from tacit.sim.trace import Event
+from tacit.sim.world import World
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 SHARDS = shards(load("digits", 240), 6, "iid", 0.5, 1)

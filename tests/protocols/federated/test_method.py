@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.data.sets import load
-from parties.data.splits import shards
-from parties.learning import jobs
-from parties.learning.additions import Active, Addition, Run
-from parties.learning.settings import LocalUpdate
-from parties.learning.spec import ModelSpec
-from parties.learning.vectors import decode, encode
-from parties.playing import play
-from protocols.federated.algorithms import ALGORITHMS, UPDATES
-from protocols.federated.averaging import Plain, Secure
-from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.method import Averaged, Companion, Extra, Method, Options
-from protocols.federated.round import TrainingSettings
-from protocols.xclp.hamming_plaintext import PlaintextHamming
-from protocols.xclp.xclp import Parameters
-from sim.conditions import Conditions
-from sim.latency import parse_latency
-from sim.world import World
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import shards
+from tacit.parties.learning import jobs
+from tacit.parties.learning.additions import Active, Addition, Run
+from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.playing import play
+from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES
+from tacit.protocols.federated.averaging import Plain, Secure
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.method import Averaged, Companion, Extra, Method, Options
+from tacit.protocols.federated.round import TrainingSettings
+from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.protocols.xclp.xclp import Parameters
+from tacit.sim.conditions import Conditions
+from tacit.sim.latency import parse_latency
+from tacit.sim.world import World
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 CLIENTS = 3
@@ -119,10 +119,10 @@ def test_what_is_sent_beside_the_model_has_the_size_of_its_formula(name: str, av
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
-from parties.learning import LocalUpdate
-from protocols.federated.algorithms import UPDATES
-from protocols.federated.fedmatch import FedMatch
-from protocols.federated.mean_teacher import MeanTeacher
+from tacit.parties.learning import LocalUpdate
+from tacit.protocols.federated.algorithms import UPDATES
+from tacit.protocols.federated.fedmatch import FedMatch
+from tacit.protocols.federated.mean_teacher import MeanTeacher
 
 print(len(LocalUpdate(additions=(FedMatch(), MeanTeacher(), *(UPDATES["fedprox"]()[0][:1]))).additions))
 """

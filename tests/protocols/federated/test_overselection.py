@@ -1,25 +1,27 @@
 """Over-selection: a round that calls more clients than it needs takes the first models, and waits for no others."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from parties.data.sets import load
-from parties.data.splits import shards
-from parties.learning import jobs
-from parties.learning.settings import LocalUpdate
-from parties.learning.spec import ModelSpec
-from parties.learning.vectors import average
-from parties.playing import play
-from protocols.federated.averaging import Averaging, SecAggPlus, Secure
-from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.method import Method
-from protocols.federated.round import Record, TrainingSettings
-from sim.conditions import Conditions
-from sim.faults import Corrupt, Crash, Fault, Slow
-from sim.latency import parse_latency
-from sim.setting_error import SettingError
-from sim.world import World
+from tacit.parties.client import Client
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import shards
+from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import average
+from tacit.parties.playing import play
+from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, Update
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.method import Method
+from tacit.protocols.federated.round import Record, TrainingSettings
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Corrupt, Crash, Delay, Fault, Slow
+from tacit.sim.latency import parse_latency
+from tacit.sim.setting_error import SettingError
+from tacit.sim.world import World
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 SHARDS = shards(load("digits", 240), 8, "iid", 0.5, 1)
@@ -86,11 +88,26 @@ def test_lost_clients_are_made_up_for_by_the_extra_ones_and_beyond_that_are_miss
         assert (world.loop.time() > 10.0) == (lost == 3)
 
 
-def test_an_invalid_model_is_made_up_for() -> None:
+def test_a_model_that_a_fault_alters_is_made_up_for() -> None:
     called = trained(rounds=1)[2][0].averaged
     bad = Corrupt(called[0], peer="server", message="LocalModel", occurrence=1)
     _, _, records, world = trained(bad, rounds=1)
     assert len(records[0].averaged) == 4 and world.loop.time() < 10.0
+
+
+@pytest.mark.parametrize("wait", [1.0, 7.0])
+def test_an_invalid_model_is_made_up_for_until_the_deadline(wait: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models arrive one a second, an invalid one first; the sixth never."""
+    called, send = trained(rounds=1)[2][0].cohort, Plain.client
+
+    async def sends(self: Plain, me: Client, update: Update, *rest: Any) -> None:
+        await send(self, me, replace(update, weight=-1.0) if me.name == called[0] else update, *rest)
+
+    monkeypatch.setattr(Plain, "client", sends)
+    late = [Delay(name, message="LocalModel", by=wait + number) for number, name in enumerate(called[:5])]
+    _, _, records, world = trained(*late, Crash(called[5], at="train.update"), rounds=1, deadline=12.0)
+    assert set(records[0].averaged) == set(called[1:5])
+    assert wait + 4 < world.loop.time() < wait + 5
 
 
 @pytest.mark.parametrize("averaging", [Secure(), SecAggPlus()], ids=lambda way: way.name)

@@ -14,27 +14,27 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from parties.data.sets import load
-from parties.data.splits import Shard, shards
-from parties.learning import jobs
-from parties.learning.settings import LocalUpdate
-from parties.learning.spec import ModelSpec
-from parties.learning.vectors import decode
-from parties.playing import play
-from protocols.federated.algorithms import ALGORITHMS, UPDATES
-from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.fedmatch import FedMatch
-from protocols.federated.labelling import PseudoLabels
-from protocols.federated.method import Method, Options
-from protocols.federated.round import TrainingSettings
-from protocols.xclp import xclp
-from protocols.xclp.hamming_plaintext import PlaintextHamming
-from protocols.xclp.lsh import hash_bits, planes
-from protocols.xclp.recipe import AUTHORS_CODE, PAPER, Recipe
-from protocols.xclp.xclp import Parameters
-from sim.conditions import Conditions
-from sim.latency import parse_latency
-from sim.world import World
+from tacit.parties.data.sets import load
+from tacit.parties.data.splits import Shard, shards
+from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import decode
+from tacit.parties.playing import play
+from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.fedmatch import FedMatch
+from tacit.protocols.federated.labelling import PseudoLabels
+from tacit.protocols.federated.method import Method, Options
+from tacit.protocols.federated.round import TrainingSettings
+from tacit.protocols.xclp import xclp
+from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.protocols.xclp.lsh import hash_bits, planes
+from tacit.protocols.xclp.recipe import AUTHORS_CODE, PAPER, Recipe
+from tacit.protocols.xclp.xclp import Parameters
+from tacit.sim.conditions import Conditions
+from tacit.sim.latency import parse_latency
+from tacit.sim.world import World
 
 CLIENTS, RATE, DECAY, BITS, K, ALPHA = 3, 0.5, 0.01, 128, 5, 0.95
 SPEC = ModelSpec("linear", (1, 8, 8), 10)

@@ -10,26 +10,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.client import Client
-from parties.data.sets import Dataset, load
-from parties.data.splits import Shard, shards
-from parties.learning import jobs
-from parties.learning.settings import LocalUpdate
-from parties.learning.spec import ModelSpec
-from parties.learning.vectors import average, decode
-from parties.playing import play
-from protocols.federated.algorithms import ALGORITHMS, UPDATES
-from protocols.federated.averaging import Averaging, LocalModel, Plain, Secure, Update
-from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once, PseudoLabels
-from protocols.federated.method import Method, Options
-from protocols.federated.round import Record, TrainingRound, TrainingSettings
-from protocols.xclp.hamming_plaintext import PlaintextHamming
-from protocols.xclp.xclp import Parameters
-from sim.conditions import Conditions
-from sim.faults import Crash, Fault, Pause, Slow
-from sim.latency import parse_latency
-from sim.world import World
+from tacit.parties.client import Client
+from tacit.parties.data.sets import Dataset, load
+from tacit.parties.data.splits import Shard, shards
+from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import LocalUpdate, Trained
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import average, decode
+from tacit.parties.life import Present
+from tacit.parties.playing import play
+from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES
+from tacit.protocols.federated.averaging import Averaging, LocalModel, Plain, Secure, Update
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once, PseudoLabels
+from tacit.protocols.federated.method import Method, Options
+from tacit.protocols.federated.round import Record, TrainingRound, TrainingSettings
+from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.protocols.xclp.xclp import Parameters
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Crash, Fault, Pause, Slow
+from tacit.sim.latency import parse_latency
+from tacit.sim.world import World
 
 CLIENTS = 4
 XCLP = Parameters(PlaintextHamming(256), CLIENTS, 10, bits=256, deadline=10.0)
@@ -70,18 +71,39 @@ def trained(
     return server, clients, records, world
 
 
-def test_a_round_is_the_average_of_what_each_client_trains_alone() -> None:
-    server, clients, records, _ = trained(PLAIN, rounds=1)
-    alone = [
+def alone(clients: list[FedAvgClient]) -> list[Trained]:
+    """What each client makes of the first model by itself, in round 1."""
+    return [
         jobs.train(
             SPEC, FIRST, c.data(None), c.settings.update, 0, World(1).entropy(c.name, 1, 1, 1, "training").bytes(32)
         )
         for c in clients
     ]
-    assert server.model == average([one.parameters for one in alone])
+
+
+def test_a_round_is_the_average_of_what_each_client_trains_alone() -> None:
+    server, clients, records, _ = trained(PLAIN, rounds=1)
+    models = alone(clients)
+    assert server.model == average([one.parameters for one in models])
     assert records[0].averaged == tuple(client.name for client in clients)
-    assert records[0].loss == pytest.approx(np.mean([one.loss for one in alone]))
+    assert records[0].loss == pytest.approx(np.mean([one.loss for one in models]))
     assert {client.ending for client in clients} == {"completed"}
+
+
+@pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
+def test_a_model_counts_by_the_points_that_it_was_trained_on(averaging: Averaging) -> None:
+    """McMahan et al. 2017, Algorithm 1, line 8, where the clients have 3, 6, 9 and 12 labeled points."""
+    sizes = [3 * (i + 1) for i in range(CLIENTS)]
+    dealt = [
+        Shard(s.features, s.labels, s.labeled & (s.labeled.cumsum() <= size), s.rows)
+        for s, size in zip(SHARDS, sizes, strict=True)
+    ]
+    assert [shard.labeled.sum() for shard in dealt] == sizes
+    server, clients, _, _ = trained(PLAIN, rounds=1, dealt=dealt, by_points=True, averaging=averaging)
+    models = [decode(one.parameters).astype(np.float64) for one in alone(clients)]
+    expected = sum(size * model for size, model in zip(sizes, models, strict=True)) / sum(sizes)
+    np.testing.assert_allclose(decode(server.model), expected, atol=1e-6)
+    assert np.abs(expected - np.mean(models, axis=0)).max() > 1e-3  # which equal weights would give
 
 
 def test_training_learns() -> None:
@@ -232,14 +254,19 @@ def test_the_control_of_scaffolds_server_moves_by_the_changes_over_all_clients()
             Method(additions=UPDATES["scaffold"]()), lost, rounds=1, averaging=averaging
         )
         assert len(records[0].averaged) == 3
-        changes = [
-            jobs.train(
-                SPEC, FIRST, c.data(None), c.settings.update, 0, World(1).entropy(c.name, 1, 1, 1, "training").bytes(32)
-            ).sent[0]
-            for c in clients[:3]
-        ]
+        changes = [one.sent[0] for one in alone(clients[:3])]
         (control,) = server.state()["companions"]
         np.testing.assert_allclose(decode(control), sum(map(decode, changes)) / CLIENTS, atol=1e-6)
+
+
+def test_scaffolds_control_is_the_mean_of_the_clients_own_whoever_came_back() -> None:
+    """Karimireddy et al. 2020: c is the mean of all c_i, that of a client's second incarnation among them."""
+    back = Crash("client/1", before="train.update", occurrence=2, back_after=1.0)
+    server, clients, records, _ = trained(Method(additions=UPDATES["scaffold"]()), back, rounds=6)
+    assert ["client/1" in record.averaged for record in records] == [True, False, True, True, True, True]
+    (control,) = server.state()["companions"]
+    own = [decode(Present(clients)[client.name].disk["additions"][0]) for client in clients]
+    np.testing.assert_allclose(decode(control), np.mean(own, axis=0), atol=1e-6)
 
 
 def test_scaffold_sends_control_variates_beside_the_models() -> None:

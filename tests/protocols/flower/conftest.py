@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from scenarios.files.reading import load
-from scenarios.running.folder import Result
-from scenarios.running.runner import carry_out
-from scenarios.schema.scenario import Scenario
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.folder import Result
+from tacit.scenarios.running.runner import carry_out
+from tacit.scenarios.schema.scenario import Scenario
 
 APPS = Path(__file__).parent / "apps"
 

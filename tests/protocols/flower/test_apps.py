@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from protocols.flower.apps import read_app
-from sim.setting_error import Problem
+from tacit.protocols.flower.apps import read_app
+from tacit.sim.setting_error import Problem
 
 PROJECT = """
 [project]

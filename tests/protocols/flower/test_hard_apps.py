@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+import tacit
+from tacit.scenarios.reporting.printed import round_table
+from tacit.scenarios.seeing.plot import curves
 from tests.protocols.flower.conftest import Run
 
 HEAD = """
@@ -69,6 +72,15 @@ def app(folder: Path, body: str) -> Path:
     return path
 
 
+def test_a_client_that_sleeps_is_the_cause_of_a_missed_reply(run_app: Run, tmp_path: Path) -> None:
+    """Tacit simulates the sleep, and the record says of it."""
+    result = run_app(app(tmp_path, SLEEPS), "protocol.timeout=2min", clients=3)  # client/2 sleeps for 40 s of 30
+    lines = tacit.events(result, unfolded=True)
+    ends = {chain[-1].text for line in lines if line.kind in ("lost", "deadline") for chain in line.causes}
+    assert ends and all(text.startswith("client/2 slept in flower.query from ") for text in ends)
+    assert all(text.endswith(" for 40 s (its app's sleep)") for text in ends)
+
+
 def test_replies_that_are_pulled_are_errors_once_their_time_is_over(
     run_app: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,6 +105,16 @@ def test_sleep_in_clients_and_of_a_server_is_virtual_and_chance_is_the_same(
 def test_a_client_that_waits_for_a_moment_in_a_loop_comes_to_it(run_app: Run, tmp_path: Path) -> None:
     result = run_app(app(tmp_path, SLEEPS), clients=2, run_config="loop=true")
     assert result.round_records[0].figures_reported["took"] == pytest.approx(1 + 10, abs=0.1)
+
+
+def test_metrics_of_an_apps_own_are_in_the_table_of_rounds_and_in_curves(run_app: Run, tmp_path: Path) -> None:
+    result = run_app(app(tmp_path, PULLS), clients=3)
+    first, second = (one.figures_reported["took"] for one in result.round_records)
+    (curve,) = curves([result.folder], "rounds", "took")
+    assert curve.points == [(1, first), (2, second)] and first > 0
+    table = round_table(result.round_records)
+    assert {"took", "drawn", "chance"} <= set(table.columns)
+    assert [row[table.columns.index("took")] for row in table.rows] == [f"{first:.4f}", f"{second:.4f}"]
 
 
 def test_an_app_that_catches_everything_ends_with_its_server(run_app: Run, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.files.reading import load
-from scenarios.running.folder import read_result
-from scenarios.running.runner import carry_out
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.folder import read_result
+from tacit.scenarios.running.runner import carry_out
 from tests.protocols.flower.conftest import APPS, Run
 
 PRIVATE = ("server-fixed", "client-fixed", "server-adaptive", "client-adaptive", "local")
@@ -114,7 +114,13 @@ def test_pool_and_inline_and_hash_seeds_have_one_trace(app: str, settings: str, 
     found = set()
     for number, engine in (("1", "inline"), ("2", "inline"), ("3", "pool:2")):
         out = tmp_path / number
-        line = [sys.executable, "-c", "import tacit_start; tacit_start.main()", "flower", APPS / f"{app}.py"]
+        line = [
+            sys.executable,
+            "-c",
+            "from tacit.__main__ import main; main()",
+            "flower",
+            APPS / f"{app}.py",
+        ]
         options = ["--clients", "5", "--engine", engine, "--run-config", settings, "--out", out]
         subprocess.run([*line, *options], env=os.environ | {"PYTHONHASHSEED": number}, check=True)
         result = read_result(out)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from protocols.flower.declaration import HIGHEST, LOWEST
-from protocols.flower.keys import FlowerKeys
-from protocols.flower.stages import STAGES
-from scenarios.command.main import app
+from tacit.protocols.flower.declaration import HIGHEST, LOWEST
+from tacit.protocols.flower.keys import FlowerKeys
+from tacit.protocols.flower.stages import STAGES
+from tacit.scenarios.command.main import app
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "flower.md").read_text(encoding="utf-8")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.chaos.campaign import Plan, campaign
-from scenarios.chaos.chaos import promising
-from scenarios.files.reading import read
-from scenarios.running.folder import byte_rows
-from scenarios.schema.scenario import ScenarioError
+from tacit.scenarios.chaos.campaign import Plan, campaign
+from tacit.scenarios.chaos.chaos import promising
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.folder import byte_rows
+from tacit.scenarios.schema.scenario import ScenarioError
 from tests.protocols.flower.conftest import Run, scenario_of
 
 ENDED = {f"client/{number}": "completed" for number in range(6)}
@@ -155,7 +155,7 @@ def raising(tmp_path: Path) -> Path:
 def test_a_client_that_raises_has_replied_with_an_error_and_contexts_last(run_app: Run, raising: Path) -> None:
     result = run_app(raising, clients=3)
     assert (result.outcome, result.reason) == ("completed", "")
-    assert result.endings["client/1"] == "its app raised ValueError: no data"
+    assert result.endings["client/1"] == "its app raised ValueError: no data (raising.py, line 12)"
     (one,) = result.round_records
     assert list(one.errors) == ["client/1"] and "no data" in one.errors["client/1"]
 

@@ -1,22 +1,27 @@
 """Code that blocks, run in virtual time: one thread at a time, and what stands for threads and time."""
 
 import asyncio
+import concurrent.futures
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from protocols.flower.stand_ins import EPOCH, Futures, Threading, virtual_time
-from protocols.flower.threads import Fiber, Stopped, in_world
-from sim.loop import SimLoop
+from tacit.protocols.flower.stand_ins import EPOCH, stand_ins
+from tacit.protocols.flower.threads import Fiber, Stopped, in_world
+from tacit.sim.loop import SimLoop
+
+HERE = str(Path(__file__).parent)
 
 
 def played(function: Callable[[], Any]) -> tuple[Any, float]:
     """The result of `function()` in a fiber, and the virtual time at its end."""
     loop = SimLoop()
     try:
-        with virtual_time():
+        with stand_ins(HERE):
             return loop.run(Fiber(function, loop.time).run()), loop.time()
     finally:
         loop.finish()
@@ -34,7 +39,7 @@ def test_sleep_takes_virtual_time_and_no_other() -> None:
 
 
 def test_time_begins_at_the_epoch_and_is_real_elsewhere() -> None:
-    with virtual_time():
+    with stand_ins(HERE):
         assert time.time() > EPOCH - 1e9
     assert played(lambda: time.time()) == (EPOCH, 0.0)
 
@@ -48,9 +53,9 @@ def test_threads_run_one_at_a_time_and_in_the_order_of_virtual_time() -> None:
         return name
 
     def app() -> list[str]:
-        with Futures.ThreadPoolExecutor(max_workers=1) as pool:
+        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
             futures = {pool.submit(worker, name, seconds) for name, seconds in (("slow", 3.0), ("fast", 1.0))}
-            done, others = Futures.wait(futures)
+            done, others = concurrent.futures.wait(futures)
         assert not others
         return [one.result() for one in done]
 
@@ -60,7 +65,7 @@ def test_threads_run_one_at_a_time_and_in_the_order_of_virtual_time() -> None:
 
 def test_a_condition_wakes_who_waits_for_it_or_ends_with_its_time_out() -> None:
     def app() -> tuple[bool, bool, float]:
-        condition, found = Threading.Condition(), list[int]()
+        condition, found = threading.Condition(), list[int]()
 
         def add() -> None:
             time.sleep(2.0)
@@ -68,7 +73,7 @@ def test_a_condition_wakes_who_waits_for_it_or_ends_with_its_time_out() -> None:
                 found.append(1)
                 condition.notify_all()
 
-        Threading.Thread(target=add, daemon=True).start()
+        threading.Thread(target=add, daemon=True).start()
         with condition:
             first = condition.wait_for(lambda: found, timeout=10.0)
             second = condition.wait_for(lambda: len(found) > 1, timeout=5.0)
@@ -79,7 +84,7 @@ def test_a_condition_wakes_who_waits_for_it_or_ends_with_its_time_out() -> None:
 
 def test_an_event_and_a_lock_between_threads() -> None:
     def app() -> list[str]:
-        lock, event, seen = Threading.RLock(), Threading.Event(), list[str]()
+        lock, event, seen = threading.RLock(), threading.Event(), list[str]()
 
         def other() -> None:
             with lock:
@@ -87,7 +92,7 @@ def test_an_event_and_a_lock_between_threads() -> None:
             event.set()
 
         with lock, lock:
-            thread = Threading.Thread(target=other)
+            thread = threading.Thread(target=other)
             thread.start()
             time.sleep(4.0)
             assert thread.is_alive() and not event.is_set()
@@ -100,7 +105,7 @@ def test_an_event_and_a_lock_between_threads() -> None:
 
 def test_an_error_in_a_thread_is_that_of_its_future() -> None:
     def app() -> str:
-        with Futures.ThreadPoolExecutor() as pool:
+        with concurrent.futures.ThreadPoolExecutor() as pool:
             future = pool.submit(int, "x")
         return type(future.exception()).__name__
 
@@ -125,7 +130,7 @@ def test_a_thread_whose_party_is_gone_ends_where_it_waits() -> None:
             await task
 
     loop = SimLoop()
-    with virtual_time():
+    with stand_ins(HERE):
         loop.run(main(loop))
     loop.finish()
     assert ended == ["stopped"]

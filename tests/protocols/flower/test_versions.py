@@ -4,22 +4,37 @@ import configparser
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from protocols.flower.declaration import HIGHEST, LOWEST
+from tacit.protocols.flower.declaration import HIGHEST, LOWEST
+from tacit.scenarios.files.checks import cautions, check
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.schema.scenario import ScenarioError
 
 ROOT = Path(__file__).parents[3]
 
 pytest.importorskip("flwr")
 
 
-def test_the_extra_takes_these_versions() -> None:
+def test_the_extra_takes_the_lowest_version_and_all_newer() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
-    after = f"{HIGHEST[0]}.{HIGHEST[1] + 1}"
-    assert config["options.extras_require"]["flower"].strip() == f"flwr>={LOWEST[0]}.{LOWEST[1]},<{after}"
+    assert config["options.extras_require"]["flower"].strip() == f"flwr>={LOWEST[0]}.{LOWEST[1]}"
+
+
+def test_an_older_version_is_refused_and_a_newer_one_is_a_caution(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = load("examples/flower-quickstart/healthy.toml")
+    installed = "1.37.9"
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: installed if name == "flwr" else version(name))
+    with pytest.raises(ScenarioError, match=r"flwr 1\.37\.9 is installed, which is too old; allowed: 1\.38 or newer"):
+        check(app, "the file")
+    installed = "2.0.1"
+    check(app, "the file")
+    assert "flwr 2.0.1 is newer than 1.42, the newest version that Tacit is tested with" in cautions(app)
 
 
 @pytest.mark.long

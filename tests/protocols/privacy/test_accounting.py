@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from parties.learning.extras import MissingExtra
-from protocols.privacy import accounting
-from protocols.privacy.noisy_max import noisy_max
-from protocols.privacy.xor_mechanism import flip_probability
-from sim.streams import Entropy
+from tacit.parties.learning.extras import MissingExtra
+from tacit.protocols.privacy import accounting
+from tacit.protocols.privacy.noisy_max import noisy_max
+from tacit.protocols.privacy.xor_mechanism import flip_probability
+from tacit.sim.streams import Entropy
 
 DELTA = 1e-5
 
@@ -133,9 +133,9 @@ def test_noisy_max_is_the_most_votes_and_errs_as_often_as_it_should() -> None:
 
 def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
-    with pytest.raises(MissingExtra, match=r"needs dp_accounting.*tacit\[privacy\]"):
+    with pytest.raises(MissingExtra, match=r"needs dp_accounting.*tacit-fl\[privacy\]"):
         accounting.noisy_max_queries(1.0, 1, DELTA)
-    assert sys.modules["protocols.privacy.accounting"] is accounting
+    assert sys.modules["tacit.protocols.privacy.accounting"] is accounting
 
 
 @pytest.mark.parametrize(

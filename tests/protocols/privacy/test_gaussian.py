@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from protocols.privacy.gaussian import LARGEST_DEVIATION, delta_of, discrete_gaussian, epsilon_of, mu_for
-from sim.streams import Entropy
+from tacit.protocols.privacy.gaussian import LARGEST_DEVIATION, delta_of, discrete_gaussian, epsilon_of, mu_for
+from tacit.sim.streams import Entropy
 
 
 def test_known_values() -> None:

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from protocols.privacy.keys import Privacy
-from protocols.privacy.randomised import HashFlips, randomised_labels
-from protocols.privacy.released import ANGLES, DELTA, differing_bits, flip_of, opened, randomised_lines, released
-from protocols.xclp.lsh import distances, hash_bits, planes, unflipped
-from sim.streams import derive
+from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.privacy.randomised import HashFlips, randomised_labels
+from tacit.protocols.privacy.released import ANGLES, DELTA, differing_bits, flip_of, opened, randomised_lines, released
+from tacit.protocols.xclp.lsh import distances, hash_bits, planes, unflipped
+from tacit.sim.streams import derive
 
 SECRET = derive(1, "of a test")
 CLASSES = 5

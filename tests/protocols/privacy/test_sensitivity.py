@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from protocols.privacy.convergence import bound, probability
-from protocols.privacy.sensitivity import by_neighbours, left_out, proposition_2, worst_case
+from tacit.protocols.privacy.convergence import bound, probability
+from tacit.protocols.privacy.sensitivity import by_neighbours, left_out, proposition_2, worst_case
 
 
 def test_a_changed_label_is_two_bits_of_its_one_hot_row() -> None:

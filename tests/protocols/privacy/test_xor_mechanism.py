@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocols.privacy.noise import bernoulli, gaussian
-from protocols.privacy.xor_mechanism import epsilon_of, flip_probability, perturb
-from sim.streams import Entropy
+from tacit.protocols.privacy.noise import bernoulli, gaussian
+from tacit.protocols.privacy.xor_mechanism import epsilon_of, flip_probability, perturb
+from tacit.sim.streams import Entropy
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.running.folder import FolderError
-from scenarios.seeing import timeline
-from scenarios.seeing.timeline import fragment
-from scenarios.seeing.timeline.folding import folds
-from scenarios.seeing.timeline.model import Bar, model_of
-from scenarios.seeing.timeline.packing import differences, packed, unpacked
 from tacit import load, run
+from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.seeing import timeline
+from tacit.scenarios.seeing.timeline import fragment
+from tacit.scenarios.seeing.timeline.folding import folds
+from tacit.scenarios.seeing.timeline.model import Bar, model_of
+from tacit.scenarios.seeing.timeline.packing import differences, packed, unpacked
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from scenarios.seeing.timeline import fragment
 from tacit import load, run
+from tacit.scenarios.seeing.timeline import fragment
 from tests.browser import Browser
 
 pytestmark = pytest.mark.long
@@ -293,8 +293,9 @@ def test_it_is_printed_in_light_colours(browser: Browser, page: Callable[..., Pa
     browser.open(page(fragment(faulty)), theme="dark")
     span(browser)
     browser.run(
-        "window.seen = []; addEventListener('beforeprint', () => { const c = document.querySelector('canvas');"
-        "seen.push(c.width, ...c.getContext('2d').getImageData(2, 2, 1, 1).data.slice(0, 3)) })"
+        "window.seen = []; addEventListener('beforeprint', () => { const paper = document.querySelector('.tl-paper');"
+        "const c = document.createElement('canvas').getContext('2d'); c.drawImage(paper, 0, 0);"
+        "seen.push(paper.naturalWidth, ...c.getImageData(2, 2, 1, 1).data.slice(0, 3)) })"
     )
     assert browser.printed().startswith(b"%PDF")
     assert browser.run("return seen") == [2100, 255, 255, 255]

@@ -1,0 +1,124 @@
+"""The command `tacit bench NAME`: each benchmark, compared with its peers that are installed."""
+
+import errno
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, ParamSpec
+
+import typer
+
+from tacit.scenarios.command.guarding import guarded
+from tacit.scenarios.command.options import Debug, PlainCommand, PlainGroup
+
+__all__ = ["app"]
+
+P = ParamSpec("P")
+
+Quick = Annotated[bool, typer.Option("--quick", help="Smaller sizes and fewer repeats.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results to this file.")]
+
+app = typer.Typer(
+    help="Benchmarks of the cryptography, the simulator and the protocols, beside other libraries.",
+    cls=PlainGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+
+
+def crypto(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    costs: Annotated[
+        Path | None, typer.Option(help="Measure the cost table for this machine instead, and write it to this file.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the operations a second into this file.")] = None,
+    debug: Debug = False,
+) -> int:
+    """The speed of the cryptography beside other libraries; or the cost table."""
+    from tacit.benchmarks import crypto as benchmark
+
+    benchmark.main(quick, json_file, costs, plot)
+    return 0
+
+
+def bytes_(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the crossover into this file.")] = None,
+    debug: Debug = False,
+) -> int:
+    """Bytes on the wire beside the formulas and each other; and where transfers are faster than Paillier."""
+    from tacit.benchmarks import bytes as benchmark
+
+    return benchmark.main(quick, json_file, plot)
+
+
+def sim(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
+    """The simulator's speed."""
+    from tacit.benchmarks import sim as benchmark
+
+    benchmark.main(quick, json_file)
+    return 0
+
+
+def training(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
+    """Federated training: rounds a second beside a plain loop and other simulators."""
+    from tacit.benchmarks import training as benchmark
+
+    benchmark.main(quick, json_file)
+    return 0
+
+
+def scale(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw time and memory by size into this file.")] = None,
+    only: Annotated[str, typer.Option("--only", metavar="TOPIC", help="Only the curves of this topic.")] = "",
+    debug: Debug = False,
+) -> int:
+    """How time and memory of runs grow with points, clients and messages, with the fitted exponents."""
+    from tacit.benchmarks import scale as benchmark
+
+    return benchmark.main(quick, json_file, plot, only)
+
+
+def attacks(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
+    """What attacks recover from deliberately weakened copies of the protocols, and from the protocols themselves."""
+    from tacit.benchmarks import attacks as benchmark
+
+    benchmark.main(quick, json_file)
+    return 0
+
+
+def reality(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    only: Annotated[str, typer.Option("--only", metavar="TOPIC", help="Only this topic: tcp, deployed.")] = "",
+    repeats: Annotated[int | None, typer.Option(min=1, help="How often each is measured; default: 5.")] = None,
+    debug: Debug = False,
+) -> int:
+    """Predictions beside real machines, in network namespaces: TCP, and runs whose parties are processes."""
+    from tacit.benchmarks import reality as benchmark
+
+    return benchmark.main(quick, json_file, only, repeats)
+
+
+def _checked(command: Callable[P, int]) -> Callable[P, int]:
+    """The command, which first raises FileNotFoundError if the folder of a file that it writes does not exist."""
+
+    @functools.wraps(command)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> int:
+        for path in kwargs.values():
+            if isinstance(path, Path) and not path.absolute().parent.is_dir():
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return command(*args, **kwargs)
+
+    return checked
+
+
+for _command in (crypto, bytes_, sim, training, scale, attacks, reality):
+    _name = _command.__name__.rstrip("_")
+    app.command(_name, cls=PlainCommand, epilog=f"Example: tacit bench {_name} --quick")(guarded(_checked(_command)))

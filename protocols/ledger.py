@@ -1,0 +1,44 @@
+"""A client's ledger of what has left it of its data through noise: each thing once in a round, whoever asks again.
+
+A privacy budget counts releases: noise that is drawn again for the same data can be averaged away. So before a client
+sends a noisy sum, a noisy answer or hashes with flipped bits, it enters on its disk the round and a SHA-256 of the
+content. From then on it sends, for this round, the same content or nothing, and nothing for an earlier round: in
+another attempt, after a crash, and in a deployed client that was started again.
+
+| what | asked by | content |
+| --- | --- | --- |
+| sums of private cells | `tacit.protocols.cells.cells` | the vector with its noise; sum i only in round i |
+| hashes | `tacit.protocols.xclp.xclp`, with `privacy.hash_epsilon` | planes' seed and vectors: flips follow from them |
+| models with the client's part of the noise | `tacit.protocols.federated.round` | the vectors, as they are summed |
+| answers about public points | `tacit.protocols.cotraining.round` | the predictions, as they are sent |
+
+How many rounds there are, the client knows from the scenario: it refuses a call to a later one (`rounds`). Answers of
+labels need no entry: they follow from a secret that lasts (`randomised`). What a round of secure averaging adds is in
+`tacit.protocols.refusal`: masked values go into one sum of a round.
+"""
+
+import hashlib
+
+from tacit.parties.party import Party
+from tacit.protocols.refusal import refuse
+from tacit.protocols.values import BadValues
+
+__all__ = ["release"]
+
+_RELEASED = "released"  # on a client's disk
+
+
+def release(me: Party, what: str, content: bytes) -> None:
+    """Enter that `me` releases `content` as `what` in its round; to be called before anything of it is sent.
+
+    Raises BadValues, which ends its part of the round, if it has released another content in this round, or has
+    released `what` in a later one.
+    """
+    released = me.disk.get(_RELEASED, {})
+    number, digest = released.get(what, (0, b""))
+    entry = (me.round, hashlib.sha256(content).digest())
+    if number > me.round or (number == me.round and digest != entry[1]):
+        refuse(me, f"release {what} of round {me.round}: it has done so in round {number}")
+        raise BadValues(f"{what} of round {me.round} were asked for a second time")
+    if number < me.round:
+        me.disk[_RELEASED] = released | {what: entry}

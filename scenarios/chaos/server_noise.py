@@ -1,0 +1,174 @@
+"""A server that asks again: of what a client's data passed through noise, no two draws leave it.
+
+The parties are those of the scenario, with few points. The server runs its whole production program, and then once or
+twice more: under higher attempts of the same rounds, or as later rounds, to clients that have stayed, or that have
+failed at a step, as where a connection is cut, and are back. What it remembers is lost before each time.
+
+A draw is the result of a job in which data meets noise (`_DRAWS`); it has left once its client sends a message of the
+step that carries it. What leaves a client for one question (a sum of private cells; the hashes, answers or model of a
+round) must be one content.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import copy
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, structs
+
+from tacit.parties.life import Present
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play
+from tacit.protocols.outcome import Abort
+from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.rounds import RoundsServer
+from tacit.protocols.values import BadValues
+from tacit.scenarios.files.fault_checks import steps_of
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.fault import Fault
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.taps import Taps
+from tacit.sim.wire import Packet
+
+__all__ = ["Asking", "NoiseTrial", "ask", "askings", "has_noise"]
+
+_DRAWS = {
+    "cells.add": "sum.mask",
+    "lsh.hash": "hamming.",
+    "cotrain.predict": "cotrain.predict",
+    "train.update": "sum.mask",
+}
+"""The step of a draw, and how the name of the step begins in which it is sent."""
+
+_POINTS = 20  # of a client
+_AWAY, _LONG = "1s", 30.0  # seconds: how long a client is away, and until the server asks again
+_ABOVE = 1000  # attempts, more than there are
+
+
+class Asking(Struct, frozen=True):
+    """How often the server asks `again`, whether as `later` rounds, and the step that clients fail `at` before."""
+
+    again: int = 1
+    later: bool = False
+    at: str = ""
+
+    def __str__(self) -> str:
+        how = f"asks again {self.again} time{'s' * (self.again > 1)}{', as later rounds' * self.later}"
+        return how + (f", after clients have failed at {self.at}" if self.at else "")
+
+
+class NoiseTrial(Struct, frozen=True):
+    """What an `asking` results in: how many `draws` have left clients, and of which clients two for one question."""
+
+    asking: Asking
+    draws: int
+    twice: tuple[str, ...]
+    failure: str = ""
+
+
+def has_noise(scenario: Scenario) -> bool:
+    """Whether a client's data pass through noise of its own that is drawn for each question."""
+    hashed = scenario.privacy.hash_epsilon != "none" and "lsh.hash" in steps_of(scenario, ("client",))
+    return hashed or PROTOCOLS[scenario.protocol.name].draws_noise(scenario)
+
+
+def askings(scenario: Scenario, quick: bool = False) -> Iterator[Asking]:
+    """What is tried: all ways, and clients that fail at each of their steps; `quick`: at every third."""
+    yield from (Asking(), Asking(2), Asking(later=True))
+    steps = steps_of(scenario, ("client",))
+    yield from (Asking(at=step) for step in (steps[::3] if quick else steps))
+
+
+def ask(scenario: Scenario, asking: Asking) -> NoiseTrial:
+    """The trial of `asking` in a run of `scenario` with few points."""
+    count = scenario.data.clients
+    fails = (Fault(kind="crash", party=f"client/{j}", at=asking.at, back_after=_AWAY) for j in range(count))
+    much = {key: 1.0 for key in ("epsilon", "hash_epsilon") if getattr(scenario.privacy, key) != "none"}
+    small = structs.replace(
+        scenario,
+        privacy=structs.replace(scenario.privacy, **much),  # so much noise that two draws are never alike
+        entropy="os",
+        engine="inline",
+        data=structs.replace(scenario.data, limit=_POINTS * count),
+        protocol=structs.replace(scenario.protocol, key_bits=512),
+        fault=tuple(fails) if asking.at else (),
+    )
+    taps = Taps()
+    simulation = Simulation(small, engine="inline", taps=taps)
+    seen = _Draws(simulation._parties)
+    taps.computed.append(seen.computed)
+    taps.sent.append(seen.sent)
+    server, failure = simulation.server, ""
+    server.observers.clear()
+    _let_ask_again(server, asking, simulation.round[1])
+    try:
+        simulation._experiment.plan()
+        simulation._world.loop.run(play(simulation._parties, server))
+    except Exception as error:
+        if server.failure is not None:
+            raise
+        failure = f"{type(error).__name__}: {error}"
+    finally:
+        simulation.close()
+    twice = sorted({party for (party, *_), contents in seen.left.items() if len(contents) > 1})
+    return NoiseTrial(asking, sum(map(len, seen.left.values())), tuple(twice), failure)
+
+
+class _Draws:
+    """The contents that have `left` clients, by client and question."""
+
+    def __init__(self, parties: Any) -> None:
+        self._parties = Present(parties)
+        self._pending: dict[str, tuple[int, str, tuple[Any, ...], bytes]] = {}
+        self.left: dict[tuple[Any, ...], set[bytes]] = {}
+
+    def computed(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
+        if step not in _DRAWS or party == "server":
+            return
+        content = result[-1 if step == "lsh.hash" else 0] if isinstance(result, tuple) else result
+        data = content.tobytes() if isinstance(content, np.ndarray) else content
+        if not isinstance(data, bytes):
+            return  # a job without noise in the same step
+        who = self._parties[party]
+        number = next(one for one in arguments if isinstance(one, int)) if step == "cells.add" else who.round
+        digest = hashlib.sha256(data).digest()
+        self._pending[party] = who.incarnation, _DRAWS[step], (party, step, number), digest
+
+    def sent(self, packet: Packet) -> None:
+        incarnation, carrying, question, digest = self._pending.get(packet.sender, (0, "", (), b""))
+        if question and packet.incarnation == incarnation and packet.step.startswith(carrying):
+            self.left.setdefault(question, set()).add(digest)
+
+
+def _let_ask_again(server: Any, asking: Asking, rounds: int) -> None:
+    """Let `server` run its program as `asking` says."""
+    program, advance = server.main, server.advance
+    times = 0
+
+    def lying(number: int, attempt: int) -> None:
+        number += rounds if asking.later and times and number <= rounds else 0
+        advance(number, attempt + (_ABOVE * times if attempt < _ABOVE * times else 0))
+
+    async def main() -> None:
+        nonlocal times
+        first = {name: copy(value) for name, value in vars(server).items() if _is_remembered(name, value)}
+        while times <= asking.again:
+            with suppress(Abort, NoAnswer, BadValues):
+                await program()
+            await server.world.loop.hold(_LONG)
+            vars(server).update({name: copy(value) for name, value in first.items()})
+            server.disk.clear()
+            if isinstance(server, RoundsServer) and not (asking.at or asking.later):
+                server.ended = rounds - 1  # clients that have stayed take no earlier round
+            server.round, server.attempt = server._mailbox.stamp = 0, 0
+            times += 1
+
+    server.main, server.advance = main, lying
+
+
+def _is_remembered(name: str, value: Any) -> bool:
+    """Whether an attribute of a server is what it remembers of its rounds, and not of its process."""
+    plain = isinstance(value, int | float | str | bytes | tuple | list | dict | set) or value is None
+    return plain and name[0] != "_" and name not in ("channels", "incarnations", "clients", "observers", "model")

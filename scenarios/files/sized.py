@@ -1,0 +1,40 @@
+"""Sized runs: which of them go on hollow values, and what to know about their numbers."""
+
+from collections.abc import Mapping
+
+from tacit.parties.data.splits import Shard, counted
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.toml_text import toml
+
+__all__ = ["MOST_POINTS", "is_hollow", "sized_caution"]
+
+MOST_POINTS = 20_000
+"""The points up to which a sized run computes all but the cryptography, and has results."""
+
+_SIZED = (
+    'fidelity = "sized": sizes and modelled times are the real ones, SecureHamming is not carried out; '
+    "results are those of the plaintext protocol"
+)
+
+
+def is_hollow(scenario: Scenario, shards: Mapping[str, Shard]) -> bool:
+    """Whether a run of `scenario`, among clients with `shards`, goes on hollow values (`tacit.sim.hollow`).
+
+    It trains nothing, knows the modelled times only, and nobody looks at how faults change its results.
+    """
+    if scenario.fidelity != "sized":
+        return False
+    large = sum(counted(shards)[0].values()) > MOST_POINTS
+    calm = not (scenario.fault or scenario.attack.kind or scenario.network.loss)
+    return large and calm and scenario.cost.startswith("modelled") and not PROTOCOLS[scenario.protocol.name].learns
+
+
+def sized_caution(scenario: Scenario, shards: Mapping[str, Shard]) -> str:
+    """What to know about the numbers of a sized run."""
+    if not is_hollow(scenario, shards):
+        return _SIZED
+    return (
+        f"fidelity = {toml(scenario.fidelity)}: beyond {MOST_POINTS:,} points messages, bytes and modelled times are "
+        "the real ones, and nothing else is computed: no point gets a label"
+    )

@@ -1,0 +1,125 @@
+"""Looking at scenarios and runs from Python: the functions of `tacit` with the names of commands."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.steps import Step
+from tacit.scenarios.files.arguments import check_count, check_type, check_types
+from tacit.scenarios.files.plugins import load_plugins, looking
+from tacit.scenarios.files.reading import Source, read
+from tacit.scenarios.observing.result import Result
+from tacit.scenarios.reporting.counted import Counted, counted
+from tacit.scenarios.reporting.report import report as page_of
+from tacit.scenarios.running.whole import check_whole
+from tacit.scenarios.schema.keys import Key
+from tacit.scenarios.schema.keys import keys as all_keys
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.scenarios.seeing.compare import Comparison
+from tacit.scenarios.seeing.compare import compare as compare_runs
+from tacit.scenarios.sweeping.predicted import FEW_SEEDS, MANY, Predicted, predicted_of
+from tacit.scenarios.sweeping.runs import plan
+from tacit.sim.registry import similar
+
+__all__ = ["bytes", "compare", "keys", "page_path", "predict", "protocol_of", "report", "steps"]
+
+Run = Result | str | Path
+"""A result, or the folder of a run."""
+
+
+def predict(scenario: Source, changes: Sequence[str] = (), *, seeds: int | None = None) -> Predicted:
+    """Messages, bytes, virtual time and peak memory that a run will take, with its faults and losses.
+
+    `scenario` and `changes` are as in `load`. The parties run on hollow values: nothing costly is computed. The time is
+    the median of `seeds` seeds: the scenario's and those after it; by default five, or one of a run of more than
+    100,000 messages. The result has `rows`, `sums()`, `virtual_seconds`, `memory`, `outcome`, `reason`, `lost` and
+    `frame()`.
+
+    Raises ScenarioError, also where a program fails, and TypeError.
+    """
+    check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
+    check_types("changes", changes, str, 'a list of texts such as ["protocol.k=5"]')
+    if seeds is not None:
+        check_count("seeds", seeds, 1)
+    return predicted_of(plan(scenario, (), seeds or FEW_SEEDS, changes, to_run=False), None if seeds else MANY)
+
+
+def bytes(run: Run, *, trust: bool = False) -> Counted:
+    """The messages and bytes of a run by step and message type, beside the payload by formula.
+
+    The result has `rows`, `sums()`, `formula`, `lines()` and `frame()`. A formula of a plugin in the run's folder is
+    left out, unless this process has imported it or there is `trust`. Raises FolderError for what is no run's folder.
+    """
+    with looking(trust):
+        return counted(_folder(run))
+
+
+def compare(first: Run, second: Run) -> Comparison:
+    """Two runs side by side: the keys that differ, bytes by step, critical paths, losses, the first different event.
+
+    The result has `sides`, `keys`, `events_in_common` and `first_difference`. Raises FolderError.
+    """
+    return compare_runs(_folder(first), _folder(second))
+
+
+def report(runs: Run | Sequence[Run], out: str | Path | None = None, *, trust: bool = False) -> Path:
+    """Write one HTML page of a run, a sweep or a chaos sweep, or of several runs, and return its path.
+
+    `out` is the file, by default ``report.html``, of several runs ``comparison.html``, in the first folder. Overwrites
+    it. Code in the folders is not run without `trust`, unless this process has imported it; the page is then without
+    what needs it. Raises FolderError, also where a package to draw charts with is missing.
+    """
+    each = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
+    folders = [_folder(run) for run in each]
+    path = page_path(folders) if out is None else Path(out)
+    with looking(trust):
+        path.write_text(page_of(folders), encoding="utf-8")
+    return path
+
+
+def page_path(folders: Sequence[Path]) -> Path:
+    """The file of the page of these folders, unless another is named."""
+    name = "report.html" if len(folders) == 1 else "comparison.html"
+    return folders[0].with_suffix(".html") if folders[0].is_file() else folders[0] / name
+
+
+def keys(prefix: str = "") -> list[Key]:
+    """Every key of a scenario file, or those that begin with `prefix`: type, unit, default, protocols that use it.
+
+    Raises ScenarioError where no key begins so.
+    """
+    load_plugins()
+    found = [key for key in all_keys() if key.name.startswith(prefix)]
+    if not found:
+        begins = dict.fromkeys(part for key in all_keys() for part in (key.name.partition(".")[0], key.name))
+        raise ScenarioError(prefix, "", "no key begins so" + (similar(prefix, begins) or "; `tacit keys` lists all"))
+    return found
+
+
+def steps(name: str | Scenario) -> tuple[Step, ...]:
+    """The steps of a protocol, which a scenario's faults may name; `name` is the protocol's, or a scenario.
+
+    Raises ScenarioError for what is neither.
+    """
+    load_plugins()
+    return tuple(PROTOCOLS[name.protocol.name if isinstance(name, Scenario) else protocol_of(name)].steps)
+
+
+def protocol_of(name: str) -> str:
+    """The protocol called `name`, or that of the scenario called so. Raises ScenarioError."""
+    from tacit.scenarios.files.reading import find
+
+    if name in PROTOCOLS:
+        return name
+    try:
+        find(name)
+    except ScenarioError:
+        problem = f"neither a protocol ({', '.join(PROTOCOLS)}) nor a scenario"
+        raise ScenarioError(name, "", problem + similar(name, PROTOCOLS)) from None
+    check_whole(Path(name))
+    return read(name).scenario.protocol.name
+
+
+def _folder(run: Run) -> Path:
+    check_type("run", run, (Result, str, Path), "a Result, or a run's folder as str or Path")
+    return run.folder if isinstance(run, Result) else Path(run)

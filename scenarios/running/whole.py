@@ -1,0 +1,230 @@
+"""Whether a run's folder is as the run left it, and its record opened to be read, after whatever ended the run.
+
+``result.json`` has the SHA-256 of each file that the run wrote, and of itself. Of a run without a result the record has
+those of the scenario and the plugins, and the record's own journal is checked by its checksums. So a file that was
+changed afterwards, or damaged, is named and its numbers are not shown.
+"""
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["FolderError", "check_whole", "digests", "is_under_way", "opened_record", "sealed", "written_first"]
+
+RECORD, RESULT = "run.sqlite", "result.json"
+_JOURNALS = ("run.sqlite-wal", "run.sqlite-shm", "run.sqlite-journal")
+_FILES = ("scenario.toml", "labels.csv", "rounds.csv", "model.npz", RECORD)
+_FOLDERS = ("plugins", "app")
+
+_FIRST = "files"
+"""The row of the record's table `run` with the digests of what was there before the run began, as JSON."""
+
+
+class FolderError(ValueError):
+    """A folder that is not, or not wholly, that of a run; one line."""
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256, in hexadecimal, of each file that the run in `folder` has written, by its path there.
+
+    The record is left out while its journal lies beside it: then somebody reads it, and the two are joined later.
+    """
+    names = [name for name in _FILES if (folder / name).is_file()]
+    if any((folder / name).exists() for name in _JOURNALS):
+        names = [name for name in names if name != RECORD]
+    return {name: _digest(folder / name) for name in names} | _of_folders(folder)
+
+
+def written_first(folder: Path) -> str:
+    """`digests` of the scenario and of its code, as JSON, for the record's table `run`."""
+    found = {"scenario.toml": _digest(folder / "scenario.toml")} | _of_folders(folder)
+    return msgspec.json.encode(found).decode()
+
+
+def _of_folders(folder: Path) -> dict[str, str]:
+    files = (file for name in _FOLDERS for file in sorted((folder / name).rglob("*.*")) if file.is_file())
+    return {file.relative_to(folder).as_posix(): _digest(file) for file in files if "__pycache__" not in file.parts}
+
+
+def sealed(record: dict[str, Any]) -> dict[str, Any]:
+    """`record`, what ``result.json`` is to hold, with its own SHA-256 as `digest`."""
+    return record | {"digest": _of_record(record)}
+
+
+def _of_record(record: dict[str, Any]) -> str:
+    return hashlib.sha256(msgspec.json.encode({**record, "digest": ""})).hexdigest()
+
+
+def check_whole(folder: Path, *, journal: bool = True) -> None:
+    """Raise FolderError, naming the file, if one of the run in `folder` is not as the run has written it.
+
+    Without `journal` the record may end early, as where the machine has failed: for who goes on from before that.
+    A file that is missing is nobody's wrong number: whoever needs it says so.
+    """
+    stamps = []
+    for file in (folder / RESULT, *(folder / name for name in (*_FILES, *_JOURNALS)), *_code(folder)):
+        with suppress(OSError):
+            found = file.stat()
+            stamps.append((str(file), found.st_size, found.st_mtime_ns, found.st_ino))
+    if problem := _problem(folder, tuple(stamps), journal and not is_under_way(folder)):
+        raise FolderError(problem)
+
+
+def _code(folder: Path) -> Iterator[Path]:
+    for name in _FOLDERS:
+        yield from sorted((folder / name).rglob("*.*"))
+
+
+@lru_cache(64)
+def _problem(folder: Path, stamps: tuple[object, ...], journal: bool) -> str:
+    """The first file that does not fit, in words; "" if all do. Kept for as long as no file changes."""
+    expected: dict[str, str] = {}
+    if (folder / RESULT).is_file():
+        try:
+            record = msgspec.json.decode((folder / RESULT).read_bytes())
+            expected, own = record.get("files", {}), record.get("digest")
+        except (msgspec.DecodeError, UnicodeDecodeError, AttributeError) as error:
+            return f"{folder / RESULT}: not the result of a run: {error}"
+        if own is not None and own != _of_record(record):
+            return f"{folder / RESULT}: changed since the run ended: its digest is not that of what it says. {_AGAIN}"
+    elif journal and (ahead := folder / _JOURNALS[0]).is_file() and not _is_sound(ahead):
+        return f"{ahead}: damaged: a checksum in it is wrong, and what follows is lost. {_AGAIN}"
+    if not expected and (folder / RECORD).is_file():
+        expected = _recorded_first(folder)
+    for name, digest in expected.items():
+        file = folder / name
+        if file.is_file() and _digest(file) != digest:
+            since = "ended" if (folder / RESULT).is_file() else "began"
+            return f"{file}: changed since the run {since}: its SHA-256 is not the one that the run has noted. {_AGAIN}"
+    return ""
+
+
+_AGAIN = "Put back the file as it was, or run the scenario again"
+
+
+def _recorded_first(folder: Path) -> dict[str, str]:
+    with suppress(sqlite3.Error, msgspec.DecodeError, FolderError, OSError), opened_record(folder / RECORD) as record:
+        for (value,) in record.execute("SELECT value FROM run WHERE key = ?", (_FIRST,)):
+            found: dict[str, str] = msgspec.json.decode(value, type=dict[str, str])
+            return found
+    return {}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_under_way(folder: Path) -> bool:
+    """Whether a process runs the run in `folder` now; true where that cannot be known."""
+    if sys.platform == "win32":
+        return True
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@contextmanager
+def opened_record(path: Path) -> Iterator[sqlite3.Connection]:
+    """The record at `path`, to be read alone. Raises sqlite3.Error for what cannot be read.
+
+    A run that was killed while it closed its record leaves a journal, from which SQLite first has to restore: the file
+    itself where that may be written, else a copy.
+    """
+    with closing(_connected(path, "ro")) as connection:
+        if not _needs_restoring(connection):
+            yield connection
+            return
+    if os.access(path.parent, os.W_OK) and os.access(path, os.W_OK):
+        with closing(_connected(path, "rw")) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            connection.execute("PRAGMA query_only = ON")
+            yield connection
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name in (RECORD, *_JOURNALS):
+            if (path.parent / name).is_file():
+                shutil.copy(path.parent / name, folder)
+        with closing(_connected(Path(folder) / path.name, "rw")) as connection:
+            yield connection
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
+
+
+def _needs_restoring(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+            return True
+        raise
+    return False
+
+
+# The journal that is written ahead (https://www.sqlite.org/fileformat2.html#walformat)
+
+_HEADER, _FRAME = struct.Struct(">8I"), struct.Struct(">6I")
+_MAGIC = 0x377F0682  # with the lowest bit set, checksums are of big-endian words
+
+
+def _is_sound(path: Path) -> bool:
+    """Whether every frame of this journal that belongs to its header has the right checksum.
+
+    What was written last may be cut short where the machine failed, and frames of an earlier use, which have another
+    salt, may follow. A frame with the journal's salt and a wrong checksum before the last is damage.
+    """
+    data = path.read_bytes()
+    if len(data) < _HEADER.size:
+        return not data
+    magic, _, page, _, salt, other, first, second = _HEADER.unpack_from(data)
+    if magic & ~1 != _MAGIC or not 512 <= page <= 65536:
+        return False
+    order = ">" if magic & 1 else "<"
+    sums = _checksum(data[:24], order, (0, 0))
+    if sums != (first, second):
+        return False
+    at, size = _HEADER.size, _FRAME.size + page
+    while at + size <= len(data):
+        _, _, *found = _FRAME.unpack_from(data, at)
+        if tuple(found[:2]) != (salt, other):
+            # Of an earlier use; but where a later frame is of this one, its salt was damaged.
+            later = range(at + size, len(data) - size + 1, size)
+            return not any(_FRAME.unpack_from(data, place)[2:4] == (salt, other) for place in later)
+        sums = _checksum(data[at : at + 8] + data[at + _FRAME.size : at + size], order, sums)
+        if sums != tuple(found[2:]):
+            return False
+        at += size
+    return True
+
+
+def _checksum(data: bytes, order: str, sums: tuple[int, int]) -> tuple[int, int]:
+    one, other = sums
+    for x, y in struct.iter_unpack(f"{order}II", data):
+        one = (one + x + other) & 0xFFFFFFFF
+        other = (other + y + one) & 0xFFFFFFFF
+    return one, other

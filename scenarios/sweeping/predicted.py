@@ -1,0 +1,91 @@
+"""What runs will take: messages, bytes, virtual time and memory, for one seed or the median of several."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from msgspec import to_builtins
+
+from tacit.parties.server import Loss
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.observing.result import data_frame
+from tacit.scenarios.running.folder import ByteRow
+from tacit.scenarios.running.prediction import predict_run
+from tacit.scenarios.sweeping.runs import Plan
+
+__all__ = ["FEW_SEEDS", "MANY", "Predicted", "predicted_of"]
+
+FEW_SEEDS = 5
+"""The number of seeds of which the time is the median, unless said otherwise."""
+
+MANY = 100_000
+"""Messages of a run from which on one seed is enough, unless said otherwise: with many, times differ little."""
+
+_COLUMNS = ("messages", "payload", "sealing", "envelope", "total", "headers")
+
+
+class Predicted(NamedTuple):
+    """What the run of a `plan` will take: `rows` by step and type, and bytes of peak `memory`.
+
+    `seconds` are virtual seconds by seed, of which the first is the plan's; `outcome`, `reason` and whom the server has
+    `lost` are those of the first.
+    """
+
+    plan: Plan
+    rows: list[ByteRow]
+    seconds: dict[int, float]
+    memory: int
+    outcome: str = "completed"
+    reason: str = ""
+    lost: Sequence[Loss] = ()
+    points: int = 0
+
+    @property
+    def extent(self) -> dict[str, int]:
+        """How much work the run is: its rounds, its clients and their points."""
+        scenario = self.plan.loaded.scenario
+        rounds = PROTOCOLS[scenario.protocol.name].rounds(scenario)
+        return {"rounds": rounds, "clients": scenario.data.clients, "points": self.points}
+
+    def sums(self) -> dict[str, int]:
+        """The numbers of all messages and bytes."""
+        return {name: sum(getattr(row, name) for row in self.rows) for name in _COLUMNS}
+
+    @property
+    def virtual_seconds(self) -> float:
+        """The median of all seeds."""
+        return statistics.median(self.seconds.values())
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Messages and bytes by step and type."""
+        return [
+            {"step": row.step, "type": row.type, **{name: getattr(row, name) for name in _COLUMNS}} for row in self.rows
+        ]
+
+    def frame(self) -> Any:
+        """`lines` as a pandas DataFrame. Raises ImportError without pandas."""
+        return data_frame(self.lines())
+
+    def record(self) -> dict[str, Any]:
+        """What the JSON file has of it."""
+        scenario = self.plan.loaded.scenario
+        about = {
+            "scenario": self.plan.loaded.name, "protocol": scenario.protocol.name, "seed": scenario.seed,
+            "values": dict(self.plan.values), **self.extent,
+        }  # fmt: skip
+        times = {"virtual_seconds": self.virtual_seconds, "virtual_seconds_by_seed": self.seconds}
+        ends = {"outcome": self.outcome, "reason": self.reason, "lost": [to_builtins(loss) for loss in self.lost]}
+        return {**about, **self.sums(), **times, "peak_memory": self.memory, **ends, "rows": self.lines()}
+
+
+def predicted_of(plans: Sequence[Plan], most: int | None) -> Predicted:
+    """What the first of `plans` will take, which differ in their seeds alone; of more messages than `most` the only."""
+    first, *others = plans
+    scenario = first.loaded.scenario
+    found = predict_run(scenario, first.loaded.where)
+    seconds = {scenario.seed: found.virtual_seconds}
+    if most is None or sum(row.messages for row in found.rows) <= most:
+        for one in others:
+            seconds[one.loaded.scenario.seed] = predict_run(one.loaded.scenario, one.loaded.where).virtual_seconds
+    ends = found.outcome, found.reason, found.lost, found.points
+    return Predicted(first, found.rows, seconds, found.peak_memory, *ends)

@@ -1,0 +1,316 @@
+"""Hollow values: what a run is made of that only counts its bytes and its time, in place of what costs memory or work.
+
+A *blank* is a byte string with a length and no contents but a short token that identifies it; a *hollow array*
+is an array that repeats one value. Messages of them travel, are counted and are waited for like any other; what they
+say is never encoded. A job says beside its definition what stands for its result (`hollow`): one without such a
+stand-in is really run, so everything that costs little stays as it is, and so does everything that a plugin adds.
+
+Nothing large is ever filled: operations on hollow arrays give hollow arrays, unless the result is small.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import count
+from types import MethodType
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = [
+    "SMALL", "Blank", "Body", "HollowArray", "Meter", "array_in", "blank", "body_of", "filled", "hollow",
+    "stand_for", "stand_ins", "together",
+]  # fmt: skip
+
+SMALL = 1 << 16
+"""The most elements of an array that is really filled, with the value that it repeats."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_tokens = count(1)
+
+
+class Blank(bytes):
+    """A byte string of `length` bytes, which has only a `token` for contents."""
+
+    _length: int
+
+    def __new__(cls, length: int, token: bytes = b"") -> "Blank":
+        made = super().__new__(cls, token)
+        made._length = length
+        return made
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __bool__(self) -> bool:
+        return self._length > 0
+
+    @property
+    def token(self) -> bytes:
+        """The token that identifies it."""
+        return bytes.__getitem__(self, slice(None))
+
+    def __bytes__(self) -> bytes:
+        return self.token[: self._length].ljust(self._length, b"\0")
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return Blank(len(range(*place.indices(self._length))), self.token)
+        return 0
+
+    def __add__(self, other: Any) -> "Blank":
+        return Blank(self._length + len(other), self.token + getattr(other, "token", other)[:32])
+
+    def __radd__(self, other: Any) -> "Blank":
+        return Blank(self._length + len(other), other[:32] + self.token)
+
+    def __copy__(self) -> "Blank":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Blank":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Blank, (self._length, self.token)
+
+
+def blank(length: int) -> Blank:
+    """A byte string unlike any other."""
+    return Blank(length, next(_tokens).to_bytes(8, "big"))
+
+
+class HollowArray(np.ndarray):
+    """An array that repeats one value, and takes no memory for it."""
+
+    @property
+    def _plain(self) -> NDArray[Any]:
+        return self.view(np.ndarray)
+
+    @property
+    def _value(self) -> Any:
+        return self._plain[(0,) * self.ndim]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        plain = [one._plain if isinstance(one, HollowArray) else one for one in inputs]
+        if out is not None:
+            return out[0]
+        if method != "__call__" or ufunc.signature is not None:
+            return _kept(getattr(ufunc, method)(*plain, **options))
+        shape = np.broadcast_shapes(*map(np.shape, plain))
+        if np.prod(shape, dtype=np.int64) <= SMALL:
+            return ufunc(*plain, **options)
+        found = ufunc(*map(_first, plain), **options)
+        if isinstance(found, tuple):
+            return tuple(_repeated(one, shape) for one in found)
+        return _repeated(found, shape)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        return _kept(function(*map(_as_plain, arguments), **{name: _as_plain(one) for name, one in options.items()}))
+
+    def __getitem__(self, place: Any) -> Any:
+        return _kept(self._plain[place])
+
+    def astype(self, dtype: DTypeLike, *arguments: Any, **options: Any) -> Any:  # type: ignore[override]
+        return _repeated(self._value.astype(dtype), self.shape) if self.size else self._plain.astype(dtype)
+
+    def copy(self, order: Any = "C") -> Any:
+        return self
+
+    def reshape(self, *shape: Any, **options: Any) -> Any:
+        return _kept(self._plain.reshape(*shape, **options))
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        return blank(self.nbytes)
+
+    def min(self, axis: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        return self._value if axis is None else _kept(self._plain.min(axis, **options))
+
+    def max(self, axis: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        return self._value if axis is None else _kept(self._plain.max(axis, **options))
+
+    def all(self, axis: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        return bool(self._value) if axis is None else _kept(self._plain.all(axis, **options))
+
+    def any(self, axis: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        return bool(self._value) if axis is None else _kept(self._plain.any(axis, **options))
+
+
+def _as_plain(value: Any) -> Any:
+    if isinstance(value, HollowArray):
+        return value._plain
+    if isinstance(value, list | tuple):
+        return type(value)(map(_as_plain, value)) if not hasattr(value, "_fields") else value
+    return value
+
+
+def _first(value: Any) -> Any:
+    return value if np.ndim(value) == 0 else np.asarray(value)[(0,) * np.ndim(value)]
+
+
+def _kept(found: Any) -> Any:
+    """`found`, which was made of hollow arrays: hollow where it is an array that is not small."""
+    if isinstance(found, list | tuple):
+        return type(found)(map(_kept, found))
+    if type(found) is np.ndarray and found.size > SMALL:
+        return _repeated(_first(found), found.shape)
+    return found
+
+
+def _repeated(value: Any, shape: Sequence[int]) -> Any:
+    return np.broadcast_to(np.asarray(value), tuple(shape)).view(HollowArray)
+
+
+def filled(shape: int | Sequence[int], dtype: DTypeLike = np.float64, value: Any = 0) -> Any:
+    """An array that repeats `value`, hollow unless it is small."""
+    whole = (shape,) if isinstance(shape, int) else tuple(shape)
+    if np.prod(whole, dtype=np.int64) <= SMALL:
+        return np.full(whole, value, dtype)
+    return _repeated(np.asarray(value, dtype), whole)
+
+
+def array_in(data: bytes, dtype: DTypeLike) -> Any:
+    """The numbers in `data`, as numpy.frombuffer gives them; zeros where it is blank."""
+    if isinstance(data, Blank):
+        kind = np.dtype(dtype)
+        if len(data) % kind.itemsize:
+            raise ValueError(f"{len(data)} bytes are no numbers of {kind.itemsize} bytes")
+        return filled(len(data) // kind.itemsize, kind)
+    return np.frombuffer(data, dtype)
+
+
+def together(parts: Iterable[bytes]) -> bytes:
+    """`parts` one after another; blank where one of them is."""
+    found = list(parts)
+    if not any(isinstance(one, Blank) for one in found):
+        return b"".join(found)
+    return Blank(sum(map(len, found)), b"".join(getattr(one, "token", one[:32]) for one in found))
+
+
+# Jobs
+
+StandIn = Callable[..., Any]
+
+
+def stand_for(kind: str, job: Callable[..., Any], stand_in: StandIn) -> None:
+    """Let `stand_in`, of the same arguments, be run for `job` in runs of that `kind`."""
+    job.__dict__.setdefault("stand_ins", {})[kind] = stand_in
+
+
+def hollow(stand_in: StandIn) -> Callable[[F], F]:
+    """Decorate a job with what makes, of the same arguments, a hollow value in place of its result."""
+
+    def mark(job: F) -> F:
+        stand_for("hollow", job, stand_in)
+        return job
+
+    return mark
+
+
+def stand_ins(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What finds the function that is run for a job in runs of that `kind`: its stand-in, or the job itself."""
+
+    def find(job: Callable[..., Any]) -> Callable[..., Any]:
+        if isinstance(job, partial):
+            inner = find(job.func)
+            return job if inner is job.func else partial(inner, *job.args, **job.keywords)
+        found: StandIn | None = getattr(job, "stand_ins", {}).get(kind)
+        if found is None:
+            return job
+        return partial(found, job.__self__) if isinstance(job, MethodType) else found
+
+    return find
+
+
+# Messages
+
+
+class Meter:
+    """How many bytes of hollow messages are there `now`, on their way or not used up yet, and the `most` so far."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    def add(self, size: int) -> None:
+        """Count `size` bytes more."""
+        self.now += size
+        if self.now > self.most:
+            self.most = self.now
+
+
+class _Held(Blank):
+    """A blank that a meter counts for as long as it is there."""
+
+    meter: Meter
+
+    def counted(self, meter: Meter) -> "_Held":
+        self.meter = meter
+        meter.add(self._length)
+        return self
+
+    def __del__(self) -> None:
+        self.meter.now -= self._length
+
+
+class Body(_Held):
+    """What stands for the encoding of a `message` with blanks in it, on the wire; sealed, it is the `number`-th."""
+
+    message: Any
+    number: int
+
+    @classmethod
+    def of(cls, message: Any, length: int, meter: Meter, number: int = 0) -> "Body":
+        """A body of that `length`."""
+        made = cls(length)
+        made.message, made.number = message, number
+        made.counted(meter)
+        return made
+
+    def sealed(self, overhead: int, number: int) -> "Body":
+        """The same with a seal of `overhead` bytes."""
+        return self.of(self.message, len(self) + overhead, self.meter, number)
+
+    def opened(self) -> Any:
+        """The message, as its receiver has it: a copy."""
+        return self._copied(self.message)
+
+    def _copied(self, value: Any) -> Any:
+        if isinstance(value, Blank):
+            return _Held(len(value), value.token).counted(self.meter)
+        if isinstance(value, list | tuple):
+            return [self._copied(one) for one in value]
+        if isinstance(value, msgspec.Struct):
+            return type(value)(*(self._copied(getattr(value, name)) for name in value.__struct_fields__))
+        return value
+
+
+def body_of(message: Any, meter: Meter) -> bytes:
+    """The encoding of `message`, or what stands for it where there are blanks in it."""
+    encoded, more = _encode(message), _more(message)
+    return encoded if more is None else Body.of(message, len(encoded) + more, meter)
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=lambda value: value.token).encode
+
+
+def _more(value: Any) -> int | None:
+    """How many bytes more than its encoding `value` stands for; None where nothing in it is blank."""
+    if isinstance(value, Blank):
+        here = bytes.__len__(value)
+        return len(value) + _mark(len(value)) - here - _mark(here)
+    parts: Any = ()
+    if isinstance(value, list | tuple):
+        parts = value
+    elif isinstance(value, msgspec.Struct):
+        parts = [getattr(value, name) for name in value.__struct_fields__]
+    found = None
+    for one in parts:
+        if (more := _more(one)) is not None:
+            found = more + (found or 0)
+    return found
+
+
+def _mark(length: int) -> int:
+    """The bytes of MessagePack's mark of a byte string."""
+    return 2 if length < 1 << 8 else 3 if length < 1 << 16 else 5

@@ -1,0 +1,41 @@
+"""The command `tacit`, also as `python -m tacit`."""
+
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from tacit.scenarios.command import entry
+
+if TYPE_CHECKING:
+    import typer
+
+
+def commands() -> "typer.Typer":
+    """All commands, with the benchmarks as the group `bench`."""
+    from tacit.benchmarks.command import app as benchmarks
+    from tacit.scenarios.command.main import app
+
+    if not any(group.name == "bench" for group in app.registered_groups):
+        app.add_typer(benchmarks, name="bench", epilog="Example: tacit bench crypto --quick")
+    return app
+
+
+def main() -> None:
+    """Run the command on the arguments of this process."""
+    if found := _other():
+        advice = "pip uninstall tacit; pip install --force-reinstall tacit-fl"
+        sys.exit(f"error: {found}, another project's package, is installed over this one (tacit-fl): {advice}")
+    entry.main(commands)
+
+
+def _other() -> str:
+    """The name and version of the distribution `tacit`, another project's, if its files lie among those of this one."""
+    try:
+        other = metadata.distribution("tacit")
+    except metadata.PackageNotFoundError:
+        return ""
+    return f"tacit {other.version}" if any(str(file) == "tacit/__init__.py" for file in other.files or ()) else ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+"""Weakenings that are planted in clients: the sweep of a lying server finds each, and names what follows."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tacit import load
+from tacit.parties.client import Client
+from tacit.parties.device import Device
+from tacit.protocols import dealing, masking, neighbours, quorum, refusal, secure_sum
+from tacit.protocols.cells import cells
+from tacit.protocols.cotraining import round as cotraining
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.protocols.crypto.regular_graph import degree_of
+from tacit.protocols.crypto.sealing import PairChannel
+from tacit.protocols.dealing import Dealt, OwnKeys
+from tacit.protocols.federated import round as training
+from tacit.protocols.refusal import Least, latest
+from tacit.protocols.xclp import rowsums_shamir, xclp
+from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, tried
+from tacit.scenarios.chaos.server_noise import NoiseTrial, ask, askings, has_noise
+from tacit.scenarios.chaos.server_world import Miniature
+from tacit.scenarios.command.main import app
+from tacit.sim.streams import derive
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def sum_of(kind: str, clients: int, least: int = 3) -> Miniature:
+    return Miniature(kind, clients, least)
+
+
+def first_breach(miniature: Miniature) -> Trial | None:
+    """The first trial of a sweep of `miniature` that breaks a promise."""
+    honest = tried(miniature, ())
+    trials = (tried(miniature, program) for program in programs_of(honest, Sweep(schedules=0, quick=True)))
+    return honest if honest.broken else next((one for one in trials if one.broken), None)
+
+
+def seal_not_bound(plant: pytest.MonkeyPatch) -> None:
+    """Shares that are dealt among one set can be opened by who was shown another."""
+    plant.setattr(PairChannel, "bind", lambda self, context: None)
+
+
+def mask_reused(plant: pytest.MonkeyPatch) -> None:
+    """Every chunk is masked with the same words."""
+    masks = masking.masks
+    plant.setattr(secure_sum, "masks", lambda keys, blocks: masks(keys, [(0, size) for _, size in blocks]))
+
+
+def threshold_below_a_majority(plant: pytest.MonkeyPatch) -> None:
+    """Half of the clients restore a secret, and are enough to be left."""
+    plant.setattr(quorum, "threshold_of", lambda chosen, members: max(1, members // 2))
+    plant.setattr(quorum, "fewest_left", lambda members, threshold, least: max(threshold, least))
+
+
+def threshold_in_a_graph(plant: pytest.MonkeyPatch) -> None:
+    """Half of the neighbours restore a secret."""
+
+    def halved(clients: int, tolerance: Any) -> Any:
+        degree = degree_of(clients, tolerance)
+        return type(degree)(degree.clients, degree.k, degree.k // 2, degree.failure)
+
+    plant.setattr(neighbours, "degree_of", halved)
+
+
+def too_few_clients(plant: pytest.MonkeyPatch) -> None:
+    """Clients let a sum be opened over any number."""
+    plant.setattr(Least, "problem", lambda self, names: "")
+    plant.setattr(quorum, "fewest_left", lambda members, threshold, least: threshold)
+
+
+def guessable_keys(plant: pytest.MonkeyPatch) -> None:
+    """The keys and seeds that are dealt follow from the run's id and the client's name."""
+
+    async def make_keys(me: Client) -> OwnKeys:
+        private, seed = (derive(me.world.run_id, purpose, me.name, me.round) for purpose in ("key", "seed"))
+        return OwnKeys(await me.compute({"x25519.keygen": 1}, KeyPair, private), [private, seed])
+
+    plant.setattr(dealing, "make_keys", make_keys)
+    plant.setattr(neighbours, "make_keys", make_keys)
+
+
+def guessable_set_up_keys(plant: pytest.MonkeyPatch) -> None:
+    """The keys of the set-up follow from the seed in the scenario's file: so do the masks of a sum without dealing."""
+    plant.setattr(KeyPair, "generate", classmethod(lambda cls, entropy: cls(bytes([7] * KEY_BYTES))))
+
+
+def second_survivors(plant: pytest.MonkeyPatch) -> None:
+    """A client answers each message that names who is left."""
+    accepts = Dealt.accepts
+
+    def forgetful(self: Dealt, me: Client, survivors: Any) -> bool:
+        self.answered = ()
+        return accepts(self, me, survivors)
+
+    plant.setattr(Dealt, "accepts", forgetful)
+
+
+def second_sum(plant: pytest.MonkeyPatch) -> None:
+    """A client masks its vector in as many attempts as there are."""
+    plant.setattr(secure_sum, "_may_begin", lambda me, number: me.round == number)
+
+
+def later_round(plant: pytest.MonkeyPatch) -> None:
+    """A client masks the vector of one round in another."""
+    plant.setattr(secure_sum, "_may_begin", lambda me, number: latest(me, "sum.mask")[0] < me.round)
+
+
+def same_model(plant: pytest.MonkeyPatch) -> None:
+    """A client takes part in rounds that begin with the same model."""
+    plant.setattr(refusal, "may_answer", lambda me, basis, **_: True)
+
+
+def the_last_model_alone(plant: pytest.MonkeyPatch) -> None:
+    """A client forgets for which models it has masked, but for the last."""
+    plant.setattr(
+        refusal, "sum_masked", lambda me: me.disk.update({"summed over": {me.disk["called over"]: (me.round, False)}})
+    )
+    plant.setattr(secure_sum, "sum_masked", refusal.sum_masked)
+
+
+def forgotten_in_a_crash(plant: pytest.MonkeyPatch) -> None:
+    """What must not be done twice is in memory alone."""
+
+    def latest_of(me: Any, what: str) -> tuple[int, int]:
+        return me.__dict__.get("entered", {}).get(what, (0, 0))
+
+    def enter(me: Any, what: str) -> bool:
+        if (me.round, me.attempt) <= latest_of(me, what):
+            return False
+        me.entered = me.__dict__.get("entered", {}) | {what: (me.round, me.attempt)}
+        return True
+
+    for module in (secure_sum, refusal):
+        plant.setattr(module, "latest", latest_of)
+        plant.setattr(module, "enter", enter)
+    plant.setattr(dealing, "enter", enter)
+
+
+def no_personal_mask(plant: pytest.MonkeyPatch) -> None:
+    """Values are under the masks of pairs alone, which others take off where a client is said to be lost."""
+    send = secure_sum._send_chunks
+    masks = masking.masks
+
+    async def without(me: Any, vector: Any, dealt: Dealt, number: int, settings: Any) -> None:
+        plant.setattr(
+            secure_sum, "masks", lambda keys, blocks: masks([one for one in keys if one[0] != dealt.personal], blocks)
+        )
+        await send(me, vector, dealt, number, settings)
+
+    plant.setattr(secure_sum, "_send_chunks", without)
+
+
+def no_mask_of_the_owner(plant: pytest.MonkeyPatch) -> None:
+    """The block of a client is under its dealt keys, which others reveal where it is lost."""
+    masked = rowsums_shamir._masks
+    plant.setattr(
+        rowsums_shamir,
+        "_masks",
+        lambda pairs, *rest: masked([(dealt, dealt, lower) for dealt, _, lower in pairs], *rest),
+    )
+
+
+PLANTED: dict[Plant, Miniature] = {
+    seal_not_bound: sum_of("secure_sum", 9),
+    mask_reused: sum_of("secure_sum", 4),
+    threshold_below_a_majority: sum_of("secure_sum", 4, 2),
+    threshold_in_a_graph: sum_of("secagg+", 9),
+    too_few_clients: sum_of("secure_sum", 4),
+    guessable_keys: sum_of("secagg+", 9),
+    guessable_set_up_keys: sum_of("restart", 5),
+    second_survivors: sum_of("secure_sum", 4),
+    second_sum: sum_of("secagg+", 9),
+    later_round: sum_of("secure_sum", 4),
+    same_model: sum_of("secagg+", 30),
+    the_last_model_alone: sum_of("secure_sum", 4),
+    forgotten_in_a_crash: sum_of("secagg+", 9),
+    no_personal_mask: sum_of("secure_sum", 9),
+    no_mask_of_the_owner: sum_of("shamir", 4),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_each_weakening_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    found = first_breach(PLANTED[plant])
+    assert found is not None and found.outcome.exposed and not found.outcome.failure
+
+
+@pytest.mark.parametrize(
+    "miniature", [one for one in dict.fromkeys(PLANTED.values()) if one.clients < 30], ids=lambda one: one.label
+)
+def test_nothing_is_found_where_nothing_is_planted(miniature: Miniature) -> None:
+    programs = [*programs_of(tried(miniature, ()), Sweep(schedules=0, quick=True))][:29]
+    assert not [one.broken for program in programs if (one := tried(miniature, program)).broken]
+
+
+def test_the_graph_that_is_not_complete_is_not_said_to_hold() -> None:
+    """The lie that is outside the model reads a client's input among 30, and the sweep says so."""
+    miniature = sum_of("secagg+", 30)
+    *_, last = programs_of(tried(miniature, ()), Sweep(schedules=0))
+    one = tried(miniature, last)
+    assert one.outcome.exposed == ("client/0",) and one.outside and not one.broken
+
+
+# Noise
+
+PRIVATE = {
+    "fedct-private": (),
+    "private-cells": (
+        "data.clients=4", "protocol.min_clients=3", "cells.count=4", "cells.steps=1", "protocol.deadline=10s",
+    ),
+    "xclp-direct": ("privacy.hash_epsilon=2", "protocol.deadline=10s", "protocol.bits=64"),
+    "training-private": (),
+}  # fmt: skip
+
+
+def trials_with_noise(name: str) -> list[NoiseTrial]:
+    if name == "training-private":
+        pytest.importorskip("torch")
+    scenario = load(name, ["fault=[]", "expect={}", *PRIVATE[name]])
+    assert has_noise(scenario)
+    return [ask(scenario, asking) for asking in askings(scenario)]
+
+
+def disk_is_forgotten(plant: pytest.MonkeyPatch) -> None:
+    """What a client has released is in memory alone."""
+    rejoin = Device.rejoin
+
+    def forgetful(self: Device) -> None:
+        if self.name != "server":
+            self.disk.clear()
+        rejoin(self)
+
+    plant.setattr(Device, "rejoin", forgetful)
+
+
+def no_ledger(plant: pytest.MonkeyPatch) -> None:
+    """Nobody asks the ledger, and a vector goes into any number of sums."""
+    for module in (cells, cotraining, xclp, training):
+        plant.setattr(module, "release", lambda *_: None)
+    for module in (secure_sum, dealing):
+        plant.setattr(module, "enter", lambda *_: True)
+    plant.setattr(secure_sum, "_may_begin", lambda me, number: True)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_no_two_draws_of_noise_leave_a_client(name: str) -> None:
+    found = trials_with_noise(name)
+    assert not [one for one in found if one.twice or one.failure]
+    assert min(one.draws for one in found[:3]) >= 4
+
+
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [
+        *((no_ledger, name) for name in PRIVATE),
+        *((disk_is_forgotten, name) for name in ("private-cells", "xclp-direct")),
+    ],
+)
+def test_the_same_question_answered_with_other_noise_is_found(
+    plant: Plant, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert {"client/0", "client/1"} <= {party for one in trials_with_noise(name) for party in one.twice}
+
+
+def test_the_command_sweeps_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["chaos", "fedct-private", "--server", "--quick", "--json", str(tmp_path / "found.json")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0 and "no two for one question" in " ".join(done.output.split()), done.output
+    assert len(json.loads((tmp_path / "found.json").read_text())["noise"]) == 4
+    no_ledger(monkeypatch)
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1 and "two draws of noise leave client/0" in " ".join(done.output.split())

@@ -1,0 +1,25 @@
+"""The bugs that `make mutants` plants are still where they are looked for."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tacit.scenarios.chaos.configurations import CONFIGURATIONS
+from tests.mutants.planted import PLANTED, Bug
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
+def test_a_bug_can_be_planted(bug: Bug) -> None:
+    text = (ROOT / bug.file).read_text()
+    assert text.count(bug.before) == 1
+    assert ast.dump(ast.parse(text.replace(bug.before, bug.after))) != ast.dump(ast.parse(text))
+    assert bug.configuration in {one.name for one in CONFIGURATIONS}
+    assert bug.tests and all((ROOT / name).is_file() for name in bug.tests)
+
+
+def test_there_are_twenty_in_four_rooms() -> None:
+    assert len({bug.name for bug in PLANTED}) == len(PLANTED) == 20
+    assert {bug.file.partition("/")[0] for bug in PLANTED} == {"sim", "parties", "protocols", "scenarios"}

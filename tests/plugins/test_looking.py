@@ -1,0 +1,100 @@
+"""Who looks at the folder of somebody's run runs no code of it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.earlier import without_digests
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+MARK = """
+from pathlib import Path
+(Path(__file__).parent / "imported").touch()
+"""
+
+LOOK = """
+import json, sys
+from pathlib import Path
+from typer.testing import CliRunner
+from tacit.scenarios.command.main import app
+found = []
+for words in json.loads(sys.argv[1]):
+    done = CliRunner().invoke(app, words)
+    found.append((done.exit_code, done.output))
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run whose protocol is a plugin in it, that leaves a file where it is imported."""
+    made = tmp_path_factory.mktemp("somebody")
+    for name in ("secure_mean.py", "secure_mean.toml"):
+        shutil.copy(EXAMPLES / name, made)
+    with (made / "secure_mean.py").open("a") as file:
+        file.write(MARK)
+    command = [sys.executable, "-m", "tacit", "run", "secure_mean.toml", "--set", "fault=[]", "--set", "expect={}"]
+    subprocess.run([*command, "--out", "run"], cwd=made, check=True, capture_output=True)
+    assert (made / "imported").exists()
+    return made / "run"
+
+
+def looked(folder: Path, *commands: list[str]) -> list[tuple[int, str]]:
+    """The exit codes and the outputs of commands, in a process that has not run the plugin before."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, json.dumps(commands)], cwd=folder.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return [(code, " ".join(output.split())) for code, output in json.loads(done.stdout)]
+
+
+def mark(folder: Path) -> Path:
+    return folder / "plugins" / "imported"
+
+
+SHOWN = [["bytes", "run"], ["events", "run"], ["compare", "run", "run"], ["report", "run"], ["plot", "run"]]
+ASKED = [["steps", "run"], ["keys", "run"], ["predict", "run"]]
+WITHHELD = "plugins/secure_mean.py is code in the folder of the run, and is not run to look at it; read it, and add"
+
+
+def test_no_command_that_looks_imports_it(folder: Path) -> None:
+    mark(folder).unlink(missing_ok=True)
+    *shown, (code, _) = looked(folder, *SHOWN, ["trace", "run", "--perfetto", "new.pftrace"])
+    assert code in (0, 2)  # without the package
+    assert not mark(folder).exists()
+    for words, (code, output) in zip(SHOWN, shown, strict=False):
+        assert (code == 0) == (words[0] != "plot"), output  # it has no rounds to plot
+        assert (WITHHELD in output) == (words[0] == "report"), output
+    for code, output in looked(folder, *ASKED):
+        assert code == 2 and WITHHELD in output, output
+    assert not mark(folder).exists()
+
+
+def test_the_formula_of_an_earlier_run_would_need_the_code(folder: Path, tmp_path: Path) -> None:
+    earlier = without_digests(Path(shutil.copytree(folder, tmp_path / "run")))
+    mark(earlier).unlink(missing_ok=True)
+    ((code, output),) = looked(earlier, ["bytes", "run"])
+    assert code == 0 and WITHHELD in output and not mark(earlier).exists()
+    code = "import tacit; print(bool(tacit.bytes('run').formula)); print(bool(tacit.bytes('run', trust=True).formula))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"] and mark(earlier).exists()
+
+
+def test_with_trust_it_is_imported_and_all_is_shown(folder: Path) -> None:
+    mark(folder).unlink(missing_ok=True)
+    (code, output), *others = looked(folder, *([*words, "--trust"] for words in (["bytes", "run"], *ASKED[:2])))
+    assert code == 0 and WITHHELD not in output and "formula" in output
+    assert all(code == 0 for code, _ in others), others
+    assert mark(folder).exists()
+
+
+def test_python_looks_alike(folder: Path) -> None:
+    mark(folder).unlink(missing_ok=True)
+    code = "import tacit; print(bool(tacit.bytes('run').formula))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder.parent, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"] and not mark(folder).exists()

@@ -1,0 +1,117 @@
+"""examples/secure_variance.py: a protocol of one's own of two parts, and what a wrong one leads to."""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tacit.scenarios.chaos.campaign import Plan, campaign
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files import plugins
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.folder import byte_rows
+from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.runner import run
+from tacit.scenarios.seeing.story import events
+from tacit.sim import plugged
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CALM = ["fault=[]", "expect={}"]
+
+
+@pytest.fixture(params=["secure_variance", "roll_call"])
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for file in ("secure_variance.py", "secure_variance.toml", "roll_call.py", "roll_call.toml"):
+        shutil.copy(EXAMPLES / file, tmp_path / file)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    plugins.give(())
+    plugged.use(())
+
+
+def test_examples_are_short_and_import_what_is_public() -> None:
+    assert len((EXAMPLES / "secure_variance.py").read_text().splitlines()) <= 75
+    for file in EXAMPLES.glob("*.py"):
+        assert "tacit." not in file.read_text().replace("import tacit.", "tacit."), file
+
+
+def test_it_runs_as_its_scenario_expects(folder: Path, name: str) -> None:
+    result = run(load(folder / f"{name}.toml"))
+    assert result.outcome == "completed" and not result.unmet, (result.reason, result.unmet)
+
+
+def test_a_client_that_is_lost_between_the_parts_counts_in_the_first_alone(folder: Path) -> None:
+    file = folder / "secure_variance.toml"
+    whole, lost = run(load(file, CALM)), run(load(file))
+    assert whole.output is not None and lost.output is not None
+    assert whole.equals_plaintext and lost.equals_plaintext
+    assert np.isclose(whole.output[0], lost.output[0]) and abs(whole.output[1] - lost.output[1]) > 1e-5
+
+
+@pytest.mark.parametrize("topology", ["star", "mesh"])
+def test_its_formula_is_what_it_sends(folder: Path, topology: str) -> None:
+    result = run(load(folder / "secure_variance.toml", [*CALM, f"network.topology={topology}"]))
+    sent: Counter[str] = Counter()
+    for row in byte_rows(result.folder):
+        sent[row.type] += row.payload
+    formula = predicted(result.folder, set(sent))
+    assert formula and formula["PartOpens"] == 6 * (6 * len("client/0") + 8)
+    assert formula == {kind: size for kind, size in sent.items() if kind in formula}
+    assert not {kind for kind, size in sent.items() if size} - set(formula)
+
+
+def test_an_oracle_over_other_clients_is_not_met(folder: Path) -> None:
+    """What it is given for each part are those whose inputs count in that part."""
+    file = folder / "secure_variance.py"
+    file.write_text(file.read_text().replace('mean = x["mean"].mean()', 'mean = x.get("variance", x["mean"]).mean()'))
+    assert run(load(folder / "secure_variance.toml", ["expect={}"])).equals_plaintext is False
+
+
+@pytest.mark.parametrize("change", ["fault=[]", 'fault=[{kind="crash", party="server", at="part.open"}]'])
+def test_its_end_follows_from_who_is_left(folder: Path, change: str) -> None:
+    result = run(load(folder / "secure_variance.toml", [change, "expect={}"]))
+    assert result.outcome == ("completed" if change == "fault=[]" else "aborted")
+    assert len(result.output or []) == (2 if change == "fault=[]" else 1)
+
+
+def test_chaos_breaks_no_promise(folder: Path) -> None:
+    found = campaign(load(folder / "secure_variance.toml"), Plan(schedules=20, singles=False, seed=2))
+    assert len(found.verdicts) >= 20 and not found.failures
+
+
+def test_events_say_why_a_second_sum_in_one_part_is_refused(folder: Path) -> None:
+    file = folder / "secure_variance.py"
+    again = "\n".join(
+        [
+            "    async def server(self, me, keys, group, found):",
+            "        await super().server(me, keys, group, found)",
+            "        return await super().server(me, keys, group, found)",
+            "",
+            "    async def client(self, me, keys, group, public):",
+            "        await super().client(me, keys, group, public)",
+            "        await super().client(me, keys, group, public)",
+            "",
+        ]
+    )
+    file.write_text(file.read_text().replace('    name = "mean"\n', f'    name = "mean"\n\n{again}', 1))
+    result = run(load(folder / "secure_variance.toml", CALM))
+    assert result.outcome == "aborted"
+    refused = {line.party: line.text for line in events(result.folder) if line.kind == "refused"}
+    assert set(refused) == {f"client/{number}" for number in range(6)}
+    assert set(refused.values()) == {"refused to begin a sum: it has sent masked values in attempt 3 of round 1"}
+
+
+def test_parts_need_names_of_their_own(folder: Path) -> None:
+    file = folder / "secure_variance.py"
+    file.write_text(file.read_text().replace('name, opens_with = "variance", 1', 'name, opens_with = "mean", 1'))
+    output = CliRunner().invoke(app, ["run", "secure_variance.toml"], env={"COLUMNS": "200"}).output
+    assert "parts of SecureVariance must be parts with a program, each with a name of its own" in output

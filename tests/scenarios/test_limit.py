@@ -1,0 +1,94 @@
+"""A run that goes on for ever: `--limit` ends it as failed, says where it was, and leaves a whole folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tacit
+from tacit.scenarios.command.main import app
+from tacit.scenarios.running.interruption import LimitReached
+
+PLUGIN = """
+import time
+from tacit.protocols.plugins import ServerUpdate, add_server_update
+
+class Stuck(ServerUpdate):
+    vectors = {vectors}
+
+    def step(self, state, model, mean):
+        {body}
+        return mean, ()
+
+add_server_update("stuck", "a step without an end", server=Stuck())
+"""
+
+SCENARIO = """
+plugins = ["mine.py"]
+seed = 3
+engine = "inline"
+[data]
+clients = 3
+labeled = 0.5
+limit = 60
+[protocol]
+name = "fedavg"
+[model]
+name = "linear"
+[training]
+rounds = 2
+epochs = 1
+device = "cpu"
+update = "stuck"
+"""
+
+SLEEPS = "while True: time.sleep(1000)"
+LOOPS = "while True: pass"
+CATCHES = """try:
+            time.sleep(1000)
+        except BaseException:
+            while True: pass"""
+
+
+def written(folder: Path, body: str, vectors: float = 1.0) -> Path:
+    """A scenario in which the server does what `body` says in its first step."""
+    (folder / "mine.py").write_text(PLUGIN.format(body=body, vectors=vectors))
+    (folder / "mine.toml").write_text(SCENARIO)
+    return folder / "mine.toml"
+
+
+@pytest.mark.parametrize(("body", "line"), [(SLEEPS, 9), (LOOPS, 9), (CATCHES, 10)])
+def test_a_plugin_without_an_end_is_ended_and_named(body: str, line: int, tmp_path: Path) -> None:
+    path = written(tmp_path, body)
+    ended = CliRunner().invoke(app, ["run", str(path), "--limit", "500ms", "--out", str(tmp_path / "run")])
+    assert ended.exit_code == 1 and "Traceback" not in ended.output
+    record = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert record["outcome"] == "failed"
+    where = f"server in train.average, at {tmp_path / 'mine.py'}, line {line}"
+    assert record["reason"] == f"the run was not over after 500 ms, its --limit: {where}"
+    assert tacit.bytes(tmp_path / "run"), "its record is whole"
+    assert tacit.events(tmp_path / "run")
+    assert "mine.py" in (tmp_path / "run" / "failure.txt").read_text()
+
+
+def test_a_job_of_a_pool_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, SLEEPS, vectors=1e6)
+    result = tacit.run(path, engine="pool:1", out=tmp_path / "run", limit=4)
+    assert result.outcome == "failed" and isinstance(result.error, LimitReached)
+    assert "server in train.average, in the job " in result.reason
+
+
+def test_a_run_that_is_over_in_time_is_as_without_a_limit(tmp_path: Path) -> None:
+    path = written(tmp_path, "pass")
+    with_limit = tacit.run(path, out=tmp_path / "with", limit=100.0)
+    without = tacit.run(path, out=tmp_path / "without")
+    assert (with_limit.outcome, with_limit.trace_hash) == ("completed", without.trace_hash)
+
+
+@pytest.mark.parametrize("limit", ["0", "soon", "-1s"])
+def test_a_limit_that_is_no_time_is_refused(limit: str, tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["run", str(written(tmp_path, "pass")), f"--limit={limit}"])
+    assert ended.exit_code == 2
+    with pytest.raises(ValueError, match="limit is 0; allowed: seconds > 0"):
+        tacit.run(written(tmp_path, "pass"), limit=0)
