@@ -25,7 +25,7 @@ files can name it then, and everything that Tacit does for a protocol follows fr
 | `assumed`, `memory`, `loaded` | `tacit predict` |
 | `promises`, `waits`, `sums` | chaos |
 
-What `tables` has is said by `tacit.protocols.observing.experiment.Tables`, and by the structs of the tables in `uses`.
+What `tables` has is said by `tacit.protocols.experiment.experiment.Tables`, and by the structs of the tables in `uses`.
 """
 
 import math
@@ -41,9 +41,9 @@ from msgspec import Struct
 
 from tacit.parties import server
 from tacit.parties.data.splits import Shard, counted
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.signals import AttackedMessages
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.own_keys import check_keys
 from tacit.protocols.parts import (
     Among,
@@ -88,8 +88,8 @@ class Declaration:
     `keys`: the struct of its [protocol] table, with fields of its own; None for one without. `parts`: what it is made
     of, in order. `learns`: whether something is trained, in rounds, so that a run can go on from a checkpoint. `rests`:
     whether many clients take no memory at rest (`tacit.parties.registered`). `server_returns`: whether a server that
-    was lost may come back, which goes on or ends the run by what is on its disk (`tacit.protocols.returning`). `quick`:
-    of keys, the most that they need for a quick look.
+    was lost may come back, which goes on or ends the run by what is on its disk
+    (`tacit.protocols.rounds.returning`). `quick`: of keys, the most that they need for a quick look.
     """
 
     name: str

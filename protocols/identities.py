@@ -25,7 +25,7 @@ itself: t > 2 |P| / 3, so that even a server that colludes with up to |P| / 3 cl
 t signatures, and honest clients sign one an attempt: 2 t <= |P| + |P| / 3 fails).
 
 Not covered. The third is one of P, and the server says who is in P: one that leaves honest clients out may have more
-than a third of it on its side, and reads a vector (`tacit.benchmarks.attacks_identities`). Of n clients known
+than a third of it on its side, and reads a vector (`tacit.benchmarks.attacks.identities`). Of n clients known
 beforehand, `protocol.threshold` above 2 n / 3 rules that out; in training, whose cohorts the server draws, nothing
 does. With recovery = "restart" there are no second keys, and no U3: a split P goes unseen there, and sums are over
 fewer clients. With recovery = "secagg+" the graph is the server's to draw. Clients may sign what they should not. A

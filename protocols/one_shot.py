@@ -35,20 +35,21 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.party import NoAnswer
 from tacit.parties.server import Loss, Server
-from tacit.protocols import secure_sum, setup
+from tacit.protocols import setup
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.declaration import Declaration
-from tacit.protocols.endings import EndingsObserver
-from tacit.protocols.observing.experiment import Setting, Tables
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.experiment.experiment import Setting, Tables
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, messages_in
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
-from tacit.protocols.returning import NOT_AGAIN, OnceServer
-from tacit.protocols.rounds import CalledClient
+from tacit.protocols.rounds.endings import EndingsObserver
+from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
+from tacit.protocols.rounds.rounds import CalledClient
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import secure_sum
 from tacit.protocols.values import BadValues, announced, values_of
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import duration
@@ -260,7 +261,7 @@ class _Sole(Phase):
         return 4 * int(tables.data.clients)
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        """The sum of `tacit.protocols.secure_sum` if that is among the modules, of at least `protocol.min_clients`
+        """The sum of `tacit.protocols.sums.secure_sum` if that is among the modules, of at least `protocol.min_clients`
         inputs."""
         of_one = SumBounds("secure_sum", max(2, tables.protocol.min_clients))
         return [of_one] if secure_sum in self.protocol.modules else []

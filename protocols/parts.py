@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.sim.wire import Message

@@ -14,9 +14,9 @@ from tacit.parties.learning.learners import LEARNERS
 from tacit.parties.learning.spec import MODELS
 from tacit.protocols.cotraining.experiment import method_of, names_of, settings_of
 from tacit.protocols.cotraining.keys import Cotraining, CotrainingTables, Learner
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.federated.blame import key_of
 from tacit.protocols.federated.keys import Model
-from tacit.protocols.observing.parts import Parts
 from tacit.sim.registry import check_name
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml

@@ -14,10 +14,10 @@ from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer,
 from tacit.protocols.cotraining.secure_votes import SecureVotes
 from tacit.protocols.cotraining.spending import SpendsBy
 from tacit.protocols.cotraining.threats import threatened
+from tacit.protocols.experiment.experiment import Setting
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.federated.averaging import fewest_hidden
 from tacit.protocols.federated.experiment import model_of
-from tacit.protocols.observing.experiment import Setting
-from tacit.protocols.observing.parts import Parts
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import Spent
 from tacit.sim.units import duration

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.rounds import Enrolled
-from tacit.protocols.rounds_observer import HeldRound, RoundsObserver, testing_points
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.rounds.observer import HeldRound, RoundsObserver, testing_points
+from tacit.protocols.rounds.rounds import Enrolled
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 

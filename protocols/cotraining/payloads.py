@@ -6,8 +6,8 @@ from dataclasses import replace
 from tacit.parties.data.splits import Shard, counted
 from tacit.protocols.cotraining.experiment import exchanges_of, method_of, questions_of, votes_of
 from tacit.protocols.cotraining.keys import CotrainingTables
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.probe import probe_of
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.probe import probe_of
 from tacit.protocols.parts import Among, Stated, Taken
 
 __all__ = ["asked_points", "cotraining_takings"]

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from tacit.parties.data.splits import Shard
 from tacit.protocols.cotraining.keys import CotrainingTables
 from tacit.protocols.cotraining.round import CotrainingSettings
-from tacit.protocols.observing.experiment import Progress, silent
+from tacit.protocols.experiment.experiment import Progress, silent
 from tacit.protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
 from tacit.protocols.privacy.spending import spending_on_labels, spending_on_votes
 from tacit.protocols.privacy.spent import Spending

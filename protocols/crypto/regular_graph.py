@@ -20,7 +20,7 @@ these t the best. They are computed exactly, in whole numbers. t > k/2, so that 
 and t who take it for left have one in common.
 
 Where no k < n - 1 is enough the graph is complete, and each client holds a share of its own secrets, too:
-t = floor(n/2) + 1 of n, as without a graph (`tacit.protocols.dealing`).
+t = floor(n/2) + 1 of n, as without a graph (`tacit.protocols.sums.dealing`).
 """
 
 import math

@@ -34,11 +34,12 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import average, decode, encode
 from tacit.parties.server import Server
-from tacit.protocols import neighbours, quorum, secure_sum, setup
+from tacit.protocols import setup
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Part, SumBounds, Taken
+from tacit.protocols.sums import neighbours, quorum, secure_sum
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.wire import Message

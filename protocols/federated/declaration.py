@@ -7,8 +7,10 @@ from typing import Any
 
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning.loaded import TORCH
-from tacit.protocols import secure_sum
 from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import averaging, fedavg_then_xclp
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
@@ -19,14 +21,12 @@ from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.prediction import FedavgThenXclp
 from tacit.protocols.federated.promises import PROMISES
 from tacit.protocols.federated.round import AVERAGE, LABEL, Called, Calling, TrainingRound
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.signals import AttackedMessages
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
 from tacit.protocols.promises import Promise
-from tacit.protocols.rounds import ENROLMENT
-from tacit.protocols.rounds_promises import promises_of_rounds
+from tacit.protocols.rounds.promises import promises_of_rounds
+from tacit.protocols.rounds.rounds import ENROLMENT
+from tacit.protocols.sums import secure_sum
 from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.protocols.xclp.variants import ROW_SUMS

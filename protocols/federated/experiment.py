@@ -14,6 +14,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.settings import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.life import Present
+from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
 from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, fewest_hidden, tolerance_of
@@ -25,7 +26,6 @@ from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.observer import BufferedObserver, TrainingObserver
 from tacit.protocols.federated.round import TrainingRound, TrainingSettings
 from tacit.protocols.identities import identities_of
-from tacit.protocols.observing.experiment import Setting
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models
 from tacit.protocols.setup import Group

@@ -13,7 +13,7 @@ import numpy as np
 from tacit.parties.learning import jobs
 from tacit.protocols.federated.promises import Numbers, begun, close, points_of
 from tacit.protocols.promises import Affected, Promise, Trial
-from tacit.protocols.rounds_promises import all_rounds_are_held, ends_early_only_for_loss
+from tacit.protocols.rounds.promises import all_rounds_are_held, ends_early_only_for_loss
 
 __all__ = ["promises_of_buffers"]
 

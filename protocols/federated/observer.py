@@ -17,12 +17,12 @@ from tacit.parties.learning.settings import Trained
 from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.federated.fedbuff import BufferRecord, Call, Change
 from tacit.protocols.federated.labelling import PseudoLabels
 from tacit.protocols.federated.promises import close, plain_average, points_of
 from tacit.protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.rounds_observer import HeldRound, Points, RoundsObserver, known_points, testing_points
+from tacit.protocols.rounds.observer import HeldRound, Points, RoundsObserver, known_points, testing_points
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 

@@ -2,7 +2,7 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.enroll | those of `tacit.protocols.rounds` | | | who is there, with how many points and labels? |
+| train.enroll | those of `tacit.protocols.rounds.rounds` | | | who is there, with how many points and labels? |
 | train.open | TrainingRound | server -> each of the cohort | 4 P, and the additions' | the model |
 | train.label | the labeller's | | | pseudo-labels of unlabeled points |
 | train.update | the averaging's | | | the models as trained |
@@ -41,7 +41,6 @@ from tacit.parties.learning.spec import ModelError, ModelSpec
 from tacit.parties.life import Observed
 from tacit.parties.registered import Resting
 from tacit.parties.waiting import type_names
-from tacit.protocols import rounds, secure_sum
 from tacit.protocols.federated import cohort
 from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
 from tacit.protocols.federated.dp_fedavg import Clipped
@@ -51,10 +50,12 @@ from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Among, Part
-from tacit.protocols.refusal import may_answer
-from tacit.protocols.returning import copied
-from tacit.protocols.rounds import Enrolled, RoundsClient, RoundsServer
+from tacit.protocols.rounds import rounds
+from tacit.protocols.rounds.returning import copied
+from tacit.protocols.rounds.rounds import Enrolled, RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.refusal import may_answer
 from tacit.sim.setting_error import SettingError
 from tacit.sim.streams import generator
 from tacit.sim.wire import Message

@@ -8,6 +8,7 @@ from pathlib import Path
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.flower import flower
 from tacit.protocols.flower.apps import code_of, read_app
 from tacit.protocols.flower.flower import FlowerClient, FlowerServer, Nodes
@@ -15,7 +16,6 @@ from tacit.protocols.flower.keys import FlowerKeys, FlowerTables
 from tacit.protocols.flower.observer import FlowerObserver
 from tacit.protocols.flower.promises import PROMISES
 from tacit.protocols.flower.stages import STAGES, STEPS
-from tacit.protocols.observing.experiment import Setting
 from tacit.protocols.parts import Part, messages_in
 from tacit.protocols.promises import Promise
 from tacit.sim.setting_error import Problem

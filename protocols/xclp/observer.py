@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Loss
-from tacit.protocols.endings import EndingsObserver, returned
-from tacit.protocols.observing.scores import accuracy, balanced_accuracy, counting
-from tacit.protocols.observing.simulated import Prediction, Round, Simulated
+from tacit.protocols.experiment.scores import accuracy, balanced_accuracy, counting
+from tacit.protocols.experiment.simulated import Prediction, Round, Simulated
 from tacit.protocols.privacy.released import Releasing, nothing_released
+from tacit.protocols.rounds.endings import EndingsObserver, returned
 from tacit.protocols.xclp.baselines import baselines
 from tacit.protocols.xclp.blocks import NO_POINTS, Rows, some_rows
 from tacit.protocols.xclp.comparison import Truth, truth_of

@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.protocols import consistency, dealing
 from tacit.protocols.crypto import key_proof, sizes
 from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.parts import Among, Part, SumBounds, Taken, messages_in
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import consistency, dealing
 from tacit.protocols.xclp import (
     hamming,
     hamming_direct,

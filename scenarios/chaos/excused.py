@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tacit.protocols.promises import falls
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos.trial import Trial
-from tacit.scenarios.observing.faults import matching
+from tacit.scenarios.files.faults import matching
 from tacit.sim.faults import (
     Corrupt,
     Crash,

@@ -23,7 +23,7 @@ from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.protocols.outcome import Abort
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.rounds import RoundsServer
+from tacit.protocols.rounds.rounds import RoundsServer
 from tacit.protocols.values import BadValues
 from tacit.scenarios.files.fault_checks import steps_of
 from tacit.scenarios.running.simulation import Simulation

@@ -19,15 +19,16 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Server
-from tacit.protocols import refusal, secure_sum, setup
+from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
-from tacit.protocols.dealing import DealtKey, DealtKeys, Revealed, Survivors
-from tacit.protocols.masking import Ring
-from tacit.protocols.neighbours import FreshKeys, Neighbours
 from tacit.protocols.outcome import Abort, Overtaken
-from tacit.protocols.refusal import Least
+from tacit.protocols.sums import refusal, secure_sum
+from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Revealed, Survivors
+from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
+from tacit.protocols.sums.refusal import Least
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from tacit.scenarios.chaos.schedules import Schedule
-from tacit.scenarios.observing.faults import KINDS, faults_of, given
+from tacit.scenarios.files.faults import KINDS, faults_of, given
 from tacit.scenarios.schema.scenario import Fault
 
 __all__ = ["shrink"]

@@ -11,7 +11,7 @@ from tacit.scenarios.command.options import Debug, Plugins, Seed, Set, SourceFil
 
 if TYPE_CHECKING:
     from tacit.scenarios.files.reading import Loaded
-    from tacit.scenarios.observing.result import Result
+    from tacit.scenarios.files.result import Result
     from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["certify", "deploy_local", "gather", "join", "outline", "serve"]

@@ -80,8 +80,8 @@ def events(
 
 def _check_party(folder: Path, party: str) -> None:
     """Raise FolderError for a party that the run in `folder` does not have."""
+    from tacit.scenarios.files.faults import parties
     from tacit.scenarios.files.reading import read
-    from tacit.scenarios.observing.faults import parties
     from tacit.scenarios.running.folder import FolderError
 
     known = parties(read(str(folder), without_data=True).scenario.data.clients)

@@ -104,7 +104,7 @@ def _time_in_words(one: Predicted) -> str:
 
 def _ending_in_words(one: Predicted) -> list[str]:
     """How the run with the scenario's own seed ends, and whom its server misses; nothing where all goes well."""
-    from tacit.protocols.observing.simulated import SHOWN, more_than
+    from tacit.protocols.experiment.simulated import SHOWN, more_than
 
     lines = [f"outcome   {one.outcome}: {one.reason}"] if one.reason else []
     if one.lost:

@@ -9,8 +9,8 @@ from tacit.parties.data.files import load_file
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard, Shards
 from tacit.parties.datasets.error import DataError
-from tacit.protocols.observing.parts import Parts
-from tacit.scenarios.observing.splits import featured, parts_of, split
+from tacit.protocols.experiment.parts import Parts
+from tacit.scenarios.files.splits import featured, parts_of, split
 from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["OwnShards", "own_data"]

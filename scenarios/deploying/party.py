@@ -25,8 +25,8 @@ from tacit.parties.data.splits import named
 from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.protocols.experiment.experiment import Checkpointable, Setting
 from tacit.protocols.identities import Identities, given
-from tacit.protocols.observing.experiment import Checkpointable, Setting
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.own_data import own_data
@@ -39,8 +39,8 @@ from tacit.scenarios.deploying.plain_state import (
     seen_by_observer,
     write_ending,
 )  # fmt: skip
+from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.observing.faults import faults_of
 from tacit.scenarios.running.process import one_thread
 from tacit.scenarios.running.recorder import Ending, Recorder
 from tacit.scenarios.running.runner import about

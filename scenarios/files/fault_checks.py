@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.rounds import ENROLL
-from tacit.scenarios.observing.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
+from tacit.protocols.rounds.rounds import ENROLL
+from tacit.scenarios.files.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Fault, Scenario, ScenarioError
 from tacit.sim.units import duration

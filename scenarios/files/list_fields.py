@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tacit.scenarios.observing.faults import KINDS, unfit
+from tacit.scenarios.files.faults import KINDS, unfit
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Client, Fault, Host, Link, Scenario, ScenarioError
 

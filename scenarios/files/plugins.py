@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.observing.result import PluginFile
+from tacit.scenarios.files.result import PluginFile
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.sim import plugged, registry
 from tacit.sim.plugged import Plugin, PluginError

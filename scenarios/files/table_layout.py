@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.scenarios.schema.table import Part, ScenarioFile, Table

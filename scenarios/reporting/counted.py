@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from tacit.scenarios.files.plugins import withheld
-from tacit.scenarios.observing.result import data_frame
+from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.reporting.recorded import scenario_of
 from tacit.scenarios.running.folder import (
     ByteRow,

@@ -8,7 +8,7 @@ from tacit.protocols.steps import Step
 from tacit.scenarios.files.arguments import check_count, check_type, check_types
 from tacit.scenarios.files.plugins import load_plugins, looking
 from tacit.scenarios.files.reading import Source, read
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.reporting.counted import Counted, counted
 from tacit.scenarios.reporting.report import report as page_of
 from tacit.scenarios.running.whole import check_whole

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from tacit.scenarios.observing.result import Result, draw_results
+from tacit.scenarios.files.result import Result, draw_results
 
 if TYPE_CHECKING:
     from tacit.scenarios.reporting.html import Html

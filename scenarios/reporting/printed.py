@@ -20,7 +20,7 @@ from tacit.sim.link import SENDER_GONE
 from tacit.sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:  # a sweep imports the whole simulator
-    from tacit.protocols.observing.simulated import Round
+    from tacit.protocols.experiment.simulated import Round
     from tacit.scenarios.seeing.absences import Absence
     from tacit.scenarios.sweeping.runs import Cell
 

@@ -33,9 +33,9 @@ import tomli_w
 from msgspec import Struct
 
 from tacit.parties.server import Loss
-from tacit.protocols.observing.simulated import Prediction
+from tacit.protocols.experiment.simulated import Prediction
 from tacit.scenarios.files.plugins import with_copies
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.disk import Reserve, disk_problem
 from tacit.scenarios.running.record_format import ALIKE, FORMAT
 from tacit.scenarios.running.whole import FolderError, check_whole, digests, opened_record, sealed

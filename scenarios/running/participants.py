@@ -3,10 +3,10 @@
 from msgspec import structs
 
 from tacit.parties.fleet.fleet import SERVER
-from tacit.protocols.observing.experiment import AWAKE
-from tacit.protocols.observing.simulated import Round
-from tacit.protocols.rounds import ENROLL, NEVER_DRAWN
-from tacit.scenarios.observing.result import Result
+from tacit.protocols.experiment.experiment import AWAKE
+from tacit.protocols.experiment.simulated import Round
+from tacit.protocols.rounds.rounds import ENROLL, NEVER_DRAWN
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.recorder import Recorder
 from tacit.sim.taps import Wait
 from tacit.sim.trace import Event

@@ -11,11 +11,11 @@ import msgspec
 
 from tacit.parties.data.splits import Shard, counted, named
 from tacit.parties.server import Loss
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.files.reading import read
-from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.files.splits import parts_of, split
 from tacit.scenarios.running.folder import ByteRow
 from tacit.scenarios.running.memory import predicted_memory
 from tacit.scenarios.running.simulation import Simulation

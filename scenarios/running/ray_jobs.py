@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.parts import Parts
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.observing.splits import parts_at_hand, parts_of
+from tacit.scenarios.files.splits import parts_at_hand, parts_of
 from tacit.scenarios.running.folder import Files, packed
 from tacit.scenarios.schema.scenario import Expect, Scenario
 from tacit.sim import plugged

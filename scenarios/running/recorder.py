@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from tacit.parties.server import Loss
-from tacit.protocols.observing.simulated import Round
+from tacit.protocols.experiment.simulated import Round
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.record_format import SCHEMA, TABLES, Table
 from tacit.sim.taps import Wait

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tacit.parties.learning import jobs
-from tacit.protocols.observing.experiment import PartialReporter
-from tacit.protocols.observing.simulated import ResultFields
+from tacit.protocols.experiment.experiment import PartialReporter
+from tacit.protocols.experiment.simulated import ResultFields
 from tacit.protocols.privacy.released import with_rounds_again
 from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
@@ -20,8 +20,8 @@ from tacit.scenarios.files.arguments import check_type
 from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read
-from tacit.scenarios.observing.splits import parts_of, split
-from tacit.scenarios.observing.vulnerability import Vulnerability
+from tacit.scenarios.files.splits import parts_of, split
+from tacit.scenarios.files.vulnerability import Vulnerability
 from tacit.scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.environment import environment, version

@@ -11,17 +11,17 @@ from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.life import Present
 from tacit.parties.playing import Begin, play
 from tacit.parties.registered import Registered
+from tacit.protocols.experiment.experiment import Checkpointable, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.identities import given, identities_of
-from tacit.protocols.observing.experiment import Checkpointable, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.simulated import Simulated
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp import sized
 from tacit.scenarios.console.progress import progress
+from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.sized import is_hollow
-from tacit.scenarios.observing.faults import faults_of
-from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.files.splits import parts_of, split
 from tacit.scenarios.running.durations import durations_of
 from tacit.scenarios.running.process import one_thread, spared_old_objects
 from tacit.scenarios.schema import scenario as schema

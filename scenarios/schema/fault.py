@@ -11,7 +11,7 @@ __all__ = ["Expect", "Fault"]
 
 
 class Fault(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[[fault]]: what goes wrong, and when. Which keys go with which kind: `tacit.scenarios.observing.faults`."""
+    """[[fault]]: what goes wrong, and when. Which keys go with which kind: `tacit.scenarios.files.faults`."""
 
     kind: Annotated[
         Literal[

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from tacit.parties.server import Loss
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.observing.result import data_frame
+from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.running.folder import ByteRow
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.sweeping.runs import Plan

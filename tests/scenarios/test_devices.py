@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tacit import Client, Device, Host, Link, Scenario, ScenarioError, load
-from tacit.protocols.observing import experiment
+from tacit.protocols.experiment import experiment
 from tacit.scenarios.chaos.campaign import Plan, campaign, replayed
 from tacit.scenarios.chaos.chaos import ready
 from tacit.scenarios.command.main import app

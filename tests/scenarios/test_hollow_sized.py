@@ -9,7 +9,7 @@ from tacit import Result, run
 from tacit.parties.data.splits import named
 from tacit.scenarios.files import sized
 from tacit.scenarios.files.reading import read
-from tacit.scenarios.observing.splits import split_data
+from tacit.scenarios.files.splits import split_data
 from tacit.scenarios.running.folder import byte_rows
 from tests.scenarios.test_fidelity import SMALL, printed
 
