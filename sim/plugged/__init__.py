@@ -56,6 +56,15 @@ VARIABLE = "TACIT_PLUGINS"
 _FORMER = ("sim", "parties", "protocols", "scenarios", "benchmarks")
 """Packages of Tacit that plugins made for version 0.1.0 import under these names, now below ``tacit``."""
 
+_SUMS = ("secure_sum", "dealing", "opening", "uncovering", "neighbours", "masking", "consistency", "quorum", "refusal")
+_MOVED = {f"protocols.{name}": f"protocols.sums.{name}" for name in _SUMS} | {
+    "protocols.rounds": "protocols.rounds.rounds",
+    "protocols.returning": "protocols.rounds.returning",
+    "protocols.endings": "protocols.rounds.endings",
+    "protocols.observing": "protocols.experiment",
+}
+"""Modules and packages of version 0.1.0 that lie in another folder today, by their names then."""
+
 _DIGITS = 12
 """The digits of the SHA-256 that a module's name has."""
 
@@ -290,11 +299,31 @@ class _Loader(SourceLoader):
 class _Renamed(ast.NodeTransformer):
     """Gives imports from Tacit the names that its packages have today: plugins in older run folders have others."""
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
-        package = (node.module or "").partition(".")[0]
-        if node.level == 0 and package in _FORMER and importlib.util.find_spec(package) is None:
-            node.module = f"tacit.{node.module}"
-        return node
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.ImportFrom]:
+        module = node.module or ""
+        package = module.partition(".")[0]
+        if node.level or package not in _FORMER or _is_of_others(package):
+            return [node]
+        found: dict[str, list[ast.alias]] = {}
+        for alias in node.names:
+            today = _today(f"{module}.{alias.name}")
+            found.setdefault(today.rpartition(".")[0], []).append(alias)
+        return [
+            ast.copy_location(ast.ImportFrom(f"tacit.{name}", aliases, level=0), node)
+            for name, aliases in found.items()
+        ]
+
+
+def _is_of_others(package: str) -> bool:
+    """Whether a `package` of this name can be imported that is not the folder of Tacit's own, as in a working tree."""
+    found, own = importlib.util.find_spec(package), importlib.util.find_spec(f"tacit.{package}")
+    return found is not None and (own is None or found.origin != own.origin)
+
+
+def _today(name: str) -> str:
+    """The name, below ``tacit``, of what was `name` in version 0.1.0."""
+    moved = next((old for old in _MOVED if f"{name}.".startswith(f"{old}.")), "")
+    return _MOVED[moved] + name.removeprefix(moved) if moved else name
 
 
 class _Finder(MetaPathFinder):
