@@ -30,7 +30,7 @@ from tacit.scenarios.files.fault_checks import (
 )
 from tacit.scenarios.files.public_points import alpha_of
 from tacit.scenarios.files.sized import is_hollow, sized_caution
-from tacit.scenarios.files.splits import parts_of, split, split_data
+from tacit.scenarios.files.splits import Material, keep, parts_of, split, split_data
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.compute import CostTable
@@ -58,11 +58,12 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
         if scenario.data.partition == "natural" and not clients_given and held.client_names:
             clients = len(held.client_names)
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
-        shards = named(_deal(scenario, held))
+        dealt = _deal(scenario, held)
+        shards = named(dealt)
         protocol.check_data(scenario, parts, shards)
         if to_run and not is_hollow(scenario, shards):
             protocol.check_memory(scenario, parts, shards)
-        Fleet(scenario)
+        keep(scenario, Material(parts, dealt, Fleet(scenario)))
         check_fault_places(scenario)
         _check_expect(scenario)
     except (Problem, ScenarioError) as error:

@@ -1,8 +1,9 @@
 """The points of a run: what clients hold, and what is kept apart to measure models by."""
 
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import psutil
@@ -12,6 +13,7 @@ from tacit.parties.data.features import features_of
 from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
 from tacit.parties.data.splits import Shards, shards
 from tacit.parties.datasets.error import DataSettingError
+from tacit.parties.fleet.fleet import Fleet
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import attacked
 from tacit.protocols.registry import PROTOCOLS
@@ -22,7 +24,7 @@ from tacit.sim.setting_error import Problem
 from tacit.sim.streams import generator
 from tacit.sim.units import format_bytes
 
-__all__ = ["featured", "parts_at_hand", "parts_of", "split", "split_data"]
+__all__ = ["Material", "featured", "keep", "material_of", "parts_at_hand", "parts_of", "split", "split_data"]
 
 _at_hand: list[Parts] = []
 
@@ -32,6 +34,42 @@ _PLACEHOLDER = Dataset("none", np.zeros((1, 1)), np.zeros(1, np.int64), ("none",
 
 PER_CLIENT = 12_000
 """Bytes of a client with its links and its place in the record, at the least."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """The data of a scenario, each client's share of them, and its devices and links."""
+
+    parts: Parts
+    shards: Shards
+    fleet: Fleet
+
+
+_last: list[tuple[weakref.ref[Scenario], Material]] = []
+"""The material of the scenario that was last checked, until it is run or no longer there."""
+
+
+def keep(scenario: Scenario, material: Material) -> None:
+    """Let `material` be what `material_of` returns for this very `scenario`."""
+
+    def forget(dead: weakref.ref[Scenario]) -> None:
+        _last[:] = [one for one in _last if one[0] is not dead]
+
+    _last[:] = [(weakref.ref(scenario, forget), material)]
+
+
+def material_of(scenario: Scenario, *, taken: bool = False) -> Material:
+    """The data, shares and devices of `scenario`, as checked or read here. Raises DataError and Problem.
+
+    `taken`: for a run, whose alone it is then, for hosts of the fleet count the jobs that go on.
+    """
+    found = None if _at_hand else next((material for kept, material in _last if kept() is scenario), None)
+    if found is None:
+        parts = parts_of(scenario)
+        found = Material(parts, split(parts.held, scenario.data, scenario.seed), Fleet(scenario))
+    elif taken:
+        _last.clear()
+    return found
 
 
 @contextmanager
@@ -91,8 +129,8 @@ def _check_memory(clients: int) -> None:
 
 def split_data(scenario: Scenario) -> tuple[Dataset, Shards]:
     """The clients' data, and each one's share of it. Raises DataError."""
-    held = parts_of(scenario).held
-    return held, split(held, scenario.data, scenario.seed)
+    material = material_of(scenario)
+    return material.parts.held, material.shards
 
 
 def split(held: Dataset, data: Data, seed: int) -> Shards:

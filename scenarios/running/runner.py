@@ -202,6 +202,7 @@ def _carry_out(
             recording = recording_of(recorder, scenario.data.clients)
             sinks: list[Sink] = [recording, interruption, *([watch] if watch else [])]
             taps = Taps(delivered=[recorder.tap], waits=[recording.wait])
+            cautions(scenario)  # kept for the result, while what was checked is at hand
             simulation = Simulation(scenario, sinks=sinks, taps=taps, engine=scenario.engine, lasting=secret)
             _record_rounds(simulation, recorder)
             if earlier.state is not None:

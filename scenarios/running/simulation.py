@@ -21,7 +21,7 @@ from tacit.scenarios.console.progress import progress
 from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.sized import is_hollow
-from tacit.scenarios.files.splits import parts_of, split
+from tacit.scenarios.files.splits import Material, material_of, split
 from tacit.scenarios.running.durations import durations_of
 from tacit.scenarios.running.process import one_thread, spared_old_objects
 from tacit.scenarios.schema import scenario as schema
@@ -65,13 +65,15 @@ class Simulation:
     ) -> None:
         self._scenario, sinks, taps = scenario, tuple(sinks), taps or Taps()
         use_plugins(scenario)
-        parts = parts or parts_of(scenario)
-        self.shards = split(parts.held, scenario.data, scenario.seed)
-        self.setting = scenario, parts, named(self.shards)
+        if parts is None:
+            material = material_of(scenario, taken=True)
+        else:
+            material = Material(parts, split(parts.held, scenario.data, scenario.seed), Fleet(scenario))
+        self.shards, fleet = material.shards, material.fleet
+        self.setting = scenario, material.parts, named(self.shards)
         if hollow is None:
             hollow = is_hollow(scenario, self.setting[-1])
         self._meter = Meter() if hollow else None
-        fleet = Fleet(scenario)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine) if isinstance(engine, str) else engine
         try:

@@ -239,7 +239,7 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "unlimited"
 
 
-class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weakref=True):
     """A whole scenario. Made in Python it is checked when it is run; `load` checks as it reads."""
 
     title: Annotated[str, Meta(description="One line that says what happens.")] = ""
