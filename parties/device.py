@@ -88,12 +88,12 @@ class Device:
 
     @property
     def finished(self) -> bool:
-        """Whether the party's program has ended."""
+        """True if the party's program has ended."""
         return bool(self.party.finished if self.rest is None else self.rest.finished)
 
     @property
     def idle(self) -> bool:
-        """Whether the party only waits for a round to begin."""
+        """True if the party only waits for a round to begin."""
         return bool(self.party.idle if self.rest is None else self.rest.idle)
 
     @property
@@ -112,7 +112,7 @@ class Device:
         return self._machine
 
     def runs(self, party: object) -> bool:
-        """Whether `party` is what runs here."""
+        """True if `party` is what runs here."""
         return self._party is party
 
     def seen(self, name: str) -> Any:

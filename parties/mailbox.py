@@ -52,7 +52,7 @@ class Waiter:
         raise NotImplementedError
 
     def concerns(self, frame: Frame) -> bool:
-        """Whether the arrival of `frame` is a reason to look again."""
+        """True if the arrival of `frame` is a reason to look again."""
         return (frame.type in self.types and frame.sender in self.sources) or frame.type in self.ends
 
     def wake(self) -> None:
@@ -91,7 +91,7 @@ class Mailbox:
         self._frames = {kind: deque(frames) for kind, frames in state}
 
     def is_late(self, frame: Frame) -> bool:
-        """Whether `frame` is late: of an earlier round or attempt, and not of a lasting type."""
+        """True if `frame` is late: of an earlier round or attempt, and not of a lasting type."""
         return (frame.round, frame.attempt) < self.stamp and not is_lasting(frame)
 
     def put(self, frame: Frame) -> None:
@@ -159,7 +159,7 @@ class Mailbox:
         return None
 
     def holds_any(self, kinds: Iterable[type[Message]]) -> bool:
-        """Whether one of `kinds` was received, from anybody and for any round."""
+        """True if one of `kinds` was received, from anybody and for any round."""
         return any(map(self._frames.get, [kind.__name__ for kind in kinds]))
 
     def check_interrupts(self) -> None:

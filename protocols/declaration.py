@@ -152,7 +152,7 @@ class Declaration:
         return {name: shards[name] for name in sorted(points, key=lambda name: -points[name])[:count]}
 
     def trains_networks(self, tables: Any) -> bool:
-        """Whether networks are trained, so that it matters where they run."""
+        """True if networks are trained, so that it matters where they run."""
         return False
 
     def code(self, tables: Any) -> Mapping[str, tuple[str, Mapping[str, Path]]]:
@@ -297,7 +297,7 @@ class Declaration:
         return sum(part.waits(tables) for part in self._parts(tables)) or 4 * tables.data.clients + 4
 
     def draws_noise(self, tables: Any) -> bool:
-        """Whether a client's data pass through noise of its own that is drawn for each question."""
+        """True if a client's data pass through noise of its own that is drawn for each question."""
         return any(part.draws_noise(tables) for part in self._parts(tables))
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:

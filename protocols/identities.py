@@ -144,7 +144,7 @@ given: ContextVar[Identities | None] = ContextVar("identities that were given", 
 
 
 def is_signed(tables: Any) -> bool:
-    """Whether a run with these tables signs what clients are shown."""
+    """True if a run with these tables signs what clients are shown."""
     return getattr(tables.protocol, "identity", "") == "signed"
 
 

@@ -179,7 +179,7 @@ class Phases(Declaration):
         return OneRound(setting, self)
 
     def equals_oracle(self, keys: Any, shards: Mapping[str, Shard], found: Mapping[str, Found]) -> bool:
-        """Whether what the parts `found` is the oracle's."""
+        """True if what the parts `found` is the oracle's."""
         over = {part: {name: shards[name] for name in one.over} for part, one in found.items()}
         wanted = self.oracle(keys, over)
         if not isinstance(wanted, Mapping) or not {*wanted} <= {*found}:

@@ -117,7 +117,7 @@ class Part:
         return ()
 
     def draws_noise(self, tables: Any) -> bool:
-        """Whether a client's data pass through noise of its own that is drawn for each question."""
+        """True if a client's data pass through noise of its own that is drawn for each question."""
         return False
 
     def waits(self, tables: Any) -> int:

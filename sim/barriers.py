@@ -19,7 +19,7 @@ class Barrier:
         self.kept: list[Callable[[], object]] = []
 
     def is_between(self, sender: str, receiver: str) -> bool:
-        """Whether it blocks messages from `sender` to `receiver`."""
+        """True if it blocks messages from `sender` to `receiver`."""
         if sender == self.party and fnmatchcase(receiver, self.peer):
             return True
         return not self.one_way and receiver == self.party and fnmatchcase(sender, self.peer)

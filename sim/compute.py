@@ -298,7 +298,7 @@ class Computing:
 
     @property
     def runs_ahead(self) -> bool:
-        """Whether `ahead` may begin a job."""
+        """True if `ahead` may begin a job."""
         return getattr(self.engine, "concurrent", False) and not self._cost.measures
 
     def ahead(self, party: str, work: Work, function: Callable[..., Any], *arguments: Any) -> None:
@@ -396,7 +396,7 @@ class _Ahead(NamedTuple):
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether arguments are the same objects, or bytes, texts or numbers that are equal, or sequences of such."""
+    """True if arguments are the same objects, or bytes, texts or numbers that are equal, or sequences of such."""
     if one is other:
         return True
     if type(one) is not type(other):

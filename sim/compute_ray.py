@@ -189,7 +189,7 @@ class _Job(Generic[R]):
         self.lost = 0
 
     def begins(self) -> bool:
-        """Whether it is to be run, for the first time or again."""
+        """True if it is to be run, for the first time or again."""
         return self.done.running() or self.done.set_running_or_notify_cancel()
 
     def result(self) -> R:

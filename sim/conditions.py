@@ -28,7 +28,7 @@ class Conditions:
 
     @property
     def loses(self) -> bool:
-        """Whether any link loses messages."""
+        """True if any link loses messages."""
         return self.loss > 0 if self.pairs is None else self.pairs.loses
 
     def between(self, near: str, far: str) -> tuple[Latency, float]:

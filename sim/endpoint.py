@@ -146,7 +146,7 @@ class Endpoint:
 
     @property
     def is_new(self) -> bool:
-        """Whether its state is that of one that was never used."""
+        """True if its state is that of one that was never used."""
         parts = (*self.pipes, self._handler)
         used = self.arrivals or self.sends or any(part is not None and not part.is_empty for part in parts)
         return (self.incarnation, self.alive, self.paused, self._factor) == (1, True, False, 1.0) and not used

@@ -107,7 +107,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     @property
     def is_still(self) -> bool:
-        """Whether nothing but the running task happens at this moment."""
+        """True if nothing but the running task happens at this moment."""
         return not self._ready
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:

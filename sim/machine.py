@@ -182,7 +182,7 @@ class Machine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has nothing to do."""
+        """True if it has nothing to do."""
         return not (len(self._jobs) or self.cores.count or self.cores.queue)
 
     async def work(self, seconds: float, due: float | None = None) -> None:

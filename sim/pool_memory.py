@@ -172,7 +172,7 @@ class _Pickler(cloudpickle.Pickler):  # which also takes functions of __main__
         return self._put(value) if type(value) is bytes and len(value) >= LARGE else None
 
     def _keep(self, buffer: pickle.PickleBuffer) -> bool:
-        """Whether `buffer` stays in the pickle."""
+        """True if `buffer` stays in the pickle."""
         raw = buffer.raw()
         if raw.nbytes < LARGE:
             return True

@@ -157,7 +157,7 @@ class Cluster:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the head is."""
+        """True if the head is."""
         return time.monotonic() - self._heard > SILENCE + _ASKING
 
     def _alive(self) -> list[dict[str, Any]]:

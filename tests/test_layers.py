@@ -83,7 +83,7 @@ def wrong_arrows(room: str, source: str) -> list[str]:
 
 
 def _is_public(name: str) -> bool:
-    """Whether `name` is of the public interface, which is for users alone."""
+    """True if `name` is of the public interface, which is for users alone."""
     first, _, rest = name.partition(".")
     return first == "tacit" and rest.partition(".")[0] not in ("", *HOUSE)
 

@@ -56,7 +56,7 @@ class Audit:
 
     @property
     def refuted(self) -> bool:
-        """Whether the runs refute what is stated."""
+        """True if the runs refute what is stated."""
         return self.least_mu > self.mu or self.least_epsilon > self.epsilon
 
 

@@ -37,12 +37,12 @@ class Finding:
 
     @property
     def at_chance(self) -> bool:
-        """Whether the attack on ours is as good as guessing."""
+        """True if the attack on ours is as good as guessing."""
         return abs(self.ours - self.chance) <= self.margin
 
     @property
     def as_stated(self) -> bool:
-        """Whether the result is as stated: the weakened copy breaks and ours holds.
+        """True if the result is as stated: the weakened copy breaks and ours holds.
 
         Where ours leaks too, whether it leaks less; `outside` the model, whether ours loses what is stated.
         """

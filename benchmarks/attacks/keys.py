@@ -34,7 +34,7 @@ def _seconds(work: dict[str, int]) -> float:
 
 
 def _accepted(proved: bytes) -> bool:
-    """Whether k accepts a modulus with this proof."""
+    """True if k accepts a modulus with this proof."""
     return key_proof.problems([proved], _KEY_BITS, [_CONTEXT]) == [""]
 
 

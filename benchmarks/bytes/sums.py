@@ -63,7 +63,7 @@ class SumRow:
 
     @property
     def different(self) -> bool:
-        """Whether a run sent other payloads than the formula says."""
+        """True if a run sent other payloads than the formula says."""
         return self.measured not in (None, (self.complete, self.signed, self.graph))
 
 

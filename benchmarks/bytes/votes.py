@@ -46,7 +46,7 @@ class VotesRow:
 
     @property
     def different(self) -> bool:
-        """Whether a run sent other payloads than the formula says."""
+        """True if a run sent other payloads than the formula says."""
         return self.measured != (self.plain, self.counted)
 
 

@@ -40,7 +40,7 @@ def peers(console: Console) -> list[Contender]:
 
 
 def is_installed(module: str) -> bool:
-    """Whether `module` can be imported; imports nothing."""
+    """True if `module` can be imported; imports nothing."""
     return importlib.util.find_spec(module) is not None
 
 

@@ -113,7 +113,7 @@ class Fleet:
 
     @cached_property
     def loses(self) -> bool:
-        """Whether any link loses messages."""
+        """True if any link loses messages."""
         own = any(kind.loss for _, kind in self.groups())
         return bool(self._loss or own or any(link.loss for link in self._links))
 
@@ -132,7 +132,7 @@ class Fleet:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all links are as [network] says."""
+        """True if all links are as [network] says."""
         return not (self._clients_tables or self._links)
 
     # When they are up
@@ -333,6 +333,6 @@ def _is_meant(party: str, patterns: Sequence[str]) -> bool:
 
 
 def _joins(link: Any, near: str, far: str) -> bool:
-    """Whether `link` says something of messages from `near` to `far`."""
+    """True if `link` says something of messages from `near` to `far`."""
     forth = fnmatchcase(near, link.party) and fnmatchcase(far, link.peer)
     return forth or (not link.one_way and fnmatchcase(far, link.party) and fnmatchcase(near, link.peer))

@@ -39,7 +39,7 @@ class Kind:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether its clients differ in something."""
+        """True if its clients differ in something."""
         return any(one.draw is not None for one in (self.up, self.down, self.speed))
 
 

@@ -124,7 +124,7 @@ class CotrainingSettings:
     votes: SecureVotes | None = None
 
     def asks(self, number: int) -> bool:
-        """Whether a curious server asks in a secure sum of votes of round `number`."""
+        """True if a curious server asks in a secure sum of votes of round `number`."""
         return self.votes is not None and number > self.rounds - self.questions
 
     def voted(self, number: int) -> Public:

@@ -71,7 +71,7 @@ class Degree:
 
     @property
     def complete(self) -> bool:
-        """Whether everybody is everybody's neighbour."""
+        """True if everybody is everybody's neighbour."""
         return self.k == self.clients - 1
 
     @property

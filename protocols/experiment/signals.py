@@ -60,7 +60,7 @@ class Way:
     to: bool = False
 
     def counts(self, one: Received) -> bool:
-        """Whether `one` is a message of this kind, since then."""
+        """True if `one` is a message of this kind, since then."""
         return one.type == self.message.__name__ and (one.round, one.attempt) >= self.since
 
 

@@ -100,7 +100,7 @@ def _check_buffered(tables: TrainingTables, labels: Collection[int]) -> None:
 
 
 def _fits_buffer(update: Update) -> bool:
-    """Whether all of it is done by clients."""
+    """True if all of it is done by clients."""
     return update.server is None and all(type(make()) is Companion for _, make in update())
 
 

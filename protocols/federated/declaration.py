@@ -143,7 +143,7 @@ class FederatedTraining(Declaration):
 
     @property
     def private(self) -> bool:
-        """Whether models are clipped, and noise is added."""
+        """True if models are clipped, and noise is added."""
         return ALGORITHMS[self.name].private
 
     @property

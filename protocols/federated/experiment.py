@@ -233,7 +233,7 @@ def settings_of(
 
 
 def overselects(algorithm: Algorithm, method: Method) -> bool:
-    """Whether a round may be over before all that were called have answered.
+    """True if a round may be over before all that were called have answered.
 
     XCLP goes on among all of them, noise is made for all of them, and a buffer has no cohort.
     """
@@ -270,6 +270,6 @@ def sum_dimension(settings: TrainingSettings) -> int:
 
 
 def trains(settings: TrainingSettings, points: int, labels: int, number: int) -> bool:
-    """Whether a client with that many `points`, and `labels` of them, has anything to train on."""
+    """True if a client with that many `points`, and `labels` of them, has anything to train on."""
     others = points - labels if settings.trains_unlabeled(number) else 0
     return settings.update.batches(labels, others).steps > 0

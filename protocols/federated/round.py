@@ -131,11 +131,11 @@ class TrainingSettings:
             raise ModelError(f"model {self.spec.name} keeps running statistics of its points, which no noise goes with")
 
     def labels_in(self, number: int) -> bool:
-        """Whether round `number` has pseudo-labels."""
+        """True if round `number` has pseudo-labels."""
         return self.method.labeller is not None and number >= self.label_from
 
     def trains_unlabeled(self, number: int) -> bool:
-        """Whether points without a label train in round `number`."""
+        """True if points without a label train in round `number`."""
         return self.labels_in(number) or any(addition.unlabeled for addition in self.update.additions)
 
     @property

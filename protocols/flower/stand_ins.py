@@ -277,7 +277,7 @@ _apps: list[tuple[str, ...]] = []
 
 
 def _is_app(frame: FrameType | None, frames: int = _FRAMES) -> bool:
-    """Whether one of that number of `frames` is an app's."""
+    """True if one of that number of `frames` is an app's."""
     for _ in range(frames if _apps else 0):
         if frame is None:
             break

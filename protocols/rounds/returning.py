@@ -32,7 +32,7 @@ class OnceServer(Server):
         super().send_each(receivers, message)
 
     def ends_run(self) -> bool:
-        """Whether it comes back to a run that it had begun; all clients are then dismissed."""
+        """True if it comes back to a run that it had begun; all clients are then dismissed."""
         begun = self.disk.get(_BEGUN, 0)
         if begun:
             self.advance(begun + 1, 0)  # to whatever attempt clients are at, what it says is not late

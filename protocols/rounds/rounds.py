@@ -194,7 +194,7 @@ class CalledClient(Client):
 
     @property
     def done(self) -> bool:
-        """Whether its last round has begun, and there is no other to wait for."""
+        """True if its last round has begun, and there is no other to wait for."""
         return self.round >= self.last_round
 
     async def unless_over(self, work: Coroutine[Any, Any, T], grace: float = 0.0) -> T:
@@ -215,7 +215,7 @@ class CalledClient(Client):
         return False
 
     def is_allowed(self, call: Any) -> bool:
-        """Whether it may give what the round that `call` opens asks for; if not, the trace has the reason."""
+        """True if it may give what the round that `call` opens asks for; if not, the trace has the reason."""
         return True
 
     async def take_part(self, call: Any) -> None:
@@ -327,7 +327,7 @@ class RoundsServer(Server, Generic[S, R]):
         return _OVER not in self.disk
 
     def sums_in(self, number: int) -> bool:
-        """Whether clients give something in round `number` of which nobody may see more than a sum."""
+        """True if clients give something in round `number` of which nobody may see more than a sum."""
         return False
 
     def kept(self) -> dict[str, Any]:

@@ -87,7 +87,7 @@ async def is_agreed(
     titles: Mapping[str, str],
     least: int,
 ) -> bool:
-    """Whether `least` of the `survivors` have signed A = `names` and them; if not, the trace says why.
+    """True if `least` of the `survivors` have signed A = `names` and them; if not, the trace says why.
 
     `titles`: each client with its incarnation.
     """

@@ -123,11 +123,11 @@ class Dealt:
     done: Kinds = ()
 
     def is_current(self, me: Client) -> bool:
-        """Whether `me` is still in this attempt."""
+        """True if `me` is still in this attempt."""
         return (me.round, me.attempt) == self.stamp
 
     def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
-        """Whether `me` may reveal shares to those U3 = `survivors`; if not, the trace says why."""
+        """True if `me` may reveal shares to those U3 = `survivors`; if not, the trace says why."""
         if not self.is_current(me):
             problem = "they are asked for in another attempt"
         elif self.answered:
@@ -162,7 +162,7 @@ class Dealt:
                     await self.reveal(me, self.answered, deadline)
 
     async def _is_agreed(self, me: Client) -> bool:
-        """Whether enough have signed A and U3 as `me` sees them, where they are signed."""
+        """True if enough have signed A and U3 as `me` sees them, where they are signed."""
         if self.signed is None or self.shown is None:
             return self.signed is None
         own = self.signed

@@ -59,7 +59,7 @@ def enter(me: Party, what: str) -> bool:
 
 
 def is_of_round(me: Party, number: int) -> bool:
-    """Whether `me` is still in round `number`, that of its keys; if not, the trace says what it refuses.
+    """True if `me` is still in round `number`, that of its keys; if not, the trace says what it refuses.
 
     Keys are derived from the set-up and the attempt's number: in a later round the same number would repeat them.
     """
@@ -72,7 +72,7 @@ _CALLED, _SUMMED = "called over", "summed over"  # on a client's disk
 
 
 def may_answer(me: Party, basis: bytes, *, again_once_done: bool = False) -> bool:
-    """Whether `me` may give masked values in a round that begins with `basis`, a model or consensus.
+    """True if `me` may give masked values in a round that begins with `basis`, a model or consensus.
 
     It refuses where it has sent masked values that were made from the same `basis` in an earlier round: an answer that
     was only late may have opened their sum, and one over other clients would differ by one client's values.

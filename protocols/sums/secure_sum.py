@@ -230,7 +230,7 @@ async def client_at_end(me: Client, settings: Settings) -> None:
 
 
 def _may_begin(me: Client, number: int) -> bool:
-    """Whether the vector of round `number` may be summed in the attempt that has begun; if not, the trace says why."""
+    """True if the vector of round `number` may be summed in the attempt that has begun; if not, the trace says why."""
     masked_in, attempt = latest(me, "sum.mask")
     if me.round != number:
         refuse(me, f"begin a sum of round {me.round}: its vector is of round {number}")

@@ -72,7 +72,7 @@ class _Ended(Struct, frozen=True):
     step: str
 
     def concerns(self, loss: Loss) -> bool:
-        """Whether it is a loss of this round and group."""
+        """True if it is a loss of this round and group."""
         return loss.round == self.record.number and self.record.is_among(loss.party)
 
 
@@ -84,7 +84,7 @@ class _Baselines(Struct, frozen=True):
     alone: bool
 
     def same(self, other: "_Baselines") -> bool:
-        """Whether the other has the very hashes of this one."""
+        """True if the other has the very hashes of this one."""
         return list(self.bits) == list(other.bits) and all(self.bits[name] is other.bits[name] for name in self.bits)
 
 

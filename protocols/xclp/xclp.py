@@ -254,7 +254,7 @@ class RoundRecord:
         return self.contributors if self.finished else ()
 
     def is_among(self, name: str) -> bool:
-        """Whether the client is in the group of the round, or the server of it."""
+        """True if the client is in the group of the round, or the server of it."""
         return not self.called or name in self.called or name == "server"
 
 

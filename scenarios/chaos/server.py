@@ -65,7 +65,7 @@ class Trial(Struct, frozen=True):
 
     @property
     def outside(self) -> bool:
-        """Whether an input follows as it is known to: clients in a graph cannot compare who is said to be left."""
+        """True if an input follows as it is known to: clients in a graph cannot compare who is said to be left."""
         known = self.sum.deals_in_graph and survivors_of_its_own(*self.sum.graph)
         return bool(self.outcome.exposed) and self.program == known
 

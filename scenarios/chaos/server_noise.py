@@ -69,7 +69,7 @@ class NoiseTrial(Struct, frozen=True):
 
 
 def has_noise(scenario: Scenario) -> bool:
-    """Whether a client's data pass through noise of its own that is drawn for each question."""
+    """True if a client's data pass through noise of its own that is drawn for each question."""
     hashed = scenario.privacy.hash_epsilon != "none" and "lsh.hash" in steps_of(scenario, ("client",))
     return hashed or PROTOCOLS[scenario.protocol.name].draws_noise(scenario)
 
@@ -169,6 +169,6 @@ def _let_ask_again(server: Any, asking: Asking, rounds: int) -> None:
 
 
 def _is_remembered(name: str, value: Any) -> bool:
-    """Whether an attribute of a server is what it remembers of its rounds, and not of its process."""
+    """True if an attribute of a server is what it remembers of its rounds, and not of its process."""
     plain = isinstance(value, int | float | str | bytes | tuple | list | dict | set) or value is None
     return plain and name[0] != "_" and name not in ("channels", "incarnations", "clients", "observers", "model")

@@ -78,17 +78,17 @@ class Miniature(Struct, frozen=True):
 
     @property
     def deals(self) -> bool:
-        """Whether keys and seeds are dealt in shares."""
+        """True if keys and seeds are dealt in shares."""
         return self.kind != "restart"
 
     @property
     def of_vectors(self) -> bool:
-        """Whether vectors are summed, not rows of class scores."""
+        """True if vectors are summed, not rows of class scores."""
         return self.kind in ("secure_sum", "secagg+")
 
     @property
     def deals_in_graph(self) -> bool:
-        """Whether a client sees only its neighbours in a graph, and not who else is summed."""
+        """True if a client sees only its neighbours in a graph, and not who else is summed."""
         return self.kind == "secagg+" and not degree_of(self.clients, Tolerance()).complete
 
     @property
@@ -110,7 +110,7 @@ class Miniature(Struct, frozen=True):
 
     @property
     def is_large(self) -> bool:
-        """Whether only fixed programs are tried on it."""
+        """True if only fixed programs are tried on it."""
         return self.clients >= LARGE[0]
 
     @property

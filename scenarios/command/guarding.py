@@ -45,7 +45,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def _is_users(error: ValueError | OSError) -> bool:
-    """Whether the user's input is wrong, and not the program."""
+    """True if the user's input is wrong, and not the program."""
     from tacit.parties.datasets.error import DataError
     from tacit.scenarios.running.folder import FolderError
     from tacit.scenarios.schema.scenario import ScenarioError

@@ -165,14 +165,14 @@ class PartyRun:
 
     @property
     def over(self) -> bool:
-        """Whether the party's program has ended. Raises its error, if one ended it."""
+        """True if the party's program has ended. Raises its error, if one ended it."""
         if self.device.rest is None and self.device.party.failure is not None:
             raise self.device.party.failure
         return self.device.finished
 
     @property
     def idle(self) -> bool:
-        """Whether the party only waits for a round to begin."""
+        """True if the party only waits for a round to begin."""
         return self.device.idle
 
     def close(self, error: BaseException | None = None) -> None:

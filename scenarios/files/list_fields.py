@@ -25,7 +25,7 @@ _TITLES = {"fault": ("kind", "party"), "client": ("name",), "link": ("party", "p
 
 
 def is_field(key: str) -> bool:
-    """Whether `key` is meant to be a field of one table of a list."""
+    """True if `key` is meant to be a field of one table of a list."""
     return key.partition(".")[0] in LISTS and "." in key
 
 

@@ -234,7 +234,7 @@ def parse_toml(text: str) -> Table:
 
 
 def _is_deep(table: Table) -> bool:
-    """Whether tables and lists are nested more than `_DEEPEST` deep."""
+    """True if tables and lists are nested more than `_DEEPEST` deep."""
     level: list[Any] = [table]
     for _ in range(_DEEPEST):
         inside = itertools.chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
@@ -336,7 +336,7 @@ def _settable() -> list[str]:
 
 
 def _owns(key: str) -> bool:
-    """Whether `key` is the file's own and not a scenario's."""
+    """True if `key` is the file's own and not a scenario's."""
     return key.partition(".")[0] in OWN
 
 

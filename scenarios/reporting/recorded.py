@@ -59,7 +59,7 @@ class RecordedRun(Struct, frozen=True):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended by itself, or was interrupted."""
+        """True if it has ended by itself, or was interrupted."""
         return self.result is not None
 
     @property

@@ -229,7 +229,7 @@ class RunFolder:
 
 
 def _randomises(scenario: Scenario) -> bool:
-    """Whether answers depend on a secret that does not follow from the seed."""
+    """True if answers depend on a secret that does not follow from the seed."""
     privacy = scenario.privacy
     return scenario.entropy == "os" and {privacy.hash_epsilon, privacy.label_epsilon} != {"none"}
 

@@ -82,7 +82,7 @@ class Cause:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every chain ends with one of `ROOTS`, and there is one."""
+        """True if every chain ends with one of `ROOTS`, and there is one."""
         return bool(self.chains) and all(chain[-1].kind in ROOTS for chain in self.chains)
 
     @property
@@ -364,7 +364,7 @@ class Causes:
         return Cause()
 
     def _is_untroubled(self, one: Message, at: float) -> bool:
-        """Whether nothing happened to a message that was sent before `at` and received after it."""
+        """True if nothing happened to a message that was sent before `at` and received after it."""
         if one.received is None or one.lost or one.resent or one.dropped or one.struck:
             return False
         found = self._of_message(one, at)
@@ -514,12 +514,12 @@ class Causes:
         return Cause()
 
     def _lacks(self, name: str, wait: Waiting, at: float) -> bool:
-        """Whether nothing that the `wait` is for was received from `name` by then, or more of it is on its way."""
+        """True if nothing that the `wait` is for was received from `name` by then, or more of it is on its way."""
         sent = self._sent(name, wait, at)
         return not sent or not all(one.is_taken(at) for one in sent)
 
     def _has(self, name: str, wait: Waiting, at: float) -> bool:
-        """Whether something that the `wait` is for was received from `name` by then."""
+        """True if something that the `wait` is for was received from `name` by then."""
         return any(one.is_taken(at) for one in self._sent(name, wait, at))
 
     def _spells(self, party: str, begin: float, end: float) -> Cause:

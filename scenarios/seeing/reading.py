@@ -56,7 +56,7 @@ class News(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended by itself."""
+        """True if the run has ended by itself."""
         return "outcome" in self.about
 
 
@@ -91,7 +91,7 @@ class Record:
 
     @property
     def is_there(self) -> bool:
-        """Whether the run has begun to record."""
+        """True if the run has begun to record."""
         return self.path.is_file()
 
     def news(self) -> News:

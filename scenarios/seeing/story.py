@@ -52,7 +52,7 @@ class Line(Struct, frozen=True):
     causes: tuple[Chain, ...] = ()
 
     def concerns(self, party: str = "", step: str = "") -> bool:
-        """Whether it is about this party, and this step; "": any."""
+        """True if it is about this party, and this step; "": any."""
         return (not party or party in (self.party, *self.parties)) and (not step or step == self.step)
 
 
@@ -192,7 +192,7 @@ class Story:
         return self._line(row, "late", text, cause, cause.parties)
 
     def _is_known(self, *key: object) -> bool:
-        """Whether there is a line of this key already, and no second is wanted."""
+        """True if there is a line of this key already, and no second is wanted."""
         known = key in self._said and not self._unfolded
         self._said.add(key)
         return known

@@ -108,7 +108,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether records can be sent."""
+        """True if records can be sent."""
         return not self._writer.is_closing()
 
     def send(self, record: Record) -> bool:

@@ -126,7 +126,7 @@ def loaded(path: Path, sha256: str) -> Plugin:
 
 
 def is_loaded(path: Path, sha256: str) -> bool:
-    """Whether this process has imported that content of the file."""
+    """True if this process has imported that content of the file."""
     return _name(path, sha256) in sys.modules
 
 
@@ -235,7 +235,7 @@ def _inherited() -> dict[str, str]:
 
 
 def is_plugged(module: str) -> bool:
-    """Whether the module of that name is a plugin's file."""
+    """True if the module of that name is a plugin's file."""
     return module.startswith(f"{__name__}.")
 
 
@@ -315,7 +315,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _is_of_others(package: str) -> bool:
-    """Whether a `package` of this name can be imported that is not the folder of Tacit's own, as in a working tree."""
+    """True if a `package` of this name can be imported that is not the folder of Tacit's own, as in a working tree."""
     found, own = importlib.util.find_spec(package), importlib.util.find_spec(f"tacit.{package}")
     return found is not None and (own is None or found.origin != own.origin)
 

@@ -27,7 +27,7 @@ WAYS = (("client/2", "server"), ("server", "client/2"))
 
 
 def no_firewall() -> bool:
-    """Whether nftables are missing, or the kernel has none."""
+    """True if nftables are missing, or the kernel has none."""
     return shutil.which("nft") is None or subprocess.run(["nft", "list", "tables"], capture_output=True).returncode != 0
 
 
