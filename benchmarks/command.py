@@ -86,7 +86,7 @@ def scale(
 
 
 def attacks(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
-    """What attacks recover from deliberately weakened copies of the protocols, and from the protocols themselves."""
+    """Measure what attacks recover from weakened copies of the protocols, and from the protocols themselves."""
     from tacit.benchmarks.attacks import table as benchmark
 
     benchmark.main(quick, json_file)

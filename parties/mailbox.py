@@ -1,4 +1,4 @@
-"""What a party has received, and who is woken by what comes.
+"""Messages that a party has received, and the waits that they end.
 
 A message is taken by type and sender. Messages wait as frames, undecoded, until they are taken; those of a later
 (round, attempt) than the party's wait until it gets there, unless their type announces a new one. Those of an earlier
@@ -48,7 +48,7 @@ class Waiter:
 
     @property
     def what(self) -> str:
-        """What is waited for, in words."""
+        """The wait in words."""
         raise NotImplementedError
 
     def concerns(self, frame: Frame) -> bool:
@@ -78,7 +78,7 @@ class Mailbox:
 
     @property
     def awaited(self) -> str:
-        """What is waited for, in words; "" if nothing is."""
+        """The wait in words; "" if nothing is waited for."""
         return "; ".join(waiter.what for waiter in self.waiting)
 
     def state(self) -> list[tuple[str, list[Frame]]]:

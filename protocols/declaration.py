@@ -1,4 +1,4 @@
-"""What a protocol says of itself: the one object that the rest of Tacit asks about it.
+"""The declaration of a protocol: the one object that the rest of Tacit asks about it.
 
 A declaration is a name, a summary, papers, keys, its parts (`tacit.protocols.parts`) and what is not a sum of these:
 what is asked of the whole is a fold over the parts, each one method here. Those that come with Tacit are declared in
@@ -83,7 +83,7 @@ class Needs:
 
 
 class Declaration:
-    """What is asked about a protocol, with defaults for one that declares nothing.
+    """The properties of a protocol, with defaults for one that declares nothing.
 
     `keys`: the struct of its [protocol] table, with fields of its own; None for one without. `parts`: what it is made
     of, in order. `learns`: whether something is trained, in rounds, so that a run can go on from a checkpoint. `rests`:
@@ -104,7 +104,7 @@ class Declaration:
 
     @property
     def parts(self) -> Sequence[Taken]:
-        """What it is made of, in the order in which it is taken."""
+        """Its parts, in the order in which they are taken."""
         return ()
 
     @property
@@ -169,7 +169,7 @@ class Declaration:
     def takings(
         self, tables: Any, parts: Parts, shards: Mapping[str, Shard]
     ) -> Iterable[tuple[Sequence[Taken], Among]] | None:
-        """What is taken among whom in a run with nobody lost, for `sent_bytes`; None without a formula."""
+        """The parts taken in a run with nobody lost, and among whom, for `sent_bytes`; None without a formula."""
         return None
 
     def attacked(self, tables: Any) -> AttackedMessages:
@@ -285,7 +285,7 @@ class Declaration:
         return sum(part.loaded(tables) for part in self._parts(tables))
 
     def promises(self, tables: Any) -> Mapping[str, Promise] | None:
-        """What must hold under any faults, by name, besides what holds for every protocol; None: not known."""
+        """The promises that hold under any faults, by name, besides those of every protocol; None: not known."""
         return {name: one for part in self._parts(tables) for name, one in part.promises(tables).items()}
 
     def suffering(self, tables: Any, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:

@@ -111,7 +111,7 @@ class Identities:
         return await me.compute({"ed25519.sign": 1}, _sign, self.private[me.name], text)
 
     async def problems(self, me: Party, what: str, attempt: int, claims: Mapping[str, Claim]) -> dict[str, str]:
-        """What is wrong with the claims of each client, if anything is; signed in the round that `me` is in."""
+        """Return the problems with the claims of each client, signed in the round that `me` is in."""
         known = {name: claim for name, claim in claims.items() if name in self.public}
         texts = [_statement(me, what, attempt, one.title, (self.among, *one.parts)) for one in known.values()]
         keys, signatures = [self.public[name] for name in known], [claim.signature for claim in known.values()]
@@ -159,7 +159,7 @@ def identities_of(tables: Any) -> Identities | None:
 
 
 def parted(data: bytes) -> tuple[bytes, bytes]:
-    """What was signed, and the signature that follows it. Raises ValueError."""
+    """Return the signed text, and the signature that follows it. Raises ValueError."""
     if len(data) < SIGNATURE_BYTES:
         raise ValueError(f"{len(data)} bytes are too few for a signature of {SIGNATURE_BYTES}")
     return data[:-SIGNATURE_BYTES], data[-SIGNATURE_BYTES:]

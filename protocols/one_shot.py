@@ -165,7 +165,7 @@ class Phases(Declaration):
                 raise ValueError(f"{name}(={value!r}) of {kind} must be a number >= {least}.")
 
     def oracle(self, keys: Any, over: Any) -> Any:
-        """What each part must have found, by its name, computed in the clear, or of only some parts.
+        """Return the result that each part must have found, by its name, computed in the clear, or of only some parts.
 
         `over`: for each part, by its name, the shards of just those clients whose inputs count in it.
         """
@@ -235,7 +235,7 @@ class Phases(Declaration):
         return self.patience * len(self.parts) + super().waits(tables)
 
     def promises(self, tables: Tables) -> Mapping[str, Promise] | None:
-        """What must hold under any faults besides what holds for every protocol."""
+        """The promises that hold under any faults besides those of every protocol."""
         return {**_PROMISES, **(super().promises(tables) or {})}
 
 
@@ -320,7 +320,7 @@ class OneShot(Phases):
         raise NotImplementedError(f"{type(self).__name__} does not say what the server does")
 
     def oracle(self, keys: Any, shards: Mapping[str, Shard]) -> Any:
-        """What the server must end with if the inputs of just the clients of `shards` count, computed in the clear."""
+        """The result that the server must have if only the clients of `shards` count, computed in the clear."""
         raise NotImplementedError(f"{type(self).__name__} does not say what must come out")
 
     def own_payloads(self, keys: Any, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
@@ -429,7 +429,7 @@ class OneShotServer(OnceServer):
         return replace(group, names=names)
 
     def _understood(self, part: Phase, found: Any, group: Group) -> Found:
-        """What the server of `part` has `found`. Raises TypeError and ValueError naming what it must be."""
+        """Return what the server of `part` has `found`. Raises TypeError and ValueError with what it must be."""
         kind = f"{type(part.protocol if isinstance(part, _Sole) else part).__name__}.server"
         if not isinstance(found, Found):
             raise TypeError(f"{kind} must return Found(over, value), not {type(found).__name__}.")
@@ -511,7 +511,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
         return self.losses_beside(self._server, "its part was not missed", lambda time: 1)
 
     def equals_oracle(self) -> bool | None:
-        """Whether what was found is the oracle's; None if nothing was."""
+        """True if the result is the oracle's; None without a result."""
         found = self._server.found
         return self._protocol.equals_oracle(self._keys, self._shards, found) if found else None
 

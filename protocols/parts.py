@@ -125,7 +125,7 @@ class Part:
         return 0
 
     def promises(self, tables: Any) -> Mapping[str, Promise]:
-        """What must hold of it under any faults."""
+        """The promises of this part under any faults."""
         return {}
 
     def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
@@ -179,7 +179,7 @@ class Stated(Part):
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What the server ends a part with: `value`, numbers of any shape, of the inputs of the clients `over`."""
+    """The server's result of a part: `value`, numbers of any shape, of the inputs of the clients `over`."""
 
     over: tuple[str, ...]
     value: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""What a plugin may add, a function for each; what comes with Tacit is in the same registries.
+"""Additions of plugins, a function for each; those that come with Tacit are in the same registries.
 
 A plugin is one Python file. It is imported before the scenario is read, in each process that runs a part of it; what it
 adds is there for the scenarios that name it. A name that is taken, or something of the wrong kind, is an error at the

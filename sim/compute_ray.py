@@ -212,9 +212,9 @@ class _Worker:
     """An actor, a process of its own on some node."""
 
     def begin(self, wanted: dict[str, str], modules: plugged.Shipped) -> tuple[str, str]:
-        """What `unfit` says, and the id of the worker's node."""
+        """Return the answer of `unfit`, and the id of the worker's node."""
         return unfit(wanted, modules), own_node()
 
     def run(self, data: bytes, *long: Any) -> bytes:
-        """What `carried_out` returns."""
+        """Return the result of `carried_out`."""
         return carried_out(data, long)

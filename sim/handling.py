@@ -99,7 +99,7 @@ class Handler(Span):
             cut()
 
     def state(self) -> list[Any]:
-        """What is being handled and what waits, and how much of the first is done."""
+        """The message being handled, those that wait, and how much of the first is done."""
         return [list(map(list, self._queue)), self._timer, self._due, self._left, self._factor, self._slowness]
 
     def restore(self, state: list[Any]) -> None:

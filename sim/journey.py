@@ -89,4 +89,4 @@ EFFECTS: dict[type[MessageFault], Callable[..., None]] = {
     Delay: _delay,
     Corrupt: _corrupt,
 }
-"""What a fault does to a journey: called with the journey, the fault and all faults."""
+"""The action of a fault on a journey: called with the journey, the fault and all faults."""

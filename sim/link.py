@@ -65,7 +65,7 @@ class Pipe(Span):
             cut()
 
     def state(self) -> list[Any]:
-        """What is being sent and what waits, and how much of the first has been sent."""
+        """The messages being sent and waiting, and how much of the first has been sent."""
         return [list(map(list, self._queue or ())), self._timer, self._due, self._left, self._factor]
 
     def restore(self, state: list[Any]) -> None:

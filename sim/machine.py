@@ -62,7 +62,7 @@ class Cores:
 
 
 class Paced(Protocol):
-    """What takes turns on the cores of a host."""
+    """A machine that takes turns on the cores of a host."""
 
     def set_pace(self, *, as_before: bool = False) -> None:
         """Go on at the pace that the host now has; `as_before`: what is due stays due."""

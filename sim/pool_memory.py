@@ -94,7 +94,7 @@ class _Item:
 
 
 class Shelf:
-    """What jobs are given, each content once: a round's model, and the points that a client trains on in each round.
+    """Arguments of jobs, each content kept once: a round's model, and the points that a client trains on in each round.
 
     Beside what jobs in progress use it keeps at most `most` bytes, those used last.
     """

@@ -36,7 +36,7 @@ C = TypeVar("C", bound=Copy)
 
 
 class TcpStream(Generic[C]):
-    """What the party `source` sends to the party `target`, over a `link` that loses nothing; `back` is the way back."""
+    """A stream from the party `source` to `target`, over a `link` that loses nothing; `back` is the way back."""
 
     back: "TcpStream[C]"
     most_at_once = FIRST // 2  # segments of a message that is sent in one chunk

@@ -1,4 +1,4 @@
-"""What a hop does about packets that its link loses or doubles: a reliable transport, or datagrams.
+"""Hops over links that lose or double packets: a reliable transport, or datagrams.
 
 *Reliable*, as TCP: a copy that is lost, or whose acknowledgement is, is sent again after a timeout that doubles up to
 60 s (RFC 6298). The receiver removes second copies and delivers in order, so a message waits for those before it.

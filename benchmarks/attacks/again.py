@@ -30,7 +30,7 @@ Weakening = Callable[[], AbstractContextManager[Any]]
 
 
 def _follow(miniature: Miniature) -> float:
-    """Whether the input of some client follows in one of the fixed programs, as 1 or 0."""
+    """Return 1 if the input of some client follows in one of the fixed programs, else 0."""
     return float(any(perform(miniature, program).exposed for program in fixed(miniature.clients, miniature.deals)))
 
 

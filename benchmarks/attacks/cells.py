@@ -67,7 +67,7 @@ def audits(quick: bool = False) -> list[Audit]:
 
 
 def problems(found: list[Audit]) -> list[str]:
-    """What is not as stated: a right mechanism refuted, or one with too little noise that stands."""
+    """Return what is not as stated: a right mechanism refuted, or one with too little noise that stands."""
     return [
         f"private cells at epsilon {one.epsilon:g}: the audit {'refutes' if one.refuted else 'does not refute'} it"
         for one in found

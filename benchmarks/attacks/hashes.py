@@ -1,4 +1,4 @@
-"""What a server makes of distances, or of direct hashes, alone and with a client that helps it.
+"""A server's estimates from distances, or from direct hashes, alone and with a client that helps it.
 
 Alone it has the angles between points, the better the more it knows of how points lie. From H: cos(pi H / L) as it is
 (which is also the estimate from each pair of hashes), or after a fit of low rank. From the bits: two estimators of a
@@ -88,7 +88,7 @@ def guesses(quick: bool = False) -> list[Guess]:
 
 
 def problems(found: list[Guess]) -> list[str]:
-    """What is not as docs/privacy.md states it."""
+    """Return what is not as docs/privacy.md states it."""
     plain = [one for one in found if one.epsilon is None]
     best = {sees: min(one.error for one in plain if one.sees == sees and one.error is not None) for sees in _SEES}
     opened = {sees: max(one.cosine for one in plain if one.sees == sees and one.cosine is not None) for sees in _SEES}

@@ -1,4 +1,4 @@
-"""What the jobs of a deployed run take on this machine, measured while the other cores run the same jobs.
+"""Costs of the jobs of a deployed run on this machine, measured while the other cores run the same jobs.
 
 A scenario is simulated twice in a new process, with `cost = "measured"`; the second run counts. The other cores run
 the same scenario meanwhile, again and again: that slows a core that shares its units with another, or its caches and

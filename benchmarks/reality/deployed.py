@@ -108,7 +108,7 @@ def set_up(path: Path, setting: LinkSetting) -> float:
 
 @dataclass
 class Compared:
-    """What a deployed run has in common with the simulated one, and both times in seconds.
+    """The shared facts of a deployed run and the simulated one, and both times in seconds.
 
     `handling`: CPU seconds of all processes outside of jobs, in the first run; `router`: those of the lab's router,
     which takes them from the same cores. `load`: the machine's load average as the case ended.
@@ -211,7 +211,7 @@ def _differing(one: Result, other: Result) -> list[Any]:
 
 
 def _seen(result: Result) -> list[Any]:
-    """What must be the same in both."""
+    """Return the facts that must be the same in both."""
     lost = sorted({loss.party for loss in result.lost})
     digests = (result.labels_digest, result.hamming_digest, result.model_digest, result.equals_plaintext)
     return [result.outcome, result.reason, result.accuracy, *digests, lost]

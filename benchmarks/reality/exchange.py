@@ -49,7 +49,7 @@ def make_certificates(folder: Path) -> None:
 
 
 def context(folder: Path, protocol: int) -> ssl.SSLContext:
-    """What either end of a connection authenticates with, and trusts: the certificate in `folder`."""
+    """Return the TLS context of either end of a connection: it trusts the certificate in `folder`, and shows it."""
     made = ssl.SSLContext(protocol)
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.load_cert_chain(folder / "certificate.pem", folder / "key.pem")

@@ -1,4 +1,4 @@
-"""What a deployed process takes for each message, and for its bytes, measured between two processes on this machine.
+"""Costs of each message, and of its bytes, at a deployed process, measured between two processes on this machine.
 
 A server and one client are processes connected by TLS, as those of any deployed run, with their records. The server
 sends a message, the client answers with one of the same size, and so on; each says what CPU time its event loop took

@@ -40,7 +40,7 @@ _ENDING = 5.0  # seconds that the machines' processes have to end
 
 @dataclass(frozen=True)
 class Line:
-    """What joins a machine to the router: seconds one way, bits a second (0: unlimited), losses in [0, 1).
+    """The line between a machine and the router: seconds one way, bits a second (0: unlimited), losses in [0, 1).
 
     `queue`: the most seconds that a packet waits for those before it, each way; what would wait longer is dropped.
     """
@@ -116,7 +116,7 @@ class Loopback:
         return f"127.0.0.{self.machines.index(machine) + 1}"
 
     def command(self, machine: str, arguments: Sequence[str]) -> list[str]:
-        """What runs `arguments` on `machine`; it becomes that process."""
+        """Return a command that runs `arguments` on `machine`; it becomes that process."""
         self.machines.index(machine)
         return list(arguments)
 
@@ -138,7 +138,7 @@ class Loopback:
         """Carry packets from `sender` to `receiver` again."""
 
     def statistics(self) -> Statistics | None:
-        """What the router has carried; None on loopback."""
+        """Return the traffic that the router has carried; None on loopback."""
         return None
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class Lab(Loopback):
         return f"10.77.{number // 256}.{number % 256}"
 
     def command(self, machine: str, arguments: Sequence[str]) -> list[str]:
-        """What runs `arguments` on `machine`; it becomes that process."""
+        """Return a command that runs `arguments` on `machine`; it becomes that process."""
         return ["ip", "netns", "exec", self._names[self.machines.index(machine)], *arguments]
 
     def cut(self, sender: str, receiver: str) -> None:
@@ -199,7 +199,7 @@ class Lab(Loopback):
         self._order("heal", self.machines.index(sender), self.machines.index(receiver))
 
     def statistics(self) -> Statistics:
-        """What the router has carried since the lab was made."""
+        """Return the traffic that the router has carried since the lab was made."""
         self._order("statistics")
         assert self._router is not None and self._router.stdout is not None
         found = json.loads(self._router.stdout.readline())
@@ -288,7 +288,7 @@ def _remove_orphans() -> None:
 
 
 def _ip(*arguments: str, text: str = "") -> str:
-    """What the command ip prints. Raises RuntimeError with its last line where it fails."""
+    """Return the output of the command ip. Raises RuntimeError with its last line where it fails."""
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, input=text)
     if done.returncode:
         problem = (done.stderr.strip() or "it failed").splitlines()[-1]

@@ -36,7 +36,7 @@ finally:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a command took: `seconds`, of a run `computing` alone, bytes of `memory`; `says` how it ended."""
+    """The cost of a command: `seconds`, of a run `computing` alone, bytes of `memory`; `says` how it ended."""
 
     what: str
     seconds: float

@@ -1,4 +1,4 @@
-"""What `tacit.benchmarks.scale.growth` measures: scenarios, the key that grows in each, and its sizes."""
+"""The scenarios of `tacit.benchmarks.scale.growth`, the key that grows in each, and its sizes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

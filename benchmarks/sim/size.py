@@ -1,4 +1,4 @@
-"""What clients cost the simulator: how many a second, how much memory each, and how long it takes to start.
+"""Costs of clients in the simulator: how many a second, memory each, and the time to start.
 
 *Clients a second*: a world with that many clients is made, the server sends each a message and collects their answers;
 per second of processor time, all of it counted. *Memory a client*: what Python has allocated (tracemalloc) for a client

@@ -1,4 +1,4 @@
-"""What a party computes with a network: plain functions for `Party.compute`, wherever it runs them.
+"""Jobs of a party with a network: plain functions for `Party.compute`, wherever it runs them.
 
 Arguments and results can be pickled; nothing is kept but a cache of built networks. On the processor the same arguments
 give the same bytes, in this process or another (processors of another kind may round differently). Torch is imported

@@ -108,7 +108,7 @@ class CellLabels(Message):
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """What the server has of one sum: `contributors`, the `ring` of all numbers, and the `centres` that follow.
+    """The server's result of one sum: `contributors`, the `ring` of all numbers, and the `centres` that follow.
 
     `points`: how many the contributors have. Of the last sum the labels of the cells are `labels`.
     """

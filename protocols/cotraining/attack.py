@@ -17,7 +17,7 @@ __all__ = ["attacked_counts", "attacked_predictions"]
 
 
 def attacked_predictions(tables: CotrainingTables) -> AttackedMessages:
-    """What each client shares of its predictions: the last round's, and the answers to what a curious server asks."""
+    """The predictions that each client shares: the last round's, and the answers to what a curious server asks."""
     sharing = method_of(tables).sharing
 
     def reader(parts: Parts, probe: Probe) -> Reader:

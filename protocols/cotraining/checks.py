@@ -1,4 +1,4 @@
-"""What [public], [learner] and [cotraining] may not say: what does not go together, or does not fit the data."""
+"""Checks of [public], [learner] and [cotraining]: values that do not go together, or do not fit the data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -74,7 +74,7 @@ def _learner_key(tables: CotrainingTables) -> str:
 
 
 def _check_learners(tables: CotrainingTables) -> None:
-    """That they are known, and that a network can be made."""
+    """Check that all learners are known, and that a network can be made."""
     names = names_of(tables)
     for name in names:
         check_name(_learner_key(tables), name, LEARNERS)
@@ -88,7 +88,7 @@ def _check_learners(tables: CotrainingTables) -> None:
 
 
 def _check_soft(tables: CotrainingTables, learners: Sequence[LearnerOfClient]) -> None:
-    """That all can learn how likely each class is."""
+    """Check that all can learn how likely each class is."""
     names = names_of(tables)
     for i, learner in enumerate(learners):
         if not isinstance(learner, SoftLearner):

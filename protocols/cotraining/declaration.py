@@ -118,7 +118,7 @@ class Shared(Part):
 
 
 class Asked(Part):
-    """What a curious server asks in a secure sum of votes."""
+    """The questions of a curious server in a secure sum of votes."""
 
     messages = (AskedCounts,)
 

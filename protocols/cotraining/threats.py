@@ -1,4 +1,4 @@
-"""What parties of co-training do that the protocol does not say: the tables [attack] and [byzantine]."""
+"""Deviations from co-training: the tables [attack] and [byzantine]."""
 
 from dataclasses import replace
 

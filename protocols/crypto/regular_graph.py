@@ -40,7 +40,7 @@ MOST_CLIENTS = 1 << 20
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What a sum shall withstand: the shares of `corrupt` clients and of `dropouts`, less than 1 together.
+    """The losses that a sum shall withstand: shares of `corrupt` clients and of `dropouts`, less than 1 together.
 
     It does except with a probability of 2^-exponent, if these are chosen before the graph is drawn.
     """

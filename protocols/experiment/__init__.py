@@ -1,1 +1,1 @@
-"""What is looked at from outside in a run of any protocol, and its results."""
+"""The experiment around any protocol: its observer and its results."""

@@ -1,4 +1,4 @@
-"""What a run is made of: its world and tables, its parties, and an observer who sees what no party could."""
+"""The world, tables and parties of a run, and an observer who sees what no party could."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -43,7 +43,7 @@ def silent(title: str) -> AbstractContextManager[Report]:
 
 
 class Tables(Protocol):
-    """What a protocol may ask of the scenario that it is run by: the seed, and tables."""
+    """The interface to the scenario of a run: the seed, and tables."""
 
     @property
     def seed(self) -> int: ...
@@ -73,7 +73,7 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What a run of a protocol is made of.
+    """The setting of a run of a protocol.
 
     `tables`: those of its scenario, which have what the protocol `uses`. `parts`: all points of the run. `shards`: each
     client's, by its name. `faults`: those that each [[fault]] stands for.
@@ -173,7 +173,7 @@ class Checkpointable(Observer, Protocol):
     after_round: Callable[[int], None]
 
     def state(self) -> Any:
-        """What it has seen."""
+        """The state of the observer."""
 
     def restore(self, state: Any) -> None:
         """Go on from a `state`."""

@@ -11,7 +11,7 @@ __all__ = ["FaultRecord"]
 
 
 class FaultRecord:
-    """What the faults of a run did, read off its world; `faults` are those that each [[fault]] stands for."""
+    """The effects of a run's faults, read off its world; `faults` are those that each [[fault]] stands for."""
 
     def __init__(self, world: World, faults: Sequence[tuple[Fault, ...]]) -> None:
         self._world, self._faults = world, faults
@@ -38,7 +38,7 @@ class FaultRecord:
 
     @property
     def fallen(self) -> Mapping[str, Sequence[Fired]]:
-        """What took each party down that ever fell, in order."""
+        """The faults that took each party down that ever fell, in order."""
         fired = self._world.faults.fired
         for one in fired[self._known :]:
             if isinstance(one.fault, Crash | Leave):

@@ -19,7 +19,7 @@ Prediction = tuple[str, str, int, str, float]
 
 
 class Strike(Struct, frozen=True):
-    """That a fault struck: its number among the scenario's [[fault]], its kind, the virtual time in seconds, whom.
+    """A fault that struck: index of its [[fault]] table, kind, virtual time in seconds, parties.
 
     The number is -1 where it follows from a client's `availability`. Of a fault of messages `party` is the sender and
     `peer` the receiver. `step`: what the party was in.
@@ -66,7 +66,7 @@ def more_than(shown: Sequence[str], names: Sequence[str]) -> str:
 
 
 class ResultFields(Struct, kw_only=True):
-    """What a run has to show. One that was broken off has the last three fields, `privacy` and `randomised`.
+    """The results of a run. One that was broken off has the last three fields, `privacy` and `randomised`.
 
     Accuracy is a share of the points that `measured_on` names. Of training it is that of the last model, whose digest
     is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which did best on the points held

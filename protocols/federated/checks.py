@@ -1,4 +1,4 @@
-"""What [model] and [training] may not say: what does not go together, or does not fit the data or the machine."""
+"""Checks of [model] and [training]: values that do not go together, or do not fit the data or the machine."""
 
 from collections.abc import Collection
 

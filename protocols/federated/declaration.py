@@ -54,7 +54,7 @@ TRAINING = tuple(
 
 
 class NetworkTraining(Part):
-    """What all training of networks has."""
+    """The shared properties of all training of networks."""
 
     def check_data(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         check_training(tables, parts.held, counted(shards)[1].values())
@@ -148,7 +148,7 @@ class FederatedTraining(Declaration):
 
     @property
     def labelling(self) -> Sequence[Taken]:
-        """What is taken between the call of a round and its training."""
+        """The parts that are taken between the call of a round and its training."""
         graph = (NeighbourGraph(),) if self.graph else ()
         return (*((PseudoLabels(),) if self.labels else ()), *graph, self._propagation() or RANDOMISED_LABELS)
 
@@ -230,7 +230,7 @@ class TrainingThenPrediction(FederatedTraining):
 
     @property
     def after(self) -> Sequence[Taken]:
-        """What follows the training."""
+        """The parts that follow the training."""
         return (fedavg_then_xclp.EMBED, NeighbourGraph(), Propagation(), Compared())
 
     @property

@@ -83,13 +83,13 @@ class Training:
         self._seed = tables.seed
 
     def _released(self, tables: TrainingTables, classes: int, rounds: int) -> Randomised | None:
-        """What randomised answers have revealed after that number of `rounds`, of which some hash points."""
+        """Return what randomised answers have revealed after that number of `rounds`, of which some hash points."""
         across = isinstance(self.settings.method.labeller, Across)
         hashing = sum(self.settings.labels_in(number) for number in range(1, rounds + 1)) if across else 0
         return released(tables.privacy, tables.entropy, classes, tables.protocol.bits if hashing else 0, hashing)
 
     def plan(self) -> None:
-        """As it will be if nobody is lost: the cohorts follow from the seed."""
+        """Plan the run as it goes if nobody is lost: the cohorts follow from the seed."""
         for number, members in enumerate(cohorts_of(self.settings, self._labels, self._seed), 1):
             group = Group(members, {name: self._points[name] for name in members}, {})
             for name in members:
@@ -114,7 +114,7 @@ class BufferedTraining(Training):
     settings: fedbuff.BufferedSettings
 
     def plan(self) -> None:
-        """As it will be if all take their turns: who is called depends on who is fast."""
+        """Plan the run as it goes if all take their turns: who is called depends on who is fast."""
         settings, able = self.settings, [known for known in self._labels.values() if known]
         for known in itertools.islice(itertools.cycle(able), self.rounds * settings.buffer):
             self._world.computing.plan(jobs.train_work(settings.spec, settings.update, known, 0))
@@ -157,7 +157,7 @@ def averaging_of(tables: TrainingTables) -> Averaging:
 
 
 def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
-    """What the averages of dp-fedavg reveal; None for protocols that promise nothing.
+    """Return what the averages of dp-fedavg reveal; None for protocols that promise nothing.
 
     `labels`: how many each client has.
 
@@ -189,7 +189,7 @@ def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
 def settings_of(
     tables: TrainingTables, held: Dataset, spent: Spent | None = None, *, labels: Collection[int]
 ) -> TrainingSettings:
-    """What all parties of a training run know beforehand. Raises ValueError for what does not go together.
+    """Return the settings that all parties of a training run know beforehand. Raises ValueError for contradictions.
 
     `spent` holds the noise of dp-fedavg; `labels` are how many each client has, which decides how many a cohort has.
     """

@@ -232,7 +232,7 @@ class FedBuffServer(FedAvgServer):
 
     @staticmethod
     def _checked(sent: BufferedModel, call: Call, expected: Expected) -> Update:
-        """What a client sent that has this `call`. Raises ValueError."""
+        """Return the update in a message of this `call`. Raises ValueError."""
         if sent.began != call.round:
             raise ValueError(f"for the call of round {sent.began}, which was given up")
         return update_in(sent, expected)

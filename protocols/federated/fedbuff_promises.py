@@ -96,7 +96,7 @@ def nobody_holds_a_place_for_long(trial: Trial, affected: Affected) -> Iterator[
 
 
 def places_are_filled(trial: Trial, affected: Affected) -> Iterator[str]:
-    """As each round begins, as many clients are called as there are places, or all that have labels and are known."""
+    """Check that each round calls as many clients as there are places, or all that have labels and are known."""
     settings = trial.simulation.server.settings
     able = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
     heard: set[str] = set()

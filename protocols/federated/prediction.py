@@ -89,7 +89,7 @@ class PredictionObserver(TrainingObserver):
             self._xclp.end_round(self._server.record)
 
     def _by_network(self) -> dict[str, NDArray[np.int64]]:
-        """What the model says of all points of those who got labels."""
+        """The model's predictions for all points of those who got labels."""
         settings, model = self._server.settings, self._server.model
         return {
             name: jobs.predict(settings.spec, model, client.shard.points, settings.update.device)

@@ -85,7 +85,7 @@ class TrainingRound(Message):
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """What all parties know beforehand.
+    """The settings that all parties know beforehand.
 
     `share`: tau, of the clients in a cohort, to which `extra` are called that it does not wait for once it has as many
     models as without them. From round `label_from` on, counted from 1, the labeller is asked.
@@ -151,7 +151,7 @@ class TrainingSettings:
 
     @property
     def expected(self) -> Expected:
-        """What is averaged: the model, then what its additions send."""
+        """The vectors that are averaged: the model, then those of its additions."""
         companions = [make() for _, make in self.method.additions]
         sizes = (4 * jobs.size(self.spec), *(companion.size(self.spec) for companion in companions))
         return Expected(sizes, (True, *(companion.weighted for companion in companions)))
@@ -178,7 +178,7 @@ class Usable(NamedTuple):
 
 
 class TrainingClient(RoundsClient[TrainingSettings]):
-    """What ClientUpdate is made of (`fedavg.FedAvgClient`). What additions keep between rounds lies on the disk.
+    """The steps of ClientUpdate (`fedavg.FedAvgClient`). State of additions between rounds lies on the disk.
 
     For an observer, `ending` says how its latest part ended, and `pseudo` what its points were labelled in the round
     `labelled_in`.
@@ -246,7 +246,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return settings.update.batches(points.labeled, points.others).points if settings.by_points else 1
 
     async def to_send(self, before: bytes, trained: Trained, weight: int) -> Update:
-        """What goes into the average after training from the model `before`; private training clips it."""
+        """Return the client's share of the average after training from `before`; private training clips it."""
         settings, model = self.settings, trained.parameters
         if settings.private is None:
             return Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
@@ -285,7 +285,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
 
 
 class TrainingServer(RoundsServer[TrainingSettings, Record]):
-    """What the server's part of a round is made of (`fedavg.FedAvgServer`); it holds the `model`."""
+    """The steps of the server's part of a round (`fedavg.FedAvgServer`); it holds the `model`."""
 
     attributes: ClassVar[tuple[str, ...]] = ("model", "_kept")
     record_type = Record

@@ -53,14 +53,14 @@ def _text(version: tuple[int, ...]) -> str:
 
 
 def _seconds(keys: FlowerKeys) -> tuple[float, ...]:
-    """What a client takes in each stage."""
+    """Return the seconds that a client takes in each stage."""
     training = dict.fromkeys(("flower.train", "flower.collect_masked_vectors"), keys.train_time)
     by_stage = {**training, "flower.evaluate": keys.evaluate_time}
     return tuple(duration(by_stage.get(stage, keys.query_time)) for stage in STAGES)
 
 
 class Stages(Part):
-    """What an app sends and answers, stage by stage."""
+    """The stages of an app, with the messages of each."""
 
     takes = STEPS
     messages = messages_in(flower)

@@ -30,7 +30,7 @@ class FlowerKeys(ProtocolKeys, kw_only=True, frozen=True):
         ),
     ] = ""
     train_time: Annotated[
-        Duration, Meta(description="What a client takes to answer a `train` message, if modelled.", extra=DURATION)
+        Duration, Meta(description="Time that a client takes to answer a `train` message, if modelled.", extra=DURATION)
     ] = "1s"
     evaluate_time: Annotated[Duration, Meta(description="The same of an `evaluate` message.", extra=DURATION)] = "200ms"
     query_time: Annotated[

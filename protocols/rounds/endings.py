@@ -1,4 +1,4 @@
-"""What observers of all protocols have in common: which faults struck, and how each client's part ended."""
+"""Shared parts of all observers: the faults that struck, and the end of each client's part."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
@@ -17,7 +17,7 @@ C = TypeVar("C", bound=CalledClient)
 
 
 class EndingsObserver(Generic[C]):
-    """What observers of all protocols have in common: which faults struck, and how each client's part ended."""
+    """An observer that knows which faults struck, and how each client's part ended."""
 
     def __init__(self, world: World, clients: Sequence[C], faults: Sequence[tuple[Fault, ...]]) -> None:
         self.world = world
@@ -63,5 +63,5 @@ class EndingsObserver(Generic[C]):
 
 
 def returned(server: Any) -> str:
-    """What is said of the loss of a `server` that returned to a run of one round."""
+    """Return the reason for the loss of a `server` that returned to a run of one round."""
     return "it is back, and the run ended" if server.aborted else "it is back before it began"

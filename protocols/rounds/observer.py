@@ -122,7 +122,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
 
     @property
     def unended(self) -> dict[str, Any] | None:
-        """What there is to say of a round that the server did not live to end; None if there is none."""
+        """The record of a round that the server did not live to end; None if there is none."""
         if self.last <= len(self.rounds):
             return None
         began = self.ended[-1] if self.ended else 0.0
@@ -130,7 +130,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
 
     @property
     def privacy(self) -> Spent | None:
-        """What the run has revealed by now: every round is charged to which clients were called, lost or not.
+        """The privacy spent by now: every round is charged to which clients were called, lost or not.
 
         What they send may be read as soon as they are called, whatever becomes of the round; so is the one that the
         server has begun and not ended.
@@ -143,7 +143,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
 
     @property
     def _revealed(self) -> dict[str, Any]:
-        """What private releases and randomised answers have revealed by now."""
+        """The privacy spent by private releases and randomised answers by now."""
         return {"privacy": self.privacy, "randomised": self.randomised(self._begun)}
 
     def so_far(self) -> ResultFields:

@@ -1,4 +1,4 @@
-"""What a server does that was lost in a run and comes back, with nothing but its disk.
+"""The return of a server that was lost in a run, with nothing but its disk.
 
 A server of rounds (`rounds`) goes on with the next one, unless it was lost in one with a secure sum. Such a run ends,
 as one of a single round does: a second sum of the same secrets, over other clients than the first, would show the

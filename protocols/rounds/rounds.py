@@ -239,7 +239,7 @@ class RoundsClient(CalledClient, Generic[S]):
 
     @classmethod
     def resting(cls, settings: S) -> Resting | None:
-        """What a client of this class waits for as it begins; None if one that rests cannot be made again.
+        """The first wait of a client of this class; None if one that rests cannot be made again.
 
         It can where its `state` is all that it has between rounds.
         """
@@ -331,7 +331,7 @@ class RoundsServer(Server, Generic[S, R]):
         return False
 
     def kept(self) -> dict[str, Any]:
-        """What a server that comes back goes on from, as nothing changes it any more."""
+        """The state that a server goes on from after a restart, once nothing changes it any more."""
         return {"enrolled": self.enrolled, "ended": self.ended} | {
             name: copied(getattr(self, name)) for name in self.attributes
         }

@@ -210,7 +210,7 @@ def may_deal(me: Client) -> bool:
 
 @dataclass(frozen=True)
 class OwnKeys:
-    """What a client makes for an attempt: its second pair, and the `secrets` that it deals: private half and seed."""
+    """A client's keys for an attempt: its second pair, and the `secrets` that it deals: private half and seed."""
 
     pair: KeyPair
     secrets: list[bytes] = field(repr=False)

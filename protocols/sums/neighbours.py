@@ -120,7 +120,7 @@ async def deal(me: Client, tolerance: Tolerance, min_clients: int, deadline: flo
 
 
 def _context(clients: int, *public_keys: bytes) -> bytes:
-    """What the seals of a pair are bound to: |A|, and the second keys of both. (Their names are in the channel's.)"""
+    """Return the context of a pair's seals: |A|, and the second keys of both. (Their names are in the channel's.)"""
     return clients.to_bytes(8, "big") + b"".join(sorted(public_keys))
 
 

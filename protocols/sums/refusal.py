@@ -1,4 +1,4 @@
-"""What a client refuses, so that no server learns more of its values than a protocol states.
+"""Refusals of a client, so that no server learns more of its values than a protocol states.
 
 The trace names each refusal; the client does not answer, and goes on. The round and attempt of actions that must not be
 repeated are stored on its disk: neither another call of a protocol nor a crash makes it forget.
@@ -13,7 +13,7 @@ from tacit.parties.party import Party
 __all__ = ["MASKED", "Least", "enter", "is_of_round", "latest", "may_answer", "refuse", "sum_done", "sum_masked"]
 
 MASKED = "ask for masked values"
-"""What a server enters before it asks for values of which a sum may be opened, at once or later."""
+"""The entry of a server before it asks for values of which a sum may be opened, at once or later."""
 
 Stamp = tuple[int, int]
 """A round and an attempt."""

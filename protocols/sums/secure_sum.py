@@ -439,7 +439,7 @@ class SecureSum(Phase):
         raise NotImplementedError(f"{type(self).__name__} does not say what a client contributes")
 
     def result(self, keys: Any, total: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the server makes of the sum of all vectors."""
+        """Return the server's result, made of the sum of all vectors."""
         return total
 
     def _settings(self, keys: Any) -> Settings:

@@ -15,7 +15,7 @@ __all__ = ["Truth", "truth_of"]
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What the oracle says of a round: whether H is right, and what each member must have got, of all of its points.
+    """The oracle's values of a round: whether H is right, and what each member must have got, of all of its points.
 
     `tolerance`: by how much scores may differ, of which that many labels of each class `counts`.
     """

@@ -123,7 +123,7 @@ class Members(Message):
 
 
 OF_PAIRS = (OwnBlock, Masks, MaskedDistances, RollCall, Present)
-"""What all variants with pairs send, besides their own."""
+"""The messages that all variants with pairs send, besides their own."""
 
 
 class SecureHamming(Contribution, Protocol):

@@ -71,7 +71,7 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     recovery: Annotated[
         str,
         Meta(
-            description="What the summing does about a lost client: `restart` begins a new attempt; `shamir` makes up "
+            description="Recovery of the sum from a lost client: `restart` begins a new attempt; `shamir` makes up "
             "for it with shared secrets, and masked values that were received count; `secagg+` does so among "
             "neighbours in a random graph, for many clients. FedProp always has `shamir`.",
             extra={"registry": ROW_SUMS},

@@ -279,7 +279,7 @@ class Observer(EndingsObserver[Any]):
         return measure(*(np.concatenate(column) for column in zip(*pairs, strict=True))) if pairs else None
 
     def scores(self, measure: Measure, titles: Mapping[str, Mapping[str, NDArray[np.int64]]]) -> dict[str, float]:
-        """That of each one's labels, by its title, where there is one."""
+        """Return the measure of each one's labels, by its title, where there is one."""
         found = {title: self.score(measure, labels) for title, labels in titles.items()}
         return {title: value for title, value in found.items() if value is not None}
 
@@ -306,7 +306,7 @@ class Observer(EndingsObserver[Any]):
         }
 
     def _hashed(self) -> "_Baselines | None":
-        """What the baselines are computed of; None without any."""
+        """The material of the baselines; None without any."""
         hashed = [
             client
             for client in self._named.values()
@@ -330,7 +330,7 @@ class Observer(EndingsObserver[Any]):
         ]
 
     def _own_name(self, row: int) -> str:
-        """What the data set calls the client that a row belongs to."""
+        """Return the data set's name for the client that a row belongs to."""
         names, clients = self._dataset.client_names, self._dataset.clients
         return "" if names is None or clients is None else names[clients[row]]
 

@@ -247,7 +247,7 @@ def blocks_of(names: Sequence[str], rows: Mapping[str, int], classes: int) -> li
 
 
 class SumOfRows(Part):
-    """What all strategies of SecureRowSums send."""
+    """The messages that all strategies of SecureRowSums send."""
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         p, keys = len(among.names), tables.protocol

@@ -132,7 +132,7 @@ class InGraph(Shamir):
 
 
 def _context(names: Sequence[str], *public_keys: bytes) -> bytes:
-    """What the seals of a pair are bound to: A, and the second keys of both."""
+    """Return the context of a pair's seals: A, and the second keys of both."""
     return derive(b"Adjacent", *names, *(key.hex() for key in sorted(public_keys)))
 
 

@@ -57,7 +57,7 @@ class Sweep(Struct, frozen=True, kw_only=True):
 
 
 class Trial(Struct, frozen=True):
-    """What one `program` against the `sum` results in."""
+    """The result of one `program` against the `sum`."""
 
     sum: Miniature
     program: Program
@@ -150,7 +150,7 @@ def tried(miniature: Miniature, program: Program, part: Contribute = contribute)
 
 
 def programs_of(honest: Trial, plan: Sweep) -> Iterator[Program]:
-    """What is tried on a sum of which the `honest` trial has been made: fixed programs first."""
+    """Yield the programs tried on a sum of which the `honest` trial has been made: fixed programs first."""
     miniature, sent = honest.sum, honest.outcome.sent
     yield from fixed(miniature.clients, miniature.deals)
     if miniature.deals_in_graph:

@@ -60,7 +60,7 @@ class Asking(Struct, frozen=True):
 
 
 class NoiseTrial(Struct, frozen=True):
-    """What an `asking` results in: how many `draws` have left clients, and of which clients two for one question."""
+    """The result of an `asking`: how many `draws` have left clients, and of which clients two for one question."""
 
     asking: Asking
     draws: int
@@ -75,7 +75,7 @@ def has_noise(scenario: Scenario) -> bool:
 
 
 def askings(scenario: Scenario, quick: bool = False) -> Iterator[Asking]:
-    """What is tried: all ways, and clients that fail at each of their steps; `quick`: at every third."""
+    """Yield the askings: all ways, and clients that fail at each of their steps; `quick`: at every third."""
     yield from (Asking(), Asking(2), Asking(later=True))
     steps = steps_of(scenario, ("client",))
     yield from (Asking(at=step) for step in (steps[::3] if quick else steps))

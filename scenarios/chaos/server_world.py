@@ -105,7 +105,7 @@ class Miniature(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """What it is called in a replay: its kind, and the number of clients where they are many."""
+        """The name in a replay: its kind, and the number of clients where they are many."""
         return f"{self.kind}@{self.clients}" if self.is_large else self.kind
 
     @property
@@ -191,7 +191,7 @@ def perform(miniature: Miniature, program: Program, part: Contribute = contribut
 def _performed(
     miniature: Miniature, program: Program, part: Contribute, drawing: int
 ) -> tuple[View, dict[str, list[Message]], str]:
-    """What the server saw and sent, and how a client's program failed; `drawing`: which randomness clients draw."""
+    """Return the messages that the server saw and sent, and failures; `drawing`: which randomness clients draw."""
     world = _FreshWorld(miniature.seed, cost=Free())
     world.drawing = drawing
     values = {

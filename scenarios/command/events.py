@@ -1,4 +1,4 @@
-"""What `tacit events` does: the story of a run, one line for each event that matters."""
+"""The command `tacit events`: the story of a run, one line for each event that matters."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class OwnShards(Shards):
 
 
 def own_data(scenario: Scenario, party: str, file: Path | None = None) -> tuple[Parts, OwnShards]:
-    """What `party` knows of the scenario's data: its own share, points that all know, and at the server the test data.
+    """Return the data that `party` knows: its own share, points that all know, and at the server the test data.
 
     The split follows from the scenario's seed, so that each process finds its share by itself. A client's points are
     those of `file`, if there is one: then the scenario's data are an outline (`tacit.parties.data.outlines`), with as

@@ -198,7 +198,7 @@ class PartyRun:
         self._engine.close()
 
     def _kill(self) -> None:
-        """What a crash is to a process. What those see who look at the run is no part of the party: it stays."""
+        """End the process, as a crash does. What an observer of the run sees is no part of the party: it stays."""
         assert self.recorder is not None
         self.recorder.flush()
         self._faults["back_after"] = getattr(self.world.faults.fired[-1].fault, "back_after", None)

@@ -1,4 +1,4 @@
-"""What a scenario's types cannot say: values that contradict each other, the data or the protocol's steps.
+"""Checks that a scenario's types cannot make: values that contradict each other, the data or the protocol's steps.
 
 Each check raises `ScenarioError` without a place; `check` adds it.
 """

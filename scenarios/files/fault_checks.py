@@ -1,4 +1,4 @@
-"""What [[fault]] tables may not say: keys of another kind, or steps, parties and messages that are not there."""
+"""Checks of [[fault]] tables: keys of another kind, or steps, parties and messages that are not there."""
 
 from collections.abc import Callable, Iterable
 
@@ -32,14 +32,14 @@ def messages_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def check_fault_keys(scenario: Scenario) -> None:
-    """Whether each fault's keys go together, and can be read."""
+    """Check that each fault's keys go together, and can be read."""
     for number, fault in enumerate(scenario.fault):
         for test in (_check_kind, _check_when, _check_durations):
             test(f"fault[{number}]", fault)
 
 
 def check_fault_places(scenario: Scenario) -> None:
-    """Whether there are the parties, steps and messages that faults name, and `sim` takes the faults as they are."""
+    """Check that parties, steps and messages that faults name exist, and `sim` takes the faults as they are."""
     for number, fault in enumerate(scenario.fault):
         for test in (_check_parties, _check_steps, _check_message, _check_return, _check_made):
             test(f"fault[{number}]", fault, scenario)

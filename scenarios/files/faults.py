@@ -1,4 +1,4 @@
-"""What the [[fault]] tables of a scenario stand for: which keys go with which kind, and the faults of `sim`."""
+"""The [[fault]] tables of a scenario: which keys go with which kind, and the faults of `sim`."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

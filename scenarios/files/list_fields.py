@@ -84,7 +84,7 @@ def check_fields(faults: Any, changed: Iterable[str]) -> None:
 
 
 def label(key: str, scenarios: Iterable[Scenario]) -> str:
-    """What a table calls `key`; of a field of a list with what says, in all `scenarios`, which table it is."""
+    """Return the name of `key` in a table; for a field of a list, with the table that it is of in all `scenarios`."""
     if not _FIELD.fullmatch(key):
         return key
     table, number, name = _parts(key)

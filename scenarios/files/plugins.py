@@ -45,7 +45,7 @@ _FOLDER = "plugins"
 _given: list[Path] = []
 
 _looking = False
-"""Whether runs are only looked at: the code in a run's folder may be anybody's, and is not run."""
+"""True if runs are only looked at: the code in a run's folder may be anybody's, and is not run."""
 
 
 class Untrusted(ScenarioError):
@@ -187,7 +187,7 @@ def _from(entry: metadata.EntryPoint) -> Plugin:
 
 
 def blamed(error: BaseException) -> ScenarioError | None:
-    """What a plugin did wrong that let `error` be raised before a run, in one line; None if none had a part in it."""
+    """Return the mistake of a plugin that raised `error` before a run, in one line; None if none had a part in it."""
     place = plugged.place_in(error)
     return place and ScenarioError(place[0], f"line {place[1]}", f"{type(error).__name__}: {error}")
 

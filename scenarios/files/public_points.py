@@ -85,7 +85,7 @@ def _draw(dataset: Dataset, keys: Public, most: int, seed: int) -> NDArray[np.in
 
 
 def _kind(dataset: Dataset) -> str:
-    """What a point is, in words."""
+    """Return the kind of a point, in words."""
     if dataset.texts is not None:
         return "text"
     shape = dataset.points.shape[1:]

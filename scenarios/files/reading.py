@@ -183,7 +183,7 @@ def checked(scenario: Scenario) -> Scenario:
 
 
 def _slug(title: str) -> str:
-    """What the runs of a scenario are called that has no other name than its title."""
+    """Return a name for the runs of a scenario that has only its title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
 
 
@@ -208,7 +208,7 @@ def find(file: str | Path) -> Path:
 
 
 def _without_defaults(raw: Table) -> Table:
-    """What `raw`, in which all defaults stand, gives beside them."""
+    """Return the values of `raw`, in which all defaults stand, that differ from these."""
     known = {key: body for key, body in as_table(Scenario()).items() if isinstance(body, dict)}
     return {
         table: {key: value for key, value in raw[table].items() if defaults.get(key, msgspec.UNSET) != value}
@@ -341,7 +341,7 @@ def _owns(key: str) -> bool:
 
 
 def _paper(file: ScenarioFile) -> list[tuple[str, Any]]:
-    """What `scale = "paper"` changes in `file`."""
+    """Return the changes that `scale = "paper"` makes in `file`."""
     if not file.scales.paper:
         raise ScenarioError("", "scale", '"paper" is not in the file, which has no [scales.paper]; allowed: "small"')
     return list(flat(file.scales.paper, _settable(), "scales.paper"))
@@ -377,5 +377,5 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
 
 
 def _scenario(file: ScenarioFile) -> Scenario:
-    """What a run needs to know of it."""
+    """Return the part of the file that a run needs."""
     return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})

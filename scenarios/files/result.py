@@ -102,11 +102,11 @@ class Result(ResultFields, kw_only=True):
         return f"<Result of {', '.join(filter(None, parts))}; {self.folder}>"
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows: verdict, bytes and a small timeline; None where it shows the text in place of it."""
+        """Return the HTML of a notebook: verdict, bytes and a small timeline; None where it shows the text instead."""
         return _draw[0](self) if _draw else None
 
     def frame(self, name: str) -> Any:
-        """What was recorded of the run as `name`, as a pandas DataFrame.
+        """Return the record of the run called `name`, as a pandas DataFrame.
 
         `name` is a view of its ``run.sqlite``: messages, hops, rounds, steps, waits, computing, faults, losses,
         metrics, refusals, outcomes; or the table events, of which they are made. The site (`make docs`) says what their

@@ -31,7 +31,7 @@ def is_hollow(scenario: Scenario, shards: Mapping[str, Shard]) -> bool:
 
 
 def sized_caution(scenario: Scenario, shards: Mapping[str, Shard]) -> str:
-    """What to know about the numbers of a sized run."""
+    """Return a caution about the numbers of a sized run."""
     if not is_hollow(scenario, shards):
         return _SIZED
     return (

@@ -29,7 +29,7 @@ __all__ = ["Material", "featured", "keep", "material_of", "parts_at_hand", "part
 _at_hand: list[Parts] = []
 
 _PLACEHOLDER = Dataset("none", np.zeros((1, 1)), np.zeros(1, np.int64), ("none",))
-"""What clients hold, one point each, of a protocol that needs no points."""
+"""The data of clients, one point each, for a protocol that needs no points."""
 
 
 PER_CLIENT = 12_000
@@ -157,7 +157,7 @@ def split(held: Dataset, data: Data, seed: int) -> Shards:
 
 
 def _whole(data: Data, seed: int) -> Dataset:
-    """What there is to be dealt where nothing is kept apart for testing, unless `data.test` says so."""
+    """Return all data that are dealt where nothing is kept apart for testing, unless `data.test` says so."""
     if data.test is not None:
         whole = _apart(data, data.test, seed)[0].first(data.limit)
     elif data.path:

@@ -30,7 +30,7 @@ class Place(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """That of the cells of two columns (or rows) the first has the larger mean, within each of some rows (columns)."""
+    """A claim that cells of one of two columns (or rows) have the larger mean, in each of some rows (columns)."""
 
     of_columns: bool
     above: int
@@ -59,7 +59,7 @@ class Layout(Struct, frozen=True):
         return dict(self.rows[row].sets + self.columns[column].sets)
 
     def measure(self, row: int, column: int) -> tuple[str, str]:
-        """What a cell shows: the path in a result, and its unit."""
+        """Return the path in a result and the unit of a cell's value."""
         part = self.columns[column] if self.columns[column].measure else self.rows[row]
         return part.measure or "accuracy", part.unit or "%"
 
@@ -186,7 +186,7 @@ def _claims(table: Table, columns: Sequence[Part], rows: Sequence[Part]) -> Iter
 
 
 def _papers(part: Part) -> str:
-    """What the paper calls it; empty where that is no other name."""
+    """Return the paper's name for it; empty where that is no other name."""
     return f"{part.group_paper}: {part.label_paper or part.label}" if part.group_paper else part.label_paper
 
 

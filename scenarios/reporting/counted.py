@@ -94,7 +94,7 @@ def why_without_formula(folder: Path) -> str:
 
 
 def counted(folder: Path, values: tuple[tuple[str, str], ...] = ()) -> Counted:
-    """What the run in `folder` sent. Raises FolderError."""
+    """Return the messages and bytes that the run in `folder` sent. Raises FolderError."""
     rows, scenario = byte_rows(folder), scenario_of(folder)
     fields: Mapping[str, Any] = {}
     with suppress(OSError, FolderError):  # interrupted, or of another version: its bytes are known all the same

@@ -52,7 +52,7 @@ def drawn(result: Result) -> str:
 
 
 def _recorded(result: Result) -> RecordedRun:
-    """What is known of the run: its folder's content, or the result alone, which then counts as one step."""
+    """Return the known facts of the run: its folder's content, or the result alone, which then counts as one step."""
     from tacit.scenarios.reporting.recorded import RecordedRun, read_run
     from tacit.scenarios.running.folder import ByteRow, FolderError
 

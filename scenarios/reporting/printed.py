@@ -174,7 +174,7 @@ def _struck_lines(result: Result) -> list[str]:
 
 
 def round_table(rounds: Sequence[Round]) -> Table:
-    """What the experiment reports of each round, and the lost parties; of many rounds, only the first and the last."""
+    """Return the table of the experiment's rounds, with lost parties; of many rounds, only the first and the last."""
     every = [one.own() for one in rounds]
     own = tuple(dict.fromkeys(name for figures in every for name in figures))
     columns = ("round", "began", *rounds[0].columns, *own)

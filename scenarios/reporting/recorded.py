@@ -21,7 +21,7 @@ UNDER_WAY, BROKEN_OFF = "under way", "broken off"
 
 
 class Traffic(Struct, frozen=True):
-    """What one party sent another, end to end, with the bytes on all hops."""
+    """Messages from one party to another, end to end, with the bytes on all hops."""
 
     sender: str
     receiver: str
@@ -30,7 +30,7 @@ class Traffic(Struct, frozen=True):
 
 
 class RecordedRun(Struct, frozen=True):
-    """What is known of a run.
+    """The known facts of a run.
 
     `outcome` is that of ``result.json``, else "under way" or "broken off". `result` and `scenario` are None where there
     is no such file, or this version cannot read it. `about` is the table `run` of the record, `rounds` its view of that
@@ -54,7 +54,7 @@ class RecordedRun(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What the run is about, in a line."""
+        """The subject of the run in one line."""
         return str(self.about.get("title") or self.about.get("scenario") or self.folder.resolve().name)
 
     @property
@@ -64,7 +64,7 @@ class RecordedRun(Struct, frozen=True):
 
     @property
     def equals_plaintext(self) -> bool | None:
-        """Whether the result is equal to the oracle's; None where it was not compared, or there is none."""
+        """True if the result is equal to the oracle's; None where it was not compared, or there is none."""
         return None if self.result is None else self.result.equals_plaintext
 
     @property
@@ -87,7 +87,7 @@ class RecordedRun(Struct, frozen=True):
 
 
 def read_run(folder: Path) -> RecordedRun:
-    """What is known of the run in `folder`. Raises FolderError where it is no such folder, or its record is damaged."""
+    """Read the run in `folder`. Raises FolderError where it is no such folder, or its record is damaged."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
     goes_on = is_under_way(folder)  # before the look: if it does not, all there is will be seen

@@ -67,7 +67,7 @@ def timeline_of(run: RecordedRun, *, compact: bool = False) -> Html:
 
 
 def byte_section(run: RecordedRun) -> Html:
-    """What was sent, by step and message type beside the formula, and from whom to whom."""
+    """Return the section on bytes, by step and message type beside the formula, and from whom to whom."""
     if not run.rows:
         return element("p", "No message was sent.")
     model = message_bytes(run.folder)

@@ -331,7 +331,7 @@ def formula_errors(rows: Iterable[ByteRow], formula: Mapping[str, int]) -> list[
 
 
 def remarks_on(folder: Path) -> list[str]:
-    """What to know about the run in `folder` before reading its numbers: that it was sized, that it did not complete.
+    """Return cautions for readers of the numbers of the run in `folder`: that it was sized, that it did not complete.
 
     Nothing about one that is as it should be.
     """
@@ -414,7 +414,7 @@ SELECT '', '{SET_UP_NAME}', 0, 0, 0, 0, {SET_UP} * count(*) FROM (
 
 
 def byte_rows(folder: Path) -> list[ByteRow]:
-    """What a run sent, by step and message type, in the order of their first message.
+    """Return the rows of bytes that a run sent, by step and message type, in the order of their first message.
 
     Over TCP the last row is the set-up of a connection for each two parties that sent each other anything.
     Raises FolderError where the folder holds no such record.

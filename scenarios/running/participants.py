@@ -1,4 +1,4 @@
-"""What is kept of runs with many clients: what concerns those who took part."""
+"""Records of runs with many clients, of those who took part."""
 
 from msgspec import structs
 
@@ -39,7 +39,7 @@ class SparingRecorder:
 
 
 def recording_of(recorder: Recorder, clients: int) -> Recorder | SparingRecorder:
-    """What records a run with this number of `clients`."""
+    """Return the recorder of a run with this number of `clients`."""
     return recorder if clients <= AWAKE else SparingRecorder(recorder)
 
 

@@ -69,7 +69,7 @@ def payloads_of(scenario: Scenario, parts: Parts, shards: Mapping[str, Shard]) -
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a run will take: messages and bytes by step and type, virtual seconds, memory; and how it will end.
+    """The predicted figures of a run: messages and bytes by step and type, virtual seconds, memory; and its end.
 
     `outcome` and `reason` are those of the run, `lost` whom its server misses; `points` is what all clients have.
     """
@@ -84,7 +84,7 @@ class Prediction:
 
 
 def predict_run(scenario: Scenario, where: str = "") -> Prediction:
-    """What a run of `scenario` will take, with its faults and losses: found by running it on hollow values.
+    """Return the prediction for a run of `scenario` with its faults and losses, found by running it on hollow values.
 
     Raises ScenarioError, naming `where`, if that fails.
     """

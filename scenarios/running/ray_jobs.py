@@ -192,7 +192,7 @@ def _end(
     """Interrupt the `running` calls, again and again: outside an `Interruption` a call takes no notice."""
 
     def take(left: list[Any], seconds: float) -> list[Any]:
-        """What comes of those `left` that end within some seconds; the others are returned."""
+        """Return the results of those `left` that end within some seconds; the others are returned as well."""
         ended, left = cluster.ray.wait(left, num_returns=len(left), timeout=seconds)
         for reference in ended:
             try:

@@ -245,7 +245,7 @@ def _carry_out(
 
 
 def about(scenario: Scenario, name: str) -> dict[str, Any]:
-    """What the record says of the run as it begins."""
+    """Return the facts of the run that the record holds from its beginning."""
     about = {"tacit": version(), "scenario": name, "title": scenario.title, "seed": scenario.seed}
     return about | {
         "protocol": scenario.protocol.name, "fidelity": scenario.fidelity, "transport": scenario.network.transport,

@@ -225,7 +225,7 @@ class Simulation:
 
 
 def conditions_of(network: schema.Network, fleet: Fleet) -> Conditions:
-    """What the links are like."""
+    """Return the links of the network."""
     return Conditions(
         network.topology,
         parse_latency(network.latency),

@@ -1,4 +1,4 @@
-"""Whether a run's folder is as the run left it, and its record opened to be read, after whatever ended the run.
+"""Checks of a run's folder against the run that left it, and of its record, opened to be read after whatever ended it.
 
 ``result.json`` has the SHA-256 of each file that the run wrote, and of itself. Of a run without a result the record has
 those of the scenario and the plugins, and the record's own journal is checked by its checksums. So a file that was

@@ -1,4 +1,4 @@
-"""What a record says, by message, wait and party: what explanations are made of."""
+"""Facts of a record, by message, wait and party, from which explanations are made."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -118,7 +118,7 @@ def spell_ended(note: str) -> str:
 
 
 class Facts:
-    """What the rows of a record say, added in order."""
+    """The facts in the rows of a record, added in order."""
 
     def __init__(self) -> None:
         self.messages: dict[int, Message] = {}

@@ -77,7 +77,7 @@ FIGURES = (
     "outcome", "reason", "lost", "unmet", "fidelity", "entropy", "accuracy", "output", "virtual_seconds",
     "wall_seconds", "bytes_total", "trace_hash",
 )  # fmt: skip
-"""What `fields` gives, by the names that these have in a sweep's table of runs."""
+"""The results of `fields`, by the names that these have in a sweep's table of runs."""
 
 _SHOWN = 3
 """How many of the lost a row of the summary names."""

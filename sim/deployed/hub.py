@@ -24,7 +24,7 @@ __all__ = ["Hub", "HubState"]
 
 @dataclass
 class HubState:
-    """What a server that comes back goes on from: the run, its own incarnation, and the clients' latest ones."""
+    """The state that a server goes on from after a restart: run, its own incarnation, and the clients' latest ones."""
 
     run_id: bytes
     incarnation: int = 1

@@ -120,7 +120,7 @@ def load(path: Path, sha256: str = "") -> Plugin:
 
 
 def loaded(path: Path, sha256: str) -> Plugin:
-    """As `load`, but without a look at the file where this process has imported that content of it before."""
+    """Load as `load` does, but without reading the file where this process has imported that content of it before."""
     name = _name(path, sha256)
     return Plugin(name, str(path), sha256) if name in sys.modules else load(path, sha256)
 
