@@ -49,7 +49,7 @@ typedef __m512i lane;
 static const uint64_t MASK = ((uint64_t)1 << 52) - 1;
 
 /* The operations on eight words at a time. low and high add the lower and upper 52 bits of the products of the lower 52
-   bits; gather reads table[at]; pick is `entry` in the lanes where `digit` is k, else `chosen`. */
+   bits; pick is `entry` in the lanes where `digit` is k, else `chosen`. */
 #ifdef TACIT_PORTABLE
 #define EACH(expression)                                                                                                \
     lane out;                                                                                                          \
@@ -64,7 +64,6 @@ static lane up(lane a) { EACH(a.word[k_] << 1) }
 static lane down(lane a, int bits) { EACH(a.word[k_] >> bits) }
 static lane low(lane sum, lane a, lane b) { EACH(sum.word[k_] + ((uint64_t)PRODUCT(a, b) & MASK)) }
 static lane high(lane sum, lane a, lane b) { EACH(sum.word[k_] + (uint64_t)(PRODUCT(a, b) >> 52)) }
-static lane gather(const uint64_t *table, lane at) { EACH(table[at.word[k_]]) }
 static lane pick(lane chosen, lane digit, uint64_t k, lane entry)
 {
     EACH(digit.word[k_] == k ? entry.word[k_] : chosen.word[k_])
@@ -79,7 +78,6 @@ INLINE up(lane a) { return _mm512_slli_epi64(a, 1); }
 INLINE down(lane a, int bits) { return _mm512_srli_epi64(a, (unsigned)bits); }
 INLINE low(lane sum, lane a, lane b) { return _mm512_madd52lo_epu64(sum, a, b); }
 INLINE high(lane sum, lane a, lane b) { return _mm512_madd52hi_epu64(sum, a, b); }
-INLINE gather(const uint64_t *table, lane at) { return _mm512_i64gather_epi64(at, table, 8); }
 INLINE pick(lane chosen, lane digit, uint64_t k, lane entry)
 {
     return _mm512_mask_mov_epi64(chosen, _mm512_cmpeq_epi64_mask(digit, spread(k)), entry);
@@ -142,10 +140,9 @@ LANES static inline void carried(lane *out, const lane *sums, int l)
     }
 }
 
-/* out = a b / 2^(52 d) mod m, below 2 m; digit i of the eight b is at b + 8 i if they lie side by side (`table` is
-   NULL), else at table + at[lane] + i. out may be a. The d digits q of the reduction go to `quotient`, unless NULL. */
-LANES static void multiply(lane *out, lane *quotient, const lane *a, const lane *b, const uint64_t *table, lane at,
-                           int d, const modulus *m)
+/* out = a b / 2^(52 d) mod m, below 2 m, with d digits of b. out may be a. The d digits q of the reduction go to
+   `quotient`, unless NULL. */
+LANES static void multiply(lane *out, lane *quotient, const lane *a, const lane *b, int d, const modulus *m)
 {
     lane sums[2 * MOST_DIGITS + 1];
     const int l = m->l;
@@ -154,7 +151,7 @@ LANES static void multiply(lane *out, lane *quotient, const lane *a, const lane 
         sums[j] = zero;
     for (int i = 0; i < d; i++) {
         lane *acc = sums + i;
-        const lane digit = table ? gather(table + i, at) : b[i];
+        const lane digit = b[i];
         lane first = low(acc[0], a[0], digit);
         const lane q = low(zero, first, inverse);
         lane a_j = a[0], m_j = spread(m->digits[0]);
@@ -288,7 +285,7 @@ LANES static void multiply_pair(lane *out, const lane *x, const lane *y, const m
 {
     lane quotient[MOST_DIGITS], first[MOST_DIGITS];
     const int l = m->l;
-    multiply(first, quotient, x, y, NULL, spread(0), l, m);
+    multiply(first, quotient, x, y, l, m);
     multiply_two(out + l, x, y + l, x + l, y, quotient, m);
     memcpy(out, first, sizeof(lane) * l);
 }
@@ -346,7 +343,6 @@ LANES static int powers(const uint8_t *bases, int count, const uint8_t *one, con
                         int size, const uint8_t *exponent, long bits, uint8_t *out, int out_size)
 {
     const int l = m->l;
-    const lane none = spread(0);
     lane *table = aligned_alloc(64, sizeof(lane) * l * ((1 << WINDOW) + 3));
     if (!table)
         return 0;
@@ -356,9 +352,9 @@ LANES static int powers(const uint8_t *bases, int count, const uint8_t *one, con
         load_one(table, l, one, size);
         load_one(factor, l, r_squared, size);
         load(result, l, bases + (size_t)first * size, here, size);
-        multiply(table + l, NULL, result, factor, NULL, none, l, m);
+        multiply(table + l, NULL, result, factor, l, m);
         for (int k = 2; k < 1 << WINDOW; k++)
-            multiply(table + k * l, NULL, table + (k - 1) * l, table + l, NULL, none, l, m);
+            multiply(table + k * l, NULL, table + (k - 1) * l, table + l, l, m);
         long at = (bits - 1) / WINDOW * WINDOW;
         memcpy(result, table + l * bits_at(exponent, at, (int)(bits - at)), sizeof(lane) * l);
         while ((at -= WINDOW) >= 0) {
@@ -368,11 +364,11 @@ LANES static int powers(const uint8_t *bases, int count, const uint8_t *one, con
             }
             const int digit = bits_at(exponent, at, WINDOW);
             if (digit)
-                multiply(result, NULL, result, table + l * digit, NULL, none, l, m);
+                multiply(result, NULL, result, table + l * digit, l, m);
         }
         for (int i = 0; i < l; i++)
             factor[i] = spread(i == 0);
-        multiply(result, NULL, result, factor, NULL, none, l, m);
+        multiply(result, NULL, result, factor, l, m);
         store(out + (size_t)first * out_size, here, out_size, result, l);
     }
     memset(table, 0, sizeof(lane) * l * ((1 << WINDOW) + 3));
@@ -466,12 +462,42 @@ static void places(uint64_t at[8], const int32_t *indices, size_t steps, size_t 
         at[k] = (uint64_t)indices[(first + (k < here ? k : 0)) * steps + step] * (uint64_t)d;
 }
 
+/* Digit i of the numbers at table + at[0], ... in the lanes of out[i], for i < d; up to 7 more are read and written. */
+LANES static void side_by_side(lane *out, const uint64_t *table, const uint64_t at[8], int d)
+{
+    for (int i = 0; i < d; i += 8) {
+#ifdef TACIT_PORTABLE
+        for (int j = 0; j < 8; j++)
+            for (int k = 0; k < 8; k++)
+                out[i + j].word[k] = table[at[k] + i + j];
+#else
+        lane rows[8], pairs[8];
+        for (int k = 0; k < 8; k++)
+            rows[k] = eight(table + at[k] + i);
+        for (int k = 0; k < 8; k += 2) { /* pairs[k]: digits 0, 2, 4, 6 of two numbers; pairs[k + 1]: 1, 3, 5, 7 */
+            pairs[k] = _mm512_unpacklo_epi64(rows[k], rows[k + 1]);
+            pairs[k + 1] = _mm512_unpackhi_epi64(rows[k], rows[k + 1]);
+        }
+        for (int odd = 0; odd < 2; odd++) {
+            const lane a = _mm512_shuffle_i64x2(pairs[odd], pairs[odd + 2], 0x88);
+            const lane b = _mm512_shuffle_i64x2(pairs[odd + 4], pairs[odd + 6], 0x88);
+            const lane c = _mm512_shuffle_i64x2(pairs[odd], pairs[odd + 2], 0xdd);
+            const lane e = _mm512_shuffle_i64x2(pairs[odd + 4], pairs[odd + 6], 0xdd);
+            out[i + odd] = _mm512_shuffle_i64x2(a, b, 0x88);
+            out[i + odd + 4] = _mm512_shuffle_i64x2(a, b, 0xdd);
+            out[i + odd + 2] = _mm512_shuffle_i64x2(c, e, 0x88);
+            out[i + odd + 6] = _mm512_shuffle_i64x2(c, e, 0xdd);
+        }
+#endif
+    }
+}
+
 LANES static int products(const uint64_t *table, int d, const int32_t *indices, int rows, int columns, int blocks,
                           const modulus *m, uint8_t *out, int out_size)
 {
     const int l = m->l;
     const size_t steps = (size_t)columns * blocks;
-    lane *result = aligned_alloc(64, sizeof(lane) * 2 * l), *twice = result + l;
+    lane *result = aligned_alloc(64, sizeof(lane) * (2 * l + d + 7)), *twice = result + l, *factor = twice + l;
     if (!result)
         return 0;
     for (int first = 0; first < rows; first += 8) {
@@ -493,7 +519,8 @@ LANES static int products(const uint64_t *table, int d, const int32_t *indices, 
                 doubled(twice, result, l);
                 square(result, NULL, result, twice, m);
             }
-            multiply(result, NULL, result, NULL, table, eight(at), d, m);
+            side_by_side(factor, table, at, d);
+            multiply(result, NULL, result, factor, d, m);
         }
         store(out + (size_t)first * out_size, here, out_size, result, l);
     }
@@ -551,7 +578,8 @@ int tacit_square_powers(const uint8_t *bases, int count, const uint8_t *one, con
            square_powers(bases, count, one, r_squared, &m, size, exponents, stride, bits, out, out_size);
 }
 
-/* The 52-bit digits of `number` numbers of `size` bytes, `count` digits each. */
+/* The 52-bit digits of `number` numbers of `size` bytes, `count` digits each: a table for `tacit_products`, which reads
+   up to 7 words beyond its end. */
 int tacit_digits(const uint8_t *numbers, int number, int size, uint64_t *out, int count)
 {
     for (int k = 0; k < number; k++)

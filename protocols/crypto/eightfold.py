@@ -21,7 +21,7 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-__all__ = ["WORTHWHILE", "Indices", "SumTable", "Table", "eightfold", "one_by_one", "powers", "square_powers"]
+__all__ = ["WORTHWHILE", "Indices", "SumTable", "Table", "eightfold", "one_by_one", "opened", "powers", "square_powers"]
 
 WORTHWHILE = 2
 """From this number on, eight at a time take less time than one after another."""
@@ -61,14 +61,20 @@ def eightfold() -> ctypes.CDLL | None:
 def _loaded() -> ctypes.CDLL | None:
     for suffix in EXTENSION_SUFFIXES:
         try:
-            library = ctypes.CDLL(str(Path(__file__).with_name(f"_eightfold{suffix}")))
-            for name, arguments in _FUNCTIONS.items():
-                function = getattr(library, name)
-                function.restype, function.argtypes = _INT, arguments
+            library = opened(Path(__file__).with_name(f"_eightfold{suffix}"))
         except (OSError, AttributeError):
             continue
         return library if library.tacit_eightfold() else None
     return None
+
+
+def opened(path: Path) -> ctypes.CDLL:
+    """The library compiled from `eightfold.c`. Raises OSError or AttributeError where the file is none."""
+    library = ctypes.CDLL(str(path))
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = _INT, arguments
+    return library
 
 
 def powers(bases: Sequence[mpz], exponent: mpz, modulus: mpz) -> list[mpz]:
@@ -111,9 +117,7 @@ def square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: mp
     return [gmpy2.powmod(base, exponent, square) for base, exponent in zip(bases, own, strict=True)]
 
 
-def _square_powers(
-    bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: mpz, square: mpz
-) -> list[mpz] | None:
+def _square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: mpz, square: mpz) -> list[mpz] | None:
     """The same, or None where the library cannot."""
     library = eightfold()
     if library is None:
@@ -153,9 +157,10 @@ class Table:
         self._entries, self._modulus = entries, modulus
         self._library = eightfold()
         if self._library is not None:
-            self._digits = np.empty((len(entries), _digits(size)), np.uint64)
+            self._count = _digits(size)
+            self._digits = np.zeros(len(entries) * self._count + 7, np.uint64)
             self._library.tacit_digits(
-                _joined(entries, size), len(entries), size, self._digits.ctypes.data, self._digits.shape[1]
+                _joined(entries, size), len(entries), size, self._digits.ctypes.data, self._count
             )
 
     def products(self, indices: Indices) -> list[mpz]:
@@ -185,10 +190,10 @@ class Table:
         if self._library is None:
             return None
         modulus, size, (rows, columns, blocks) = self._modulus, _size(self._modulus), indices.shape
-        at, digits = np.ascontiguousarray(indices, np.int32), self._digits.shape[1]
+        at = np.ascontiguousarray(indices, np.int32)
         out = ctypes.create_string_buffer(rows * (size + 1))
         done = self._library.tacit_products(
-            self._digits.ctypes.data, digits, at.ctypes.data, rows, columns, blocks,
+            self._digits.ctypes.data, self._count, at.ctypes.data, rows, columns, blocks,
             modulus.to_bytes(size, "little"), size, out, size + 1,
         )  # fmt: skip
         if not done:
@@ -197,7 +202,7 @@ class Table:
         divided = 0
         for column in range(columns if blocks else 0):
             divided = (2 * divided + _digits(size)) if column else 0
-            divided += blocks * digits
+            divided += blocks * self._count
         factor = gmpy2.powmod(2, _DIGIT * divided, modulus)
         return [value * factor % modulus for value in _parted(out.raw, size + 1)]
 

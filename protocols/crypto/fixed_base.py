@@ -30,7 +30,18 @@ from numpy.typing import NDArray
 from tacit.protocols.crypto.eightfold import Indices, SumTable, Table
 from tacit.sim.streams import Entropy
 
-__all__ = ["Comb", "Digits", "FixedBase", "Split", "SubsetTable", "TableProducts", "choose_comb", "join", "split", "split_all"]
+__all__ = [
+    "Comb",
+    "Digits",
+    "FixedBase",
+    "Split",
+    "SubsetTable",
+    "TableProducts",
+    "choose_comb",
+    "join",
+    "split",
+    "split_all",
+]
 
 # Times of one table entry and of one squaring, in products by a table entry; measured with gmpy2 at m of 1024
 # and 2048 bits.
