@@ -5,7 +5,7 @@ The attacked parts are the production functions; each weakening is a function or
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -95,8 +95,11 @@ class _NoRandomness:
     def __init__(self, *_: object, **__: object) -> None:
         pass
 
-    def residues(self, count: int) -> Iterator[tuple[mpz, mpz]]:
-        return iter([(mpz(1), mpz(0))] * count)
+    def draws(self, count: int) -> Iterator[None]:
+        return iter([None] * count)
+
+    def powers(self, drawn: Sequence[None]) -> Iterator[tuple[mpz, mpz]]:
+        return iter([(mpz(1), mpz(0))] * len(drawn))
 
 
 def _products(factors: list[mpz], n: mpz) -> list[mpz]:

@@ -8,9 +8,24 @@ V. Krasnov, "Software implementation of modular exponentiation, using advanced v
 
 With a factor of d digits the product is a b / 2^(52 d) mod m, below 2 m as long as b < 2^(52 d - 2) and m < 2^(52 l - 2)
 for m of l digits: so a short factor costs a short reduction, and results need not be reduced between steps. A sum in
-acc has at most 4 (d + l) terms below 2^52, and fits 64 bits up to l = d = 512.
+acc has at most 6 (d + l) terms below 2^52, and fits 64 bits up to l = d = 256.
 
-Not protected against who can measure time or cache, like all big-number arithmetic of Tacit. */
+**Modulo m^2** nothing longer than m is multiplied: a pair (a, b) stands for a - m b. With R = 2^(52 l) and the digits q
+of the first reduction, a c + m q = r R exactly, so
+
+    (a - m b) (c - m d) / R  =  r - m (a d + b c + q) / R        (mod m^2)
+
+which takes 10 l^2 multiplications of digits and a squaring 7 l^2, where those of numbers of 2 l digits take 16 l^2.
+Both halves stay below 2 m if m < 2^(52 l - 4).
+
+**Who can measure time or cache.** `tacit_square_powers` executes the same instructions at the same addresses whatever
+the bases and exponents are, but for the greatest length of an exponent: windows are of fixed width, a zero digit is
+multiplied like another, and an entry is picked by reading all. The other functions read tables at indices that depend
+on their arguments. And the numbers come from gmpy2, whose running times depend on them: nothing is protected as a
+whole, like all big-number arithmetic of Tacit.
+
+With TACIT_PORTABLE defined the same functions are compiled for any processor, each register an array of eight words:
+slow, and for tests alone. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,12 +34,56 @@ Not protected against who can measure time or cache, like all big-number arithme
 #define WINDOW 5
 #define MOST_DIGITS 256
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(TACIT_PORTABLE)
+#define LANES
+typedef struct {
+    uint64_t word[8];
+} lane;
+#elif defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define LANES __attribute__((target("avx512f,avx512ifma")))
-
 typedef __m512i lane;
+#endif
+
+#ifdef LANES
 static const uint64_t MASK = ((uint64_t)1 << 52) - 1;
+
+/* The operations on eight words at a time. low and high add the lower and upper 52 bits of the products of the lower 52
+   bits; pick is `entry` in the lanes where `digit` is k, else `chosen`. */
+#ifdef TACIT_PORTABLE
+#define EACH(expression)                                                                                                \
+    lane out;                                                                                                          \
+    for (int k_ = 0; k_ < 8; k_++)                                                                                     \
+        out.word[k_] = (expression);                                                                                   \
+    return out;
+#define PRODUCT(a, b) ((unsigned __int128)((a).word[k_] & MASK) * ((b).word[k_] & MASK))
+static lane spread(uint64_t value) { EACH(value) }
+static lane add(lane a, lane b) { EACH(a.word[k_] + b.word[k_]) }
+static lane both(lane a, lane b) { EACH(a.word[k_] & b.word[k_]) }
+static lane up(lane a) { EACH(a.word[k_] << 1) }
+static lane down(lane a, int bits) { EACH(a.word[k_] >> bits) }
+static lane low(lane sum, lane a, lane b) { EACH(sum.word[k_] + ((uint64_t)PRODUCT(a, b) & MASK)) }
+static lane high(lane sum, lane a, lane b) { EACH(sum.word[k_] + (uint64_t)(PRODUCT(a, b) >> 52)) }
+static lane pick(lane chosen, lane digit, uint64_t k, lane entry)
+{
+    EACH(digit.word[k_] == k ? entry.word[k_] : chosen.word[k_])
+}
+static lane eight(const uint64_t *words) { EACH(words[k_]) }
+#else
+#define INLINE LANES static inline __attribute__((always_inline)) lane
+INLINE spread(uint64_t value) { return _mm512_set1_epi64((long long)value); }
+INLINE add(lane a, lane b) { return _mm512_add_epi64(a, b); }
+INLINE both(lane a, lane b) { return _mm512_and_si512(a, b); }
+INLINE up(lane a) { return _mm512_slli_epi64(a, 1); }
+INLINE down(lane a, int bits) { return _mm512_srli_epi64(a, (unsigned)bits); }
+INLINE low(lane sum, lane a, lane b) { return _mm512_madd52lo_epu64(sum, a, b); }
+INLINE high(lane sum, lane a, lane b) { return _mm512_madd52hi_epu64(sum, a, b); }
+INLINE pick(lane chosen, lane digit, uint64_t k, lane entry)
+{
+    return _mm512_mask_mov_epi64(chosen, _mm512_cmpeq_epi64_mask(digit, spread(k)), entry);
+}
+INLINE eight(const uint64_t *words) { return _mm512_loadu_si512(words); }
+#endif
 
 typedef struct {
     int l;                       /* digits of m */
@@ -37,10 +96,9 @@ static void digits_of(uint64_t *digits, int count, const uint8_t *bytes, int siz
 {
     for (int i = 0; i < count; i++) {
         uint64_t value = 0;
-        int first = 52 * i / 8, shift = 52 * i % 8;
-        for (int k = 0; k < 8; k++)
-            if (first + k < size)
-                value |= (uint64_t)bytes[first + k] << (8 * k);
+        const int first = 52 * i / 8, shift = 52 * i % 8, left = first < size ? size - first : 0;
+        for (int k = 0; k < (left < 8 ? left : 8); k++)
+            value |= (uint64_t)bytes[first + k] << (8 * k);
         digits[i] = value >> shift & MASK;
     }
 }
@@ -56,9 +114,10 @@ static void bytes_of(uint8_t *bytes, int size, const uint64_t *digits, int count
         }
 }
 
-static int modulus_of(modulus *m, const uint8_t *bytes, int size)
+/* The modulus of `size` bytes, below 2^(52 l - headroom). Returns 0 where it is too long, or even. */
+static int modulus_of(modulus *m, const uint8_t *bytes, int size, int headroom)
 {
-    m->l = (8 * size + 2 + 51) / 52;
+    m->l = (8 * size + headroom + 51) / 52;
     if (m->l > MOST_DIGITS || !(bytes[0] & 1))
         return 0;
     digits_of(m->digits, m->l, bytes, size);
@@ -69,42 +128,176 @@ static int modulus_of(modulus *m, const uint8_t *bytes, int size)
     return 1;
 }
 
-/* out = a b / 2^(52 d) mod m, below 2 m; digit i of the eight b is at b + 8 i if they lie side by side (`table` is
-   NULL), else at table + at[lane] + i. out may be a. */
-LANES static void multiply(lane *out, const lane *a, const lane *b, const uint64_t *table, lane at, int d,
-                           const modulus *m)
+/* The digits of sums[j + skip], carried, into out. */
+LANES static inline void carried(lane *out, const lane *sums, int l)
+{
+    const lane mask = spread(MASK);
+    lane carry = spread(0);
+    for (int j = 0; j < l; j++) {
+        const lane sum = add(sums[j], carry);
+        out[j] = both(sum, mask);
+        carry = down(sum, 52);
+    }
+}
+
+/* out = a b / 2^(52 d) mod m, below 2 m, with d digits of b. out may be a. The d digits q of the reduction go to
+   `quotient`, unless NULL. */
+LANES static void multiply(lane *out, lane *quotient, const lane *a, const lane *b, int d, const modulus *m)
 {
     lane sums[2 * MOST_DIGITS + 1];
     const int l = m->l;
-    const lane zero = _mm512_setzero_si512(), inverse = _mm512_set1_epi64((long long)m->inverse);
-    const lane mask = _mm512_set1_epi64((long long)MASK);
+    const lane zero = spread(0), inverse = spread(m->inverse);
     for (int j = 0; j <= l + d; j++)
         sums[j] = zero;
     for (int i = 0; i < d; i++) {
         lane *acc = sums + i;
-        const lane digit = table ? _mm512_i64gather_epi64(at, table + i, 8) : b[i];
-        lane low = _mm512_madd52lo_epu64(acc[0], a[0], digit);
-        const lane q = _mm512_madd52lo_epu64(zero, low, inverse);
-        lane a_j = a[0], m_j = _mm512_set1_epi64((long long)m->digits[0]);
-        low = _mm512_madd52lo_epu64(low, m_j, q);
-        lane carry = _mm512_srli_epi64(low, 52);
+        const lane digit = b[i];
+        lane first = low(acc[0], a[0], digit);
+        const lane q = low(zero, first, inverse);
+        lane a_j = a[0], m_j = spread(m->digits[0]);
+        first = low(first, m_j, q);
+        lane carry = down(first, 52);
+        if (quotient)
+            quotient[i] = q;
         for (int j = 1; j < l; j++) {
-            lane left = _mm512_madd52hi_epu64(acc[j], a_j, digit), right = _mm512_madd52hi_epu64(carry, m_j, q);
+            lane left = high(acc[j], a_j, digit), right = high(carry, m_j, q);
             carry = zero;
             a_j = a[j];
-            m_j = _mm512_set1_epi64((long long)m->digits[j]);
-            left = _mm512_madd52lo_epu64(left, a_j, digit);
-            right = _mm512_madd52lo_epu64(right, m_j, q);
-            acc[j] = _mm512_add_epi64(left, right);
+            m_j = spread(m->digits[j]);
+            left = low(left, a_j, digit);
+            right = low(right, m_j, q);
+            acc[j] = add(left, right);
         }
-        acc[l] = _mm512_add_epi64(_mm512_madd52hi_epu64(acc[l], a_j, digit), _mm512_madd52hi_epu64(carry, m_j, q));
+        acc[l] = add(high(acc[l], a_j, digit), high(carry, m_j, q));
     }
-    lane carry = zero;
+    carried(out, sums + d, l);
+}
+
+/* The digits of 2 a, which has no more than a. */
+LANES static void doubled(lane *out, const lane *a, int l)
+{
+    const lane mask = spread(MASK);
+    lane carry = spread(0);
     for (int j = 0; j < l; j++) {
-        const lane sum = _mm512_add_epi64(sums[d + j], carry);
-        out[j] = _mm512_and_si512(sum, mask);
-        carry = _mm512_srli_epi64(sum, 52);
+        const lane next = down(a[j], 51);
+        out[j] = add(both(up(a[j]), mask), carry);
+        carry = next;
     }
+}
+
+/* out = a^2 / R mod m like `multiply`, each product of two digits once; `twice` are the digits of 2 a. */
+LANES static void square(lane *out, lane *quotient, const lane *a, const lane *twice, const modulus *m)
+{
+    lane sums[2 * MOST_DIGITS + 1];
+    const int l = m->l;
+    const lane zero = spread(0), mask = spread(MASK), inverse = spread(m->inverse);
+    for (int j = 0; j <= 2 * l; j++)
+        sums[j] = zero;
+    for (int i = 0; i < l; i++) {
+        lane *acc = sums + i;
+        const lane digit = a[i];
+        /* From a[i] on: itself, then twice those above, the carry of 2 a[i] left out. */
+        lane a_j = digit;
+        if (i == 0)
+            acc[0] = low(acc[0], digit, digit);
+        const lane q = low(zero, acc[0], inverse);
+        lane m_j = spread(m->digits[0]);
+        lane carry = down(low(acc[0], m_j, q), 52);
+        if (quotient)
+            quotient[i] = q;
+        int j = 1;
+        for (; j < i; j++) {
+            lane right = high(carry, m_j, q);
+            carry = zero;
+            m_j = spread(m->digits[j]);
+            acc[j] = add(acc[j], low(right, m_j, q));
+        }
+        if (i > 0) {
+            lane right = high(carry, m_j, q);
+            carry = zero;
+            m_j = spread(m->digits[i]);
+            acc[i] = add(low(acc[i], digit, digit), low(right, m_j, q));
+            j = i + 1;
+        }
+        for (; j < l; j++) {
+            lane left = high(acc[j], a_j, digit), right = high(carry, m_j, q);
+            carry = zero;
+            a_j = j == i + 1 ? both(up(a[j]), mask) : twice[j];
+            m_j = spread(m->digits[j]);
+            left = low(left, a_j, digit);
+            right = low(right, m_j, q);
+            acc[j] = add(left, right);
+        }
+        acc[l] = add(high(acc[l], a_j, digit), high(carry, m_j, q));
+    }
+    carried(out, sums + l, l);
+}
+
+/* out = (a b + c d + plus) / R mod m; without the second product where c is NULL. out may be any of them. */
+LANES static void multiply_two(lane *out, const lane *a, const lane *b, const lane *c, const lane *d, const lane *plus,
+                               const modulus *m)
+{
+    lane sums[2 * MOST_DIGITS + 1];
+    const int l = m->l;
+    const lane zero = spread(0), inverse = spread(m->inverse);
+    for (int j = 0; j <= 2 * l; j++)
+        sums[j] = j < l ? plus[j] : zero;
+    for (int i = 0; i < l; i++) {
+        lane *acc = sums + i;
+        const lane x = b[i], y = c ? d[i] : zero;
+        lane first = low(acc[0], a[0], x);
+        if (c)
+            first = low(first, c[0], y);
+        const lane q = low(zero, first, inverse);
+        lane a_j = a[0], c_j = c ? c[0] : zero, m_j = spread(m->digits[0]);
+        lane carry = down(low(first, m_j, q), 52);
+        if (c)
+            for (int j = 1; j < l; j++) {
+                lane left = high(acc[j], a_j, x), middle = high(zero, c_j, y), right = high(carry, m_j, q);
+                carry = zero;
+                a_j = a[j];
+                c_j = c[j];
+                m_j = spread(m->digits[j]);
+                left = low(left, a_j, x);
+                middle = low(middle, c_j, y);
+                right = low(right, m_j, q);
+                acc[j] = add(add(left, middle), right);
+            }
+        else
+            for (int j = 1; j < l; j++) {
+                lane left = high(acc[j], a_j, x), right = high(carry, m_j, q);
+                carry = zero;
+                a_j = a[j];
+                m_j = spread(m->digits[j]);
+                left = low(left, a_j, x);
+                right = low(right, m_j, q);
+                acc[j] = add(left, right);
+            }
+        acc[l] = add(high(acc[l], a_j, x), high(carry, m_j, q));
+        if (c)
+            acc[l] = high(acc[l], c_j, y);
+    }
+    carried(out, sums + l, l);
+}
+
+/* Pairs: l digits of a, then l of b, for a - m b mod m^2. out may be x or y. */
+LANES static void multiply_pair(lane *out, const lane *x, const lane *y, const modulus *m)
+{
+    lane quotient[MOST_DIGITS], first[MOST_DIGITS];
+    const int l = m->l;
+    multiply(first, quotient, x, y, l, m);
+    multiply_two(out + l, x, y + l, x + l, y, quotient, m);
+    memcpy(out, first, sizeof(lane) * l);
+}
+
+LANES static void square_pair(lane *out, const lane *x, const modulus *m)
+{
+    lane quotient[MOST_DIGITS], first[MOST_DIGITS], twice[MOST_DIGITS];
+    const int l = m->l;
+    doubled(twice, x, l);
+    square(first, quotient, x, twice, m);
+    multiply_two(out + l, twice, x + l, NULL, NULL, quotient, m);
+    memcpy(out, first, sizeof(lane) * l);
 }
 
 LANES static void load(lane *to, int l, const uint8_t *numbers, int count, int size)
@@ -137,108 +330,295 @@ static int bits_at(const uint8_t *exponent, long at, int width)
     return found;
 }
 
-LANES static int powers(const uint8_t *bases, int count, const uint8_t *one, const uint8_t *square, const modulus *m,
+/* The same number in all lanes. */
+LANES static void load_one(lane *to, int l, const uint8_t *number, int size)
+{
+    uint64_t digits[MOST_DIGITS];
+    digits_of(digits, l, number, size);
+    for (int i = 0; i < l; i++)
+        to[i] = spread(digits[i]);
+}
+
+LANES static int powers(const uint8_t *bases, int count, const uint8_t *one, const uint8_t *r_squared, const modulus *m,
                         int size, const uint8_t *exponent, long bits, uint8_t *out, int out_size)
 {
     const int l = m->l;
-    const lane none = _mm512_setzero_si512();
-    lane *table = aligned_alloc(64, sizeof(lane) * l * ((1 << WINDOW) + 2));
+    lane *table = aligned_alloc(64, sizeof(lane) * l * ((1 << WINDOW) + 3));
     if (!table)
         return 0;
-    lane *result = table + (l << WINDOW), *factor = result + l;
-    uint64_t digits[MOST_DIGITS];
+    lane *result = table + (l << WINDOW), *factor = result + l, *twice = factor + l;
     for (int first = 0; first < count; first += 8) {
         const int here = count - first < 8 ? count - first : 8;
-        digits_of(digits, l, one, size);
-        for (int i = 0; i < l; i++)
-            table[i] = _mm512_set1_epi64((long long)digits[i]);
-        digits_of(digits, l, square, size);
-        for (int i = 0; i < l; i++)
-            factor[i] = _mm512_set1_epi64((long long)digits[i]);
+        load_one(table, l, one, size);
+        load_one(factor, l, r_squared, size);
         load(result, l, bases + (size_t)first * size, here, size);
-        multiply(table + l, result, factor, NULL, none, l, m);
+        multiply(table + l, NULL, result, factor, l, m);
         for (int k = 2; k < 1 << WINDOW; k++)
-            multiply(table + k * l, table + (k - 1) * l, table + l, NULL, none, l, m);
+            multiply(table + k * l, NULL, table + (k - 1) * l, table + l, l, m);
         long at = (bits - 1) / WINDOW * WINDOW;
         memcpy(result, table + l * bits_at(exponent, at, (int)(bits - at)), sizeof(lane) * l);
         while ((at -= WINDOW) >= 0) {
-            for (int k = 0; k < WINDOW; k++)
-                multiply(result, result, result, NULL, none, l, m);
+            for (int k = 0; k < WINDOW; k++) {
+                doubled(twice, result, l);
+                square(result, NULL, result, twice, m);
+            }
             const int digit = bits_at(exponent, at, WINDOW);
             if (digit)
-                multiply(result, result, table + l * digit, NULL, none, l, m);
+                multiply(result, NULL, result, table + l * digit, l, m);
         }
         for (int i = 0; i < l; i++)
-            factor[i] = none;
-        factor[0] = _mm512_set1_epi64(1);
-        multiply(result, result, factor, NULL, none, l, m);
+            factor[i] = spread(i == 0);
+        multiply(result, NULL, result, factor, l, m);
         store(out + (size_t)first * out_size, here, out_size, result, l);
     }
-    memset(table, 0, sizeof(lane) * l * ((1 << WINDOW) + 2));
+    memset(table, 0, sizeof(lane) * l * ((1 << WINDOW) + 3));
     free(table);
     return 1;
 }
 
-LANES static int products(const uint8_t *entries, int number, int entry_size, const int32_t *indices, int rows,
-                          int columns, int blocks, const modulus *m, uint8_t *out, int out_size)
+/* Pairs from memory, a and b of `size` bytes each, one pair after the other. */
+LANES static void load_pairs(lane *to, int l, const uint8_t *pairs, int count, int size)
 {
-    const int l = m->l, d = (8 * entry_size + 2 + 51) / 52;
-    uint64_t *table = malloc(sizeof(uint64_t) * ((size_t)number * d + 1));
-    lane *result = aligned_alloc(64, sizeof(lane) * l);
-    if (!table || !result || d > MOST_DIGITS) {
-        free(table);
-        free(result);
-        return 0;
+    uint64_t digits[MOST_DIGITS], *words = (uint64_t *)to;
+    memset(to, 0, (size_t)2 * l * sizeof(lane));
+    for (int k = 0; k < 2 * count; k++) {
+        digits_of(digits, l, pairs + (size_t)k * size, size);
+        for (int i = 0; i < l; i++)
+            words[8 * (k % 2 * l + i) + k / 2] = digits[i];
     }
-    for (int k = 0; k < number; k++)
-        digits_of(table + (size_t)k * d, d, entries + (size_t)k * entry_size, entry_size);
+}
+
+LANES static void store_pairs(uint8_t *pairs, int count, int size, const lane *from, int l)
+{
+    for (int k = 0; k < count; k++)
+        for (int half = 0; half < 2; half++) {
+            uint64_t digits[MOST_DIGITS];
+            for (int i = 0; i < l; i++)
+                digits[i] = ((const uint64_t *)(from + half * l + i))[k];
+            bytes_of(pairs + (size_t)(2 * k + half) * size, size, digits, l);
+        }
+}
+
+LANES static int square_powers(const uint8_t *bases, int count, const uint8_t *one, const uint8_t *r_squared,
+                               const modulus *m, int size, const uint8_t *exponents, long stride, long bits,
+                               uint8_t *out, int out_size)
+{
+    const int width = bits > 256 ? 5 : bits > 48 ? 4 : bits > 12 ? 3 : bits > 3 ? 2 : 1;
+    const int l = m->l, entries = 1 << width;
+    const size_t bytes = sizeof(lane) * 2 * l * (entries + 2);
+    lane *table = aligned_alloc(64, bytes);
+    if (!table)
+        return 0;
+    lane *result = table + 2 * l * entries, *factor = result + 2 * l;
+    for (int first = 0; first < count; first += 8) {
+        const int here = count - first < 8 ? count - first : 8;
+        for (int half = 0; half < 2; half++) {
+            load_one(table + half * l, l, one + half * size, size);
+            load_one(factor + half * l, l, r_squared + half * size, size);
+        }
+        load_pairs(result, l, bases + (size_t)first * 2 * size, here, size);
+        multiply_pair(table + 2 * l, result, factor, m);
+        for (int k = 2; k < entries; k++)
+            if (k % 2)
+                multiply_pair(table + 2 * l * k, table + 2 * l * (k - 1), table + 2 * l, m);
+            else
+                square_pair(table + 2 * l * k, table + l * k, m);
+        const long top = (bits - 1) / width * width;
+        for (long at = top; at >= 0; at -= width) {
+            uint64_t digits[8];
+            for (int k = 0; k < 8; k++) {
+                const uint8_t *own = exponents + (size_t)stride * (first + (k < here ? k : 0));
+                digits[k] = (uint64_t)bits_at(own, at, at == top ? (int)(bits - at) : width);
+            }
+            const lane digit = eight(digits);
+            for (int i = 0; i < 2 * l; i++) {
+                lane chosen = table[i];
+                for (int k = 1; k < entries; k++)
+                    chosen = pick(chosen, digit, (uint64_t)k, table[2 * l * k + i]);
+                factor[i] = chosen;
+            }
+            if (at == top) {
+                memcpy(result, factor, sizeof(lane) * 2 * l);
+                continue;
+            }
+            for (int k = 0; k < width; k++)
+                square_pair(result, result, m);
+            multiply_pair(result, result, factor, m);
+        }
+        for (int i = 0; i < 2 * l; i++)
+            factor[i] = spread(i == 0);
+        multiply_pair(result, result, factor, m);
+        store_pairs(out + (size_t)first * 2 * out_size, here, out_size, result, l);
+    }
+    memset(table, 0, bytes);
+    free(table);
+    return 1;
+}
+
+/* Where the entries that eight rows multiply by at step `step` begin in the table of numbers of d digits. */
+static void places(uint64_t at[8], const int32_t *indices, size_t steps, size_t first, int here, size_t step, int d)
+{
+    for (int k = 0; k < 8; k++)
+        at[k] = (uint64_t)indices[(first + (k < here ? k : 0)) * steps + step] * (uint64_t)d;
+}
+
+/* Digit i of the numbers at table + at[0], ... in the lanes of out[i], for i < d; up to 7 more are read and written. */
+LANES static void side_by_side(lane *out, const uint64_t *table, const uint64_t at[8], int d)
+{
+    for (int i = 0; i < d; i += 8) {
+#ifdef TACIT_PORTABLE
+        for (int j = 0; j < 8; j++)
+            for (int k = 0; k < 8; k++)
+                out[i + j].word[k] = table[at[k] + i + j];
+#else
+        lane rows[8], pairs[8];
+        for (int k = 0; k < 8; k++)
+            rows[k] = eight(table + at[k] + i);
+        for (int k = 0; k < 8; k += 2) { /* pairs[k]: digits 0, 2, 4, 6 of two numbers; pairs[k + 1]: 1, 3, 5, 7 */
+            pairs[k] = _mm512_unpacklo_epi64(rows[k], rows[k + 1]);
+            pairs[k + 1] = _mm512_unpackhi_epi64(rows[k], rows[k + 1]);
+        }
+        for (int odd = 0; odd < 2; odd++) {
+            const lane a = _mm512_shuffle_i64x2(pairs[odd], pairs[odd + 2], 0x88);
+            const lane b = _mm512_shuffle_i64x2(pairs[odd + 4], pairs[odd + 6], 0x88);
+            const lane c = _mm512_shuffle_i64x2(pairs[odd], pairs[odd + 2], 0xdd);
+            const lane e = _mm512_shuffle_i64x2(pairs[odd + 4], pairs[odd + 6], 0xdd);
+            out[i + odd] = _mm512_shuffle_i64x2(a, b, 0x88);
+            out[i + odd + 4] = _mm512_shuffle_i64x2(a, b, 0xdd);
+            out[i + odd + 2] = _mm512_shuffle_i64x2(c, e, 0x88);
+            out[i + odd + 6] = _mm512_shuffle_i64x2(c, e, 0xdd);
+        }
+#endif
+    }
+}
+
+LANES static int products(const uint64_t *table, int d, const int32_t *indices, int rows, int columns, int blocks,
+                          const modulus *m, uint8_t *out, int out_size)
+{
+    const int l = m->l;
+    const size_t steps = (size_t)columns * blocks;
+    lane *result = aligned_alloc(64, sizeof(lane) * (2 * l + d + 7)), *twice = result + l, *factor = twice + l;
+    if (!result)
+        return 0;
     for (int first = 0; first < rows; first += 8) {
         const int here = rows - first < 8 ? rows - first : 8;
+        uint64_t at[8], next[8] = {0};
+        if (steps)
+            places(next, indices, steps, first, here, 0, d);
         for (int i = 0; i < l; i++)
-            result[i] = _mm512_setzero_si512();
-        result[0] = _mm512_set1_epi64(1);
-        for (int column = 0; column < columns; column++) {
-            if (column)
-                multiply(result, result, result, NULL, _mm512_setzero_si512(), l, m);
-            for (int block = 0; block < blocks; block++) {
-                long long at[8];
-                for (int k = 0; k < 8; k++) {
-                    const size_t row = first + (k < here ? k : 0);
-                    at[k] = (long long)indices[(row * columns + column) * blocks + block] * d;
-                }
-                multiply(result, result, NULL, table, _mm512_loadu_si512(at), d, m);
+            result[i] = spread(i == 0);
+        for (size_t step = 0; step < steps; step++) {
+            memcpy(at, next, sizeof at);
+            if (step + 1 < steps) { /* a large table is not in the cache: asked for one multiplication ahead */
+                places(next, indices, steps, first, here, step + 1, d);
+                for (int k = 0; k < 8; k++)
+                    for (int i = 0; i < d; i += 8)
+                        __builtin_prefetch(table + next[k] + i);
             }
+            if (step && step % blocks == 0) {
+                doubled(twice, result, l);
+                square(result, NULL, result, twice, m);
+            }
+            side_by_side(factor, table, at, d);
+            multiply(result, NULL, result, factor, d, m);
         }
         store(out + (size_t)first * out_size, here, out_size, result, l);
     }
-    free(table);
     free(result);
     return 1;
 }
 
-int tacit_eightfold(void)
+LANES static void sums(const uint32_t *entries, int words, const int32_t *indices, int columns, int blocks,
+                       uint64_t *sum, int sum_words)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512ifma");
+    memset(sum, 0, sizeof(uint64_t) * sum_words);
+    for (int column = 0; column < columns; column++) {
+        uint64_t carry = 0;
+        for (int i = 0; column && i < sum_words; i++) {
+            const uint64_t value = 2 * sum[i] + carry;
+            sum[i] = (uint32_t)value;
+            carry = value >> 32;
+        }
+        for (int block = 0; block < blocks; block++) {
+            const uint32_t *entry = entries + (size_t)indices[(size_t)column * blocks + block] * words;
+            for (int i = 0; i < words; i++)
+                sum[i] += entry[i];
+        }
+    }
 }
 
-/* bases[k]^exponent mod m, below 2 m, for `count` numbers of `size` bytes; one = 2^(52 l) mod m and square = its square.
+int tacit_eightfold(void)
+{
+#ifdef TACIT_PORTABLE
+    return 1;
+#else
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512ifma");
+#endif
+}
+
+/* bases[k]^exponent mod m, below 2 m, for `count` numbers of `size` bytes; one = 2^(52 l) mod m, r_squared its square.
    Returns 0 where that is not possible. */
-int tacit_powers(const uint8_t *bases, int count, const uint8_t *one, const uint8_t *square, const uint8_t *modulo,
+int tacit_powers(const uint8_t *bases, int count, const uint8_t *one, const uint8_t *r_squared, const uint8_t *modulo,
                  int size, const uint8_t *exponent, long bits, uint8_t *out, int out_size)
 {
     modulus m;
-    return bits > 0 && modulus_of(&m, modulo, size) &&
-           powers(bases, count, one, square, &m, size, exponent, bits, out, out_size);
+    return bits > 0 && modulus_of(&m, modulo, size, 2) &&
+           powers(bases, count, one, r_squared, &m, size, exponent, bits, out, out_size);
 }
 
-/* For each row, through its columns: square the result, then multiply it by the entry at each of its indices. Each
-   multiplication divides by 2^(52 d) mod m, d digits of an entry, each squaring by 2^(52 l). Results are below 2 m. */
-int tacit_products(const uint8_t *entries, int number, int entry_size, const int32_t *indices, int rows, int columns,
-                   int blocks, const uint8_t *modulo, int size, uint8_t *out, int out_size)
+/* bases[k]^exponents[k] mod m^2 for `count` pairs; numbers of pairs have `size` bytes, those of results `out_size`. one
+   = 2^(52 l) mod m^2 and r_squared, its square, are pairs, too. An exponent has `bits` bits at most and lies `stride`
+   bytes after the one before: 0 where all have the same. Returns 0 where that is not possible. */
+int tacit_square_powers(const uint8_t *bases, int count, const uint8_t *one, const uint8_t *r_squared,
+                        const uint8_t *modulo, int size, const uint8_t *exponents, long stride, long bits, uint8_t *out,
+                        int out_size)
 {
     modulus m;
-    return modulus_of(&m, modulo, size) &&
-           products(entries, number, entry_size, indices, rows, columns, blocks, &m, out, out_size);
+    return bits > 0 && modulus_of(&m, modulo, size, 4) &&
+           square_powers(bases, count, one, r_squared, &m, size, exponents, stride, bits, out, out_size);
+}
+
+/* The 52-bit digits of `number` numbers of `size` bytes, `count` digits each: a table for `tacit_products`, which reads
+   up to 7 words beyond its end. */
+int tacit_digits(const uint8_t *numbers, int number, int size, uint64_t *out, int count)
+{
+    for (int k = 0; k < number; k++)
+        digits_of(out + (size_t)k * count, count, numbers + (size_t)k * size, size);
+    return 1;
+}
+
+/* For each row, through its columns: square the result, then multiply it by the entry at each of its indices; entries
+   are numbers of d digits below 2^(52 d - 2). Each multiplication divides by 2^(52 d) mod m, each squaring by 2^(52 l).
+   Results are below 2 m. A row without indices gives 1. */
+int tacit_products(const uint64_t *entries, int d, const int32_t *indices, int rows, int columns, int blocks,
+                   const uint8_t *modulo, int size, uint8_t *out, int out_size)
+{
+    modulus m;
+    return d <= MOST_DIGITS && modulus_of(&m, modulo, size, 2) &&
+           products(entries, d, indices, rows, columns, blocks, &m, out, out_size);
+}
+
+/* For each row, through its columns: double the sum, then add the entry at each of its indices. Numbers are of 32-bit
+   words, lowest first; a sum has `sum_words`, which must do, and each row at most 2^31 indices a column. */
+int tacit_sums(const uint32_t *entries, int words, const int32_t *indices, int rows, int columns, int blocks,
+               uint32_t *out, int sum_words)
+{
+    uint64_t *sum = malloc(sizeof(uint64_t) * (size_t)(sum_words + 1));
+    if (!sum || sum_words < words) {
+        free(sum);
+        return 0;
+    }
+    for (int row = 0; row < rows; row++) {
+        sums(entries, words, indices + (size_t)row * columns * blocks, columns, blocks, sum, sum_words);
+        uint64_t carry = 0;
+        for (int i = 0; i < sum_words; i++) {
+            carry += sum[i];
+            out[(size_t)row * sum_words + i] = (uint32_t)carry;
+            carry >>= 32;
+        }
+    }
+    free(sum);
+    return 1;
 }
 
 #else

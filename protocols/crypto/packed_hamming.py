@@ -197,10 +197,11 @@ def evaluate(
         all_inverse, all_slope = _inverse_product(parts, square)
         ones = _ones(layout.filled(group), layout.width)
         group_results, group_masks = [], []
-        rows = zip(weights, chosen, hide.residues(vectors), strict=True)
-        for weight, (product, slope), (residue, residue_slope) in rows:
+        drawn = [(draw, mpz(entropy.below(int(n)))) for draw in hide.draws(vectors)]
+        hidden = hide.powers([draw for draw, _ in drawn])
+        rows = zip(weights, chosen, drawn, hidden, strict=True)
+        for weight, (product, slope), (_, mask), (residue, residue_slope) in rows:
             # (prod_{x_l=0} c_l)^2 (prod_l c_l)^-1 (1 + N (|x| ones + R)) z
-            mask = mpz(entropy.below(int(n)))
             product = product * product % square * all_inverse % square * residue % square
             slope = 2 * slope + all_slope + residue_slope + weight * ones + mask
             group_results.append(join(product, slope, n, square).to_bytes(key.ciphertext_bytes, "big"))
