@@ -188,6 +188,8 @@ def _from(entry: metadata.EntryPoint) -> Plugin:
 
 def blamed(error: BaseException) -> ScenarioError | None:
     """What a plugin did wrong that let `error` be raised before a run, in one line; None if none had a part in it."""
+    if isinstance(error, PluginError):
+        return _error(error)
     place = plugged.place_in(error)
     return place and ScenarioError(place[0], f"line {place[1]}", f"{type(error).__name__}: {error}")
 
