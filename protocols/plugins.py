@@ -174,7 +174,7 @@ def _check_text(description: object) -> None:
     _check("description", description, isinstance(description, str), "text")
 
 
-def _check_methods(name: str, value: type, wanted: Sequence[str]) -> None:
+def _check_methods(name: str, value: Callable[..., object], wanted: Sequence[str]) -> None:
     if lacking := [method for method in wanted if not callable(getattr(value, method, None))]:
         others = [one for one in vars(value) if one not in wanted]
         close = {method: difflib.get_close_matches(method, others, 1, 0.75) for method in lacking}

@@ -82,7 +82,7 @@ def check(spec: ModelSpec) -> None:
     if function is None:
         return
     code = getattr(function, "__code__", None)
-    place = (code.co_filename, code.co_firstlineno) if code else (f"model {spec.name!r}", 0)
+    place = (str(code.co_filename), int(code.co_firstlineno)) if code else (f"model {spec.name!r}", 0)
     points = f"the points of this scenario, which have the shape {spec.shape}"
     try:
         with seeded(torch.device("cpu"), 0):
@@ -90,16 +90,20 @@ def check(spec: ModelSpec) -> None:
     except MissingExtra:
         raise
     except Exception as error:
-        raise PluginError(*(place_in(error) or place), _said(error)) from error
+        path, line = place_in(error) or place
+        raise PluginError(path, line, _said(error)) from error
     try:
         with torch.no_grad():
             outputs = network(torch.zeros(2, *spec.shape))
     except Exception as error:
+        path, line = place_in(error) or place
         problem = f"the layers of the model {spec.name!r} do not fit each other, or {points}: {_said(error)}"
-        raise PluginError(*(place_in(error) or place), problem) from error
+        raise PluginError(path, line, problem) from error
     if outputs.shape != (wanted := (2, spec.classes)):
         problem = f"the model {spec.name!r} must have an output for each of {spec.classes} classes (spec.classes): "
-        raise PluginError(*place, f"{problem}two points give the shape {tuple(outputs.shape)}, not {wanted}")
+        raise PluginError(
+            place[0], place[1], f"{problem}two points give the shape {tuple(outputs.shape)}, not {wanted}"
+        )
 
 
 def _said(error: Exception) -> str:
