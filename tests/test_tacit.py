@@ -344,7 +344,7 @@ def test_a_misspelt_key_of_a_table_is_an_error_that_names_the_table_and_the_key(
         ),
         (
             lambda: load("xclp-digits", ["fault.x=1"]),
-            "changes: fault.x: .*; or all faults, as a list: 'fault=[{...}]'$",
+            r"changes: fault.x: is no field .*, as a list: 'fault=\[{...}\]'$",
         ),
         (lambda: load("xclp-digits", seed=-1), "seed: -1 is too small"),
         (
