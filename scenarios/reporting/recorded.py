@@ -40,8 +40,8 @@ class RecordedRun(Struct, frozen=True):
 
     `outcome` is that of ``result.json``, else "under way" or "broken off". `result` and `scenario` are None where there
     is no such file, or this version cannot read it. `about` is the table `run` of the record, `rounds` its view of that
-    name. `figures`: what the server measured in rounds besides the accuracy, by name and round. `formula` is the payload
-    by message type where nobody was lost; `formula_problem` why a plugin's has failed.
+    name. `figures`: what the server measured in rounds besides the accuracy, by name and round. `formula` is the
+    payload by message type where nobody was lost; `formula_problem` why a plugin's has failed.
     """
 
     folder: Path
