@@ -44,6 +44,7 @@ from tacit.parties.data.splits import Shard, counted
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
+from tacit.protocols.own_classes import check_class, place_of
 from tacit.protocols.own_keys import check_keys
 from tacit.protocols.parts import (
     Among,
@@ -60,6 +61,7 @@ from tacit.protocols.parts import (
 )
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
+from tacit.sim import plugged
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
@@ -126,6 +128,13 @@ class Declaration:
             check_keys(self.keys)
         if type(self).build is Declaration.build:
             raise ValueError(f"{kind} does not say how a run of it is built: it needs a method build.")
+        for one in dict.fromkeys(map(type, (self, *all_parts(self.whole)))):
+            check_class(one)
+        if not isinstance(self.learned, Mapping):
+            raise ValueError(f"learned of {kind} must say by role, server and client, what it learns.")
+        if lacking := [role for role in _ROLES if not self.learned.get(role)]:
+            said = ", ".join(f'"{role}": "..."' for role in lacking)
+            plugged.warn(f"{place_of(type(self))}{kind} does not say who learns what: add learned = {{{said}}}")
 
     # What a run is made of
 

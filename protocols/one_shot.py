@@ -23,7 +23,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from inspect import iscoroutinefunction
+from functools import cached_property
 from numbers import Integral
 from types import ModuleType
 from typing import Any, ClassVar
@@ -42,7 +42,8 @@ from tacit.protocols.experiment.experiment import Setting, Tables
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.outcome import Abort, require
-from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, messages_in
+from tacit.protocols.own_classes import place_of
+from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
 from tacit.protocols.rounds.endings import EndingsObserver
 from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
@@ -51,6 +52,7 @@ from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.values import BadValues, announced, values_of
+from tacit.sim import plugged
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import duration
 from tacit.sim.wire import Message
@@ -156,10 +158,6 @@ class Phases(Declaration):
         for method in self.defines:
             if getattr(type(self), method) in (getattr(Phases, method, None), getattr(OneShot, method)):
                 raise ValueError(f"{kind} does not say what its {method} does: it needs a method {method}.")
-        for part in self.parts:
-            for method in ("client", "server"):
-                if not iscoroutinefunction(getattr(type(part), method)):
-                    raise ValueError(f"the {method} of {type(part).__name__} must be defined by async def.")
         for name, value, least in (("patience", self.patience, 1), ("tolerance", self.tolerance, 0)):
             if not isinstance(value, int | float) or not least <= value < math.inf:
                 raise ValueError(f"{name}(={value!r}) of {kind} must be a number >= {least}.")
@@ -173,6 +171,9 @@ class Phases(Declaration):
 
     def check(self, keys: Any, shards: Mapping[str, Shard]) -> None:
         """Raise Problem where `keys` do not go together, or with the clients' points."""
+
+    def note_relayed(self, kind: type[Message]) -> None:
+        """Note that one client sends another a message of this type, which may not be declared."""
 
     def build(self, setting: Setting) -> "OneRound":
         """The server, the clients and the observer of a run."""
@@ -304,9 +305,10 @@ class OneShot(Phases):
         if not all(isinstance(module, ModuleType) for module in self.modules):
             raise ValueError(f"modules of {kind} must be modules, which define the messages that it sends.")
         super().check_declared()
-        for method in ("client", "server"):
-            if not iscoroutinefunction(getattr(type(self), method)):
-                raise ValueError(f"the {method} of {kind} must be defined by async def.")
+        if not self.own_steps:
+            plugged.warn(
+                f"{place_of(type(self))}{kind} has no own_steps: no fault can name a step of its client or server"
+            )
 
     async def client(self, me: Client, keys: Any, group: Group) -> None:
         """A client's part, once it knows the `group`; with `agrees` it holds its pairs' secrets in it.
@@ -326,6 +328,19 @@ class OneShot(Phases):
     def own_payloads(self, keys: Any, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         """Bytes of payload by message type after the set-up, with nobody lost, each message once."""
         return None
+
+    @cached_property
+    def _relayed(self) -> set[type[Message]]:
+        """The types that clients are known to send each other: those that are declared, and those warned of."""
+        return {kind for part in all_parts(self.whole) for kind in part.between_clients} | {*self.between_clients}
+
+    def note_relayed(self, kind: type[Message]) -> None:
+        if kind in self._relayed or type(self).own_payloads is OneShot.own_payloads:
+            return
+        self._relayed.add(kind)
+        problem = f"does not have {kind.__name__} in between_clients, and a client sends it to another one"
+        wrong = "its formula has too few bytes of it in a star, where it takes two hops"
+        plugged.warn(f"{place_of(type(self))}{type(self).__name__} {problem}: {wrong}")
 
     def equals_oracle(self, keys: Any, shards: Mapping[str, Shard], found: Mapping[str, Found]) -> bool:
         (one,) = found.values()
@@ -350,6 +365,12 @@ class OneShotClient(CalledClient):
         super().__init__(world, name, shard, protocol.patience * duration(keys.deadline), **access)
         self.protocol, self.keys = protocol, keys
         self.call = setup.RoundStart if protocol.agrees else RoundOpens
+
+    def send_each(self, receivers: Iterable[str], message: Message) -> None:
+        receivers = tuple(receivers)
+        if any(name != self.server for name in receivers):
+            self.protocol.note_relayed(type(message))
+        super().send_each(receivers, message)
 
     async def take_part(self, call: Message) -> None:
         deadline = duration(self.keys.deadline)

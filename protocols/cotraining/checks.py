@@ -16,7 +16,9 @@ from tacit.protocols.cotraining.experiment import method_of, names_of, settings_
 from tacit.protocols.cotraining.keys import Cotraining, CotrainingTables, Learner
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.federated.blame import key_of
+from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.keys import Model
+from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
@@ -51,11 +53,15 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
         problem = f"0 is too small: {name} shares predictions of public points; allowed: 1 or more"
         raise Problem("public.size", problem)
     try:
+        if "network" in names_of(tables):
+            jobs.check_network(model_of(tables, parts.held))
         settings = settings_of(tables, parts)
         if {"network", "mlp"} & set(names_of(tables)):
             jobs.choose_device(tables.training.device)
     except MissingExtra as missing:
         raise Problem("learner", str(missing)) from None
+    except PluginError:
+        raise
     except ValueError as error:
         key = key_of(error, {"learner": Learner, "cotraining": Cotraining, "model": Model}) or "cotraining"
         raise Problem(key, str(error)) from None

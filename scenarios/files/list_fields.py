@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tacit.scenarios.files.faults import KINDS, unfit
 from tacit.scenarios.schema.keys import similar, toml
+from tacit.scenarios.schema.option_names import either
 from tacit.scenarios.schema.scenario import Client, Fault, Host, Link, Scenario, ScenarioError
 
 __all__ = ["LISTS", "change_item", "check_field", "check_fields", "in_file", "is_field", "label"]
@@ -43,7 +44,9 @@ def check_field(key: str, option: str) -> None:
         problem = f"is no field of a {table}; allowed: {table}.N.FIELD, N counted from 0, such as {table}.0.{names[0]}"
         if table == "fault":
             problem = problem.removesuffix(names[0]) + "party"
-        raise ScenarioError(option, key, f"{problem}; or all {table}s, as a list: --set '{table}=[{{...}}]'")
+        raise ScenarioError(
+            option, key, f"{problem}; or all {table}s, as a list: {either('--set ', '')}'{table}=[{{...}}]'"
+        )
     if match[3] not in names:
         problem = f"a {table} has no {toml(match[3])}{similar(match[3], names)}; allowed: {', '.join(names)}"
         raise ScenarioError(option, key, problem)

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from tacit.scenarios.files.result import Result
 from tacit.scenarios.schema.keys import similar, toml
+from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.scenarios.schema.table import Part, ScenarioFile, Table
 
@@ -70,8 +71,11 @@ class Layout(Struct, frozen=True):
             for own, value in part.sets:
                 if own == key or own.startswith(f"{key}.") or key.startswith(f"{own}."):
                     problem = f"the table's {kind} {toml(part.name)} sets {own} = {toml(value)}; "
-                    problem += "allowed: other keys, or any with `tacit run` or `tacit sweep --over`"
-                    raise ScenarioError("--set", key, problem)
+                    problem += either(
+                        "allowed: other keys, or any with `tacit run` or `tacit sweep --over`",
+                        "allowed: other keys, or any with over",
+                    )
+                    raise ScenarioError(called("--set"), key, problem)
 
 
 def flat(tables: Mapping[str, Any], known: Collection[str], place: str) -> Iterator[tuple[str, Any]]:

@@ -14,6 +14,7 @@ from tacit.scenarios.reporting.report import report as page_of
 from tacit.scenarios.running.whole import check_whole
 from tacit.scenarios.schema.keys import Key
 from tacit.scenarios.schema.keys import keys as all_keys
+from tacit.scenarios.schema.option_names import either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.seeing.compare import Comparison
 from tacit.scenarios.seeing.compare import compare as compare_runs
@@ -92,7 +93,11 @@ def keys(prefix: str = "") -> list[Key]:
     found = [key for key in all_keys() if key.name.startswith(prefix)]
     if not found:
         begins = dict.fromkeys(part for key in all_keys() for part in (key.name.partition(".")[0], key.name))
-        raise ScenarioError(prefix, "", "no key begins so" + (similar(prefix, begins) or "; `tacit keys` lists all"))
+        raise ScenarioError(
+            prefix,
+            "",
+            "no key begins so" + (similar(prefix, begins) or f"; `{either('tacit keys', 'tacit.keys()')}` lists all"),
+        )
     return found
 
 

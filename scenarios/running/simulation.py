@@ -25,6 +25,7 @@ from tacit.scenarios.files.splits import Material, material_of, split
 from tacit.scenarios.running.durations import durations_of
 from tacit.scenarios.running.process import one_thread, spared_old_objects
 from tacit.scenarios.schema import scenario as schema
+from tacit.sim import plugged
 from tacit.sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, processor_of
 from tacit.sim.conditions import Conditions, Statistics
 from tacit.sim.engines import make_engine
@@ -183,7 +184,7 @@ class Simulation:
         """Run to the end and return the result. Raises Deadlock, KeyboardInterrupt, and errors of a party's program."""
         if self._meter is None:
             self._experiment.plan()
-        with one_thread(), spared_old_objects():
+        with one_thread(), spared_old_objects(), plugged.naming_coroutines():
             self._world.loop.run(play(self._parties, self.server, self._begin))
             if self._meter is None:
                 return self.observer.sum_up()

@@ -53,7 +53,7 @@ class ScenarioError(ValueError):
     def __init__(self, where: str, key: str, problem: str) -> None:
         self.where, self.key = (" ".join(text.splitlines()) for text in (where, key))
         self.problem = " ".join(problem.split())
-        places = (self.where, "" if self.where == f"--{key}" else self.key, self.problem)
+        places = (self.where, "" if self.where in (key, f"--{key}") else self.key, self.problem)
         super().__init__(": ".join(part for part in places if part))
 
 

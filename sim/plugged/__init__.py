@@ -19,7 +19,8 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec
@@ -42,12 +43,14 @@ __all__ = [
     "load",
     "load_installed",
     "loaded",
+    "naming_coroutines",
     "place_in",
     "receive",
     "shipped",
     "source",
     "title",
     "use",
+    "warn",
 ]
 
 VARIABLE = "TACIT_PLUGINS"
@@ -67,6 +70,9 @@ _MOVED = {f"protocols.{name}": f"protocols.sums.{name}" for name in _SUMS} | {
 
 _DIGITS = 12
 """The digits of the SHA-256 that a module's name has."""
+
+_NEVER_AWAITED = r"coroutine .* was never awaited"
+"""How Python's warning of such a coroutine begins."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 
@@ -92,7 +98,7 @@ class PluginError(ValueError):
 
 
 class PluginWarning(UserWarning):
-    """An installed plugin that cannot be used is left out."""
+    """An installed plugin that cannot be used is left out, or a plugin has what is most likely a mistake."""
 
 
 _files: dict[str, str] = {}
@@ -146,9 +152,40 @@ def load_installed(name: str) -> Plugin:
 def leave_out(plugin: str, error: PluginError) -> None:
     """Note that an installed `plugin` cannot be used, and warn of it once: in the process that starts workers."""
     _left_out.append(f"{plugin}: {error}")
+    warn(f"the installed plugin {plugin} is left out: {error}; mend or remove that package")
+
+
+def warn(text: str) -> None:
+    """Give a PluginWarning, in the process that starts workers and in no worker."""
     if not _is_worker:
-        text = f"the installed plugin {plugin} is left out: {error}; mend or remove that package"
-        warnings.warn(text, PluginWarning, stacklevel=2)
+        warnings.warn(text, PluginWarning, stacklevel=3)
+
+
+@contextmanager
+def naming_coroutines() -> Iterator[None]:
+    """Within it, a coroutine that a plugin creates and never awaits is a PluginWarning that names file and line."""
+    if not _active:
+        yield
+        return
+    depth = sys.get_coroutine_origin_tracking_depth()
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            found = _FRAME.search(str(message))
+            if category is RuntimeWarning and found and found[1] in _files.values():
+                text = f"{found[1]}: line {found[2]}: {str(message).partition(chr(10))[0]}; put `await` before the call"
+                others(PluginWarning(text), PluginWarning, *place)
+            else:
+                others(message, category, *place)
+
+        warnings.filterwarnings("always", _NEVER_AWAITED, RuntimeWarning)
+        warnings.showwarning = show  # type: ignore[assignment]
+        sys.set_coroutine_origin_tracking_depth(1)
+        try:
+            yield
+        finally:
+            sys.set_coroutine_origin_tracking_depth(depth)
 
 
 def left_out() -> tuple[str, ...]:
