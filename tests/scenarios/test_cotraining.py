@@ -356,7 +356,7 @@ def test_public_points_that_are_not_available(public: Public, problem: str) -> N
 def test_mistakes_are_one_line(small: Path, change: str, problem: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         load(small, [change])
-    assert str(caught.value).startswith(f"--set: {problem}")
+    assert str(caught.value).startswith(f"changes: {problem}")
     assert "\n" not in str(caught.value)
 
 
