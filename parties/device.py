@@ -3,9 +3,8 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from tacit.parties.factory import PartyFactory
 from tacit.parties.rest import Rest
 from tacit.sim.barriers import Barrier
 from tacit.sim.compute import Machine
@@ -17,6 +16,21 @@ from tacit.sim.wire import Packet
 from tacit.sim.world import World
 
 __all__ = ["Device"]
+
+
+# Who makes the parties of devices that are mostly at rest.
+
+
+class PartyFactory(Protocol):
+    """Who makes the parties of devices that are at rest most of the time (`tacit.parties.registered`)."""
+
+    def make(self, device: Any) -> Any: ...
+    def begin(self, device: Any) -> None: ...
+    def slept(self, device: Any) -> None: ...
+    def woke(self, device: Any) -> None: ...
+    def fell(self) -> None: ...
+    def rested_again(self, device: Any) -> None: ...
+    def restored(self, device: Any) -> None: ...
 
 
 def _nothing(device: "Device") -> None:

@@ -8,9 +8,8 @@ Those of a later one wait in its mailbox until the party gets there.
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, Protocol, TypeVar, overload
 
-from tacit.parties.channel import Channel
 from tacit.parties.life import Lifecycle
 from tacit.parties.mailbox import Collected, Kinds, Mailbox, NoAnswer
 from tacit.parties.rest import Rest, interned
@@ -40,6 +39,23 @@ from tacit.sim.wire import (
 from tacit.sim.world import World
 
 __all__ = ["Arrivals", "Channel", "Collected", "NoAnswer", "Party"]
+
+
+# Channels that seal messages between two parties.
+
+
+class Channel(Protocol):
+    """Seals and opens what two parties send to each other. `open` raises ValueError for what is not authentic.
+
+    `bind` adds to what both must agree on.
+    """
+
+    overhead: int
+
+    def seal(self, plaintext: bytes, associated_data: bytes) -> bytes: ...
+    def open(self, sealed: bytes, associated_data: bytes) -> bytes: ...
+    def bind(self, context: bytes) -> None: ...
+
 
 M = TypeVar("M", bound=Message)
 N = TypeVar("N", bound=Message)
@@ -206,7 +222,7 @@ class Party(Lifecycle):
     def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
         """Begin what this party will compute on `message` of (round, attempt), which is being sent to it.
 
-        For `tacit.parties.foresight`: nothing that the party does, sends or keeps may depend on it.
+        For `tacit.protocols.federated.experiment`: nothing that the party does, sends or keeps may depend on it.
         """
 
     def plan(self, work: Work) -> None:

@@ -25,7 +25,7 @@ BY_NAME = {
     "scenarios/reporting/run_page.py",
     "scenarios/reporting/html.py",  # "dd" is an element of HTML
     "sim/ray_cluster.py",  # "local" is the address of a Ray of one's own
-    "scenarios/files/unused.py",  # "fedprox" is a value of training.update
+    "scenarios/files/reading.py",  # "fedprox" is a value of training.update
 }
 """Files that may have a protocol's name in them."""
 

@@ -69,7 +69,7 @@ def _loaded() -> ctypes.CDLL | None:
 
 
 def opened(path: Path) -> ctypes.CDLL:
-    """The library compiled from `eightfold.c`. Raises OSError or AttributeError where the file is none."""
+    """The library compiled from `eightfold.c`. Raises OSError or AttributeError where the file is no such library."""
     library = ctypes.CDLL(str(path))
     for name, arguments in _FUNCTIONS.items():
         function = getattr(library, name)
@@ -147,7 +147,7 @@ def _square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: m
 
 
 Indices: TypeAlias = NDArray[np.int32]
-"""Of entries of a table, (rows, columns, blocks)."""
+"""Indices of entries of a table, (rows, columns, blocks)."""
 
 
 class Table:

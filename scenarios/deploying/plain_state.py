@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _ROOMS = ("tacit.parties.", "tacit.protocols.", "tacit.sim.plugged.", "tacit.sim.trace", "tacit.sim.faults")
-_SECRET = ("tacit.protocols.crypto.", "tacit.protocols.setup", "tacit.parties.channel")
+_SECRET = ("tacit.protocols.crypto.", "tacit.protocols.setup", "tacit.parties.party")
 _OURS = {
     "world", "device", "channels", "shard", "settings", "parameters", "incarnations", "clients", "groups", "name",
     "patience", "last_round", "until", "protocol", "keys", "call", "failure", "server", "authority",

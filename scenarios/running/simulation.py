@@ -1,5 +1,7 @@
 """Builds the world that a scenario describes, and runs it."""
 
+import math
+import sqlite3
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
@@ -22,8 +24,8 @@ from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.sized import is_hollow
 from tacit.scenarios.files.splits import Material, material_of, split
-from tacit.scenarios.running.durations import durations_of
 from tacit.scenarios.running.process import one_thread, spared_old_objects
+from tacit.scenarios.running.whole import check_whole, opened_record
 from tacit.scenarios.schema import scenario as schema
 from tacit.sim import plugged
 from tacit.sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, processor_of
@@ -37,7 +39,33 @@ from tacit.sim.units import duration
 from tacit.sim.wire import Ledger
 from tacit.sim.world import World
 
-__all__ = ["Simulated", "Simulation", "conditions_of"]
+__all__ = [
+    "Simulated",
+    "Simulation",
+    "conditions_of",
+    "durations_of",
+]
+
+
+# The durations of a recorded run's jobs, for a run that replays them.
+
+
+def durations_of(folder: Path) -> dict[tuple[str, str, int], float]:
+    """The seconds of each job by (party, step, number). Raises ValueError in one line if there is no such record."""
+    path = folder / "run.sqlite"
+    if not path.is_file():
+        raise ValueError(f"{folder}: no run.sqlite; replayed: needs the folder of a run")
+    check_whole(folder)
+    try:
+        with opened_record(path) as connection:
+            rows = connection.execute("SELECT party, step, n, seconds FROM computing").fetchall()
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    for *job, seconds in rows:
+        if not (isinstance(seconds, float) and 0 <= seconds < math.inf):
+            raise ValueError(f"{path}: the record of computations is damaged: job {job} takes {seconds!r} s")
+    return {(party, step, n): seconds for party, step, n, seconds in rows}
+
 
 _STAND_INS: dict[str, StandIns | None] = {"real": None, "sized": sized.STAND_INS, "hollow": stand_ins("hollow")}
 

@@ -17,7 +17,6 @@ from tacit.protocols.cotraining.keys import Byzantine, Cotraining, Learner, Publ
 from tacit.protocols.federated.keys import Model, Training
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.keys import ProtocolKeys
-from tacit.scenarios.schema.attack import Attack
 from tacit.scenarios.schema.fault import Expect, Fault
 from tacit.sim.table import Keys
 from tacit.sim.units import DURATION, Duration
@@ -45,6 +44,49 @@ __all__ = [
     "Training",
     "as_table",
 ]
+
+
+# The table [attack]: what a curious server is after.
+
+
+class Attack(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[attack]: whether the messages show which points a client was trained on."""
+
+    kind: Annotated[
+        Literal["", "membership"],
+        Meta(
+            description="`membership`: inference of membership with shadow models (Shokri et al. 2017) from the "
+            "messages, whose contents are then kept in `run.sqlite`, and `vulnerability` in `result.json`. Half of the "
+            "training points are then the attacker's own. Empty: none, and no contents are kept.",
+        ),
+    ] = ""
+    epochs: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="K: the number of last rounds whose models are used; with predictions, how often the last "
+            "round is opened again, with the points asked about in place of the public ones; with secure votes the "
+            "number of last rounds in which these points are beside them. Without it, as in the "
+            "FedCT paper, 500 (or all) for models, of which each is kept, and 1 for predictions.",
+            extra={"unit": "rounds"},
+        ),
+    ] = None
+    points: Annotated[
+        int,
+        Meta(
+            ge=2,
+            description="Points asked about: at most this number of each client's training data, and as many that "
+            "nobody has.",
+            extra={"unit": "points"},
+        ),
+    ] = 500
+    shadows: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="How often the attacker runs the whole scenario with data of its own; each time gives as many "
+            "shadow models as there are clients.",
+        ),
+    ] = 1
 
 
 class ScenarioError(ValueError):

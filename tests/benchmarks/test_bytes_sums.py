@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from tacit.benchmarks.bytes import sums, votes
-from tacit.benchmarks.bytes.flower import flower_bytes
+from tacit.benchmarks.bytes.sums import flower_bytes
 from tacit.protocols.sums.neighbours import DealingInGraph
 
 

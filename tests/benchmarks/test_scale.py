@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from tacit.benchmarks.command import app
 from tacit.benchmarks.scale import growth
-from tacit.benchmarks.scale.curves import CURVES, Curve
+from tacit.benchmarks.scale.growth import CURVES, Curve
 
 
 def small(size):

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tacit import Data, Fault, Network, ProtocolKeys, Scenario, ScenarioError, load
 from tacit.scenarios.files.checks import cautions, check
-from tacit.scenarios.files.reading import checked, read, shipped
-from tacit.scenarios.files.unused import unused
+from tacit.scenarios.files.reading import checked, read, shipped, unused
 from tacit.scenarios.schema.keys import keys
 from tacit.scenarios.schema.scenario import as_table
 

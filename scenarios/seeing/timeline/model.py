@@ -16,10 +16,64 @@ from typing import NamedTuple
 from tacit.scenarios.seeing.critical_path import Segment, critical_path
 from tacit.scenarios.seeing.facts import Facts, Job, Waiting
 from tacit.scenarios.seeing.reading import News, Record, Row, opened
-from tacit.scenarios.seeing.timeline.folding import Span, folds
 from tacit.sim.units import format_duration
 
-__all__ = ["Band", "Bar", "Copy", "Gap", "Mark", "Model", "Phase", "Sent", "model_of"]
+__all__ = [
+    "Band",
+    "Bar",
+    "Copy",
+    "Gap",
+    "Mark",
+    "Model",
+    "Phase",
+    "Sent",
+    "folds",
+    "model_of",
+]
+
+
+# Which spans of a run are idle for so long that a timeline folds them.
+
+Span = tuple[float, float]
+
+_SHARE = 0.08
+"""An idle span is folded if it is longer than this share of what is not folded."""
+
+_SHORTEST = 0.002
+"""The least share of the whole run that is folded, also where nothing seems to take any time."""
+
+_MARGIN = 0.1
+"""How much of a fold's least length remains on either side of it, so that events stand apart from the fold."""
+
+
+def folds(moments: Iterable[float], busy: Iterable[Span]) -> list[Span]:
+    """The spans to fold, in order: in none of them is a moment, or any part of a busy span."""
+    spans = sorted([*((time, time) for time in moments), *((begin, end) for begin, end in busy if begin <= end)])
+    if not spans:
+        return []
+    idle: list[Span] = []
+    reached = spans[0][0]
+    for begin, end in spans:
+        if begin > reached:
+            idle.append((reached, begin))
+        reached = max(reached, end)
+    whole = reached - spans[0][0]
+    least = max(_SHORTEST * whole, _least([end - begin for begin, end in idle], whole))
+    margin = _MARGIN * least
+    found = [(begin, begin + margin, end - margin, end) for begin, end in idle if end - begin > least]
+    return [(start, stop) for begin, start, stop, end in found if begin < start < stop < end]
+
+
+def _least(lengths: list[float], whole: float) -> float:
+    """The length beyond which all idle spans are folded: a share of what then is left."""
+    least = _SHARE * (whole - math.fsum(lengths))
+    while True:
+        shown = whole - math.fsum(length for length in lengths if length > least)
+        longer = max(least, _SHARE * shown)
+        if longer <= least * (1 + 1e-9) or not any(least < length <= longer for length in lengths):
+            return longer
+        least = longer
+
 
 _NAMED = 4
 """How many parties a wait names."""
