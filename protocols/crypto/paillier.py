@@ -206,7 +206,7 @@ class PublicKey:
         return join(self.residue(entropy), message, self.n, self.square)
 
     def encrypt_all(self, plaintexts: Sequence[Integer], entropy: Entropy) -> list[mpz]:
-        """Return the ciphertext by `encrypt` of each of `plaintexts`, one after another. For many of them use an `Encryptor`."""
+        """Return the ciphertexts of `plaintexts`, one after another. For many of them use an `Encryptor`."""
         messages = [self.check_plaintext(plaintext) for plaintext in plaintexts]
         units = [_unit(self.n, entropy) for _ in messages]
         residues = square_powers(units, 2 * self.n, self.n)
