@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from tacit.scenarios.seeing.reading import Row
+from tacit.scenarios.seeing.reading import News, Row
 from tacit.sim.trace import SLEEPS
 
 __all__ = ["Facts", "Job", "Message", "Spell", "Waiting"]
@@ -165,6 +165,10 @@ class Facts:
             self.endings[row.party] = row.note
         elif row.kind == "drop" and row.sender:
             self._objections[row.sender, row.round].append((row.time, f"{row.party} could not use {row.note}"))
+
+    def take_answers(self, news: News) -> None:
+        """Take in whose answers the rounds contain that have ended."""
+        self.answered.update((one.round, frozenset(one.answered.split())) for one in news.rounds)
 
     def _enter(self, row: Row) -> None:
         step = row.step, row.round, row.attempt

@@ -102,7 +102,7 @@ def _rows(connection: sqlite3.Connection, after: int) -> Iterator[Row]:
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Within it nobody looks for garbage: all that a record is made into stays, and looking takes a third of the time."""
+    """Within it nobody looks for garbage: what is made of a record stays, and looking takes a third of the time."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -13,6 +13,7 @@ from tacit.scenarios.seeing.absences import Absence, Key, grouped, key_of
 from tacit.scenarios.seeing.causes import Cause, Causes, Chain
 from tacit.scenarios.seeing.facts import Facts, Message, Waiting, spell_ended
 from tacit.scenarios.seeing.reading import EndedRound, News, Record, Row, is_under_way
+from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.units import format_duration
 
 __all__ = ["Line", "Story", "absences", "events"]
@@ -96,7 +97,7 @@ class Story:
         """The lines of what is new; `messages`: those that something happened to."""
         if "transport" in news.about:
             self._causes = Causes(self._facts, datagrams=news.about["transport"] == "datagram")
-        self._facts.answered.update((one.round, frozenset(one.answered.split())) for one in news.rounds)
+        self._facts.take_answers(news)
         found: list[Line] = []
         for row in news.rows:
             found += self._of_row(row)
@@ -318,11 +319,17 @@ def events(run: Result | str | Path, *, everything: bool = False, unfolded: bool
     return lines if goes_on or news.ended else [*lines, *story.break_off()]
 
 
-def absences(folder: Path, losses: Iterable[Loss] | None = None) -> list[Absence]:
+def absences(folder: Path, losses: Iterable[Loss] | None = None, seen: Seen | None = None) -> list[Absence]:
     """An entry for each cause of the `losses` of the run in `folder`, of all that are recorded by default.
 
-    Raises FolderError.
+    `seen` is what has been read of its record already. Raises FolderError.
     """
+    if losses is not None:
+        facts = Facts() if seen is None else seen.facts
+        news = Record(folder).news(facts.add, ()) if seen is None else seen.news
+        facts.take_answers(news)
+        causes = Causes(facts, datagrams=news.about.get("transport") == "datagram")
+        return grouped(losses, facts, lambda loss: causes.of_loss(loss.party, loss.round, loss.time))
     story = Story()
     story.look(Record(folder))
     return story.absences(losses)
