@@ -304,6 +304,9 @@ class OneShot(Phases):
             raise ValueError(f"own_steps of {kind} must be steps of the roles client and server.")
         if not all(isinstance(module, ModuleType) for module in self.modules):
             raise ValueError(f"modules of {kind} must be modules, which define the messages that it sends.")
+        between = self.between_clients
+        if not isinstance(between, Collection) or not all(isinstance(one, type) for one in between):
+            raise ValueError(f"between_clients(={between!r}) of {kind} must be the types that a client sends another.")
         super().check_declared()
         if not self.own_steps:
             plugged.warn(

@@ -110,13 +110,13 @@ def _followed(folder: Path, story: Story) -> Iterator[Iterable[Line]]:
     while True:
         goes_on = is_under_way(folder)  # before the look: if it does not, all there is will be seen
         try:
-            news = record.news()
+            news, lines = story.look(record)
         except FolderError:
             if begun or not goes_on:
                 raise
         else:
             begun = True
-            yield story.take(news)
+            yield lines
             if news.ended:
                 return
             if not goes_on:

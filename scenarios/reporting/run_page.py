@@ -32,6 +32,7 @@ from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.seeing import timeline
 from tacit.scenarios.seeing.compare import flat_keys
 from tacit.scenarios.seeing.plot import X, curves, labels
+from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import format_bytes
 
@@ -53,9 +54,10 @@ KINDS = ("payload", "sealing", "envelope")
 
 def run_page(run: RecordedRun) -> str:
     """The whole page."""
+    seen = Seen(run.folder)
     sections = [
-        Section("verdict", "Verdict", verdict(run)),
-        Section("timeline", "Timeline", timeline_of(run)),
+        Section("verdict", "Verdict", verdict(run, seen)),
+        Section("timeline", "Timeline", timeline_of(run, seen)),
         Section("bytes", "Bytes", byte_section(run)),
         *([Section("learning", "Learning", found)] if (found := curve_section([run])) else []),
         Section("learned", "What each party learns", _learned(run)),
@@ -64,9 +66,9 @@ def run_page(run: RecordedRun) -> str:
     return page(run.title, remarks(run), sections)
 
 
-def timeline_of(run: RecordedRun, *, compact: bool = False) -> Html:
-    """The run in virtual time."""
-    return Html(timeline.fragment(run.folder, compact=compact))
+def timeline_of(run: RecordedRun, seen: Seen | None = None, *, compact: bool = False) -> Html:
+    """The run in virtual time; `seen` is what has been read of its record already."""
+    return Html(timeline.fragment(run.folder, compact=compact, seen=seen))
 
 
 def byte_section(run: RecordedRun) -> Html:

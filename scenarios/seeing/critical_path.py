@@ -16,15 +16,14 @@ chain, and not how much faster the run would be without one of its links.
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from tacit.scenarios.seeing.facts import Facts
-from tacit.scenarios.seeing.reading import Record, Row
+from tacit.scenarios.seeing.reading import Row
 
-__all__ = ["Segment", "critical_path", "path_of", "seconds_by"]
+__all__ = ["Segment", "Walk", "seconds_by"]
 
 COMPUTING, TRANSFER, AGAIN, DEADLINE, UNKNOWN = "computing", "transfer", "sent again", "deadline", "unknown"
 
@@ -64,18 +63,6 @@ class Segment(Struct, frozen=True):
         return self.link or self.party
 
 
-def path_of(folder: Path) -> list[Segment]:
-    """The critical path of the run in `folder`; of one that has not ended, of what is recorded. Raises FolderError."""
-    news = Record(folder).news()
-    end = float(str(news.about.get("virtual_seconds", news.rows[-1].time if news.rows else 0.0)))
-    return critical_path(news.rows, end)
-
-
-def critical_path(rows: Sequence[Row], end: float) -> list[Segment]:
-    """The segments of the path in the order of time, from 0 to `end`. `rows` are all events of the record."""
-    return _Walk(rows).back(end)
-
-
 def seconds_by(segments: Iterable[Segment], *names: str) -> dict[tuple[str, ...], float]:
     """The seconds of the path by these attributes of its segments, the most first; their sum is the whole path."""
     found: dict[tuple[str, ...], list[float]] = defaultdict(list)
@@ -90,30 +77,30 @@ _RECEIVED = ("answered", "until", "interrupted")
 """How waits end by a message."""
 
 
-class _Walk:
-    """Goes back from event to event: each step leads to an earlier event or an earlier time, and so there is an end."""
+class Walk:
+    """Goes back from event to event: each step leads to an earlier event or an earlier time, and so there is an end.
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._facts = Facts()
+    All events of a record are first added, in order; `facts` are made of the same ones.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
         self._delivered: dict[str, list[Row]] = defaultdict(list)  # by receiver
         self._waited: dict[str, list[Row]] = defaultdict(list)
         self._jobs: dict[str, list[Row]] = defaultdict(list)  # in the order of their ends at full speed
         self._doings: dict[str, list[Row]] = defaultdict(list)  # what a party's program did by itself
-        self._hops: dict[tuple[int, int], Row] = {}  # by copy and hop
-        self._first: dict[tuple[int, int], Row] = {}  # by message and hop
+        self._hops: tuple[dict[int, Row], dict[int, Row]] = {}, {}  # of hops 1 and 2, by copy
+        self._first: dict[tuple[int, int], Row] = {}  # by message and hop, where it is not the copy of that number
         self._begun: dict[int, Row] = {}  # waits
         self._last: Row | None = None
-        for row in rows:
-            self._add_row(row)
-        for jobs in self._jobs.values():
-            jobs.sort(key=_end_of)
         self._found: list[Segment] = []
 
-    def _add_row(self, row: Row) -> None:
-        self._facts.add(row)
+    def add(self, row: Row) -> None:
+        """Take one more event in."""
         if row.kind in ("send", "relay"):
-            self._hops.setdefault((row.copy, row.hop), row)
-            self._first.setdefault((row.message, row.hop), row)
+            self._hops[row.hop - 1].setdefault(row.copy, row)
+            if row.copy != row.message and row.message not in self._hops[row.hop - 1]:
+                self._first.setdefault((row.message, row.hop), row)
         elif row.kind == "deliver":
             self._delivered[row.receiver].append(row)
         elif row.kind == "compute" and row.value > 0:
@@ -128,7 +115,10 @@ class _Walk:
                 self._doings[row.party].append(row)
 
     def back(self, end: float) -> list[Segment]:
-        """All segments, in the order of time."""
+        """All segments, in the order of time, from 0 to `end`."""
+        self._found = []
+        for jobs in self._jobs.values():
+            jobs.sort(key=_end_of)
         party, step, time, number = "", "", end, 0
         if self._last is not None:
             last = self._last
@@ -158,7 +148,7 @@ class _Walk:
     def _at(self, party: str, time: float, number: int) -> Row | None:
         """Return the message, deadline or job that ended at `time`, before the event `number` of `party`."""
         delivered = [row for row in _same(self._delivered.get(party, []), time) if row.n < number]
-        delivered = [row for row in delivered if (row.copy, 1) in self._hops or (row.copy, 2) in self._hops]
+        delivered = [row for row in delivered if any(row.copy in hops for hops in self._hops)]
         for wait in reversed(_same(self._waited.get(party, []), time)):
             begun = self._begun.get(wait.message)
             if wait.n < number and begun is not None:
@@ -213,11 +203,11 @@ class _Walk:
         """Add the hops of a message that was delivered, and the time that lost copies took; returns its sending."""
         time, copy = delivered.time, delivered.copy
         for hop in (2, 1):
-            row = self._hops.get((copy, hop))
+            row = self._hops[hop - 1].get(copy)
             if row is None:
                 continue
             self._add(TRANSFER, row.party, row.peer, row.step, row.type, row.time, time)
-            first = self._first[row.message, hop]
+            first = self._first.get((row.message, hop)) or self._hops[hop - 1][row.message]
             self._add(AGAIN, row.party, row.peer, row.step, row.type, first.time, row.time)
             time, copy, delivered = first.time, first.copy, first
         return delivered

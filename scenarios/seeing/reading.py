@@ -1,7 +1,8 @@
 """Reads ``run.sqlite``, also while the run goes on."""
 
+import gc
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -47,9 +48,14 @@ class EndedRound(NamedTuple):
 
 
 class News(NamedTuple):
-    """The new rows since the last look. `about` is the table `run`, `losses` are there once the run has ended."""
+    """The new rows since the last look. `about` is the table `run`, `losses` are there once the run has ended.
+
+    `rows` are the events, or those that were to be kept; `last` is the number of the last event, `time` when it was.
+    """
 
     rows: Sequence[Row]
+    last: int
+    time: float
     rounds: Sequence[EndedRound]
     about: dict[str, object]
     losses: Sequence[Loss]
@@ -82,6 +88,30 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         ) from None
 
 
+def _rows(connection: sqlite3.Connection, after: int) -> Iterator[Row]:
+    """The events after that number, in order; texts that are equal are one object, as a record has few of them."""
+    texts: dict[str, str] = {}
+    one = texts.setdefault
+    events = connection.execute(f"SELECT {', '.join(Row._fields)} FROM events WHERE n > ? ORDER BY n", (after,))
+    for n, time, kind, party, peer, step, type_, number, attempt, note, value, message, copy, hop, sender, to in events:
+        yield Row(
+            n, time, one(kind, kind), one(party, party), one(peer, peer), one(step, step), one(type_, type_),
+            number, attempt, one(note, note), value, message, copy, hop, one(sender, sender), one(to, to),
+        )  # fmt: skip
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Within it nobody looks for garbage: what is made of a record stays, and looking takes a third of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 class Record:
     """The record of the run in `folder`. Each look opens it and closes it again, and so keeps nobody from writing."""
 
@@ -94,22 +124,31 @@ class Record:
         """True if the run has begun to record."""
         return self.path.is_file()
 
-    def news(self) -> News:
-        """Return the new rows since the last look; at first all there are. Raises FolderError."""
-        with opened(self.path.parent) as connection:
-            found = self._read(connection)
-        self._seen = found.rows[-1].n if found.rows else self._seen
+    def news(self, see: Callable[[Row], None] | None = None, kept: Collection[str] | None = None) -> News:
+        """Return the new rows since the last look; at first all there are. Raises FolderError.
+
+        `see` is called with each event, in order. `kept`: the kinds of events that the result has; None: all.
+        """
+        with opened(self.path.parent) as connection, _without_collecting():
+            found = self._read(connection, see or (lambda row: None), kept)
+        self._seen = found.last
         self._rounds += len(found.rounds)
         return found
 
-    def _read(self, connection: sqlite3.Connection) -> News:
-        events = connection.execute(
-            f"SELECT {', '.join(Row._fields)} FROM events WHERE n > ? ORDER BY n", (self._seen,)
-        )
+    def _read(self, connection: sqlite3.Connection, see: Callable[[Row], None], kept: Collection[str] | None) -> News:
+        rows: list[Row] = []
+        last, time = self._seen, 0.0
+        for row in _rows(connection, self._seen):
+            see(row)
+            last, time = row.n, row.time
+            if kept is None or row.kind in kept:
+                rows.append(row)
         rounds = connection.execute("SELECT * FROM ended_rounds WHERE rowid > ? ORDER BY rowid", (self._rounds,))
         losses = connection.execute("SELECT party, step, action, round, time FROM final_losses ORDER BY rowid")
         return News(
-            [Row._make(row) for row in events],
+            rows,
+            last,
+            time,
             [EndedRound._make(row) for row in rounds],
             dict(connection.execute("SELECT key, value FROM run")),
             [Loss(*row) for row in losses],

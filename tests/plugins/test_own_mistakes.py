@@ -173,6 +173,7 @@ def test_names_of_ones_own_are_no_mistakes(write: Write) -> None:
 @pytest.mark.parametrize(
     ("wrong", "right", "problem"),
     [
+        ("between_clients = False", "own_steps =", "between_clients(=False) of Sizes must be the types that a client"),
         ("def client(", "async def client(", "the client of Sizes must be defined by async def."),
         ("async def oracle(", "def oracle(", "the oracle of Sizes must be defined by def."),
         ("oracle(self, keys)", "oracle(self, keys, shards)", "the oracle of Sizes must take (self, keys, shards): too"),
@@ -184,6 +185,7 @@ def test_names_of_ones_own_are_no_mistakes(write: Write) -> None:
     ],
 )
 def test_a_method_that_cannot_be_called_as_it_is(write: Write, wrong: str, right: str, problem: str) -> None:
+    wrong = f"{wrong}\n    {right}" if wrong.startswith("between") else wrong
     path = write(PROTOCOL.replace(right, wrong, 1), SIZES)
     line = error_of(path)
     assert line.startswith(f"error: {path.parent}/mine.py: line {line_of('add_protocol(Sizes')}: ValueError: ")
