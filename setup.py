@@ -23,6 +23,7 @@ setup(
             "tacit.protocols.crypto._eightfold",
             ["protocols/crypto/eightfold.c"],
             extra_compile_args=["-O3"],
+            depends=["protocols/crypto/eightfold.h"],
             optional=True,
         )
     ],

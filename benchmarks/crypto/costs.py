@@ -20,7 +20,7 @@ from tacit.protocols.crypto import key_proof, naor_pinkas, ot_hamming, packed_ha
 from tacit.protocols.crypto.agreement import KeyPair
 from tacit.protocols.crypto.eightfold import eightfold, one_by_one
 from tacit.protocols.crypto.fields import pack_fields, unpack_fields
-from tacit.protocols.crypto.fixed_base import Comb, FixedBase, SubsetTable, join, split_all
+from tacit.protocols.crypto.fixed_base import Comb, FixedBase, TableProducts, join, split_all
 from tacit.protocols.crypto.groups import PowerTable, find_group
 from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, Pair
 from tacit.protocols.xclp import graph, lsh
@@ -202,7 +202,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
         "power": seconds_each(lambda: public.residue(entropy), 1, repeats),
         "square": seconds_each(squarings, few, repeats),
         "split": seconds_each(lambda: split_all(public.ciphertexts_from_bytes(ciphertexts, few), n), few, repeats),
-        "table-entry": seconds_each(lambda: SubsetTable(parts, n), 256, repeats),
+        "table-entry": seconds_each(lambda: TableProducts([parts] * 4, n), 4 * 256, repeats),
         "table-multiply": seconds_each(
             lambda: list(table.random_powers(16, entropy)), 16 * table.comb.products, repeats
         ),

@@ -1,326 +1,15 @@
-/* Modular powers and products of eight numbers at a time, by the 52-bit multiplications of AVX-512 IFMA.
-
-A number is a row of 52-bit digits, lowest first; eight numbers lie side by side, digit by digit, in 512-bit registers.
-One step of Montgomery's multiplication, for a digit b of one factor (Montgomery 1985; digits as in S. Gueron,
-V. Krasnov, "Software implementation of modular exponentiation, using advanced vector instructions", WAIFI 2012):
-
-    acc  =  (acc + a b + m q) / 2^52        q = -(acc + a b) / m mod 2^52
-
-With a factor of d digits the product is a b / 2^(52 d) mod m, below 2 m as long as b < 2^(52 d - 2) and m < 2^(52 l - 2)
-for m of l digits: so a short factor costs a short reduction, and results need not be reduced between steps. A sum in
-acc has at most 6 (d + l) terms below 2^52, and fits 64 bits up to l = d = 256.
-
-**Modulo m^2** nothing longer than m is multiplied: a pair (a, b) stands for a - m b. With R = 2^(52 l) and the digits q
-of the first reduction, a c + m q = r R exactly, so
-
-    (a - m b) (c - m d) / R  =  r - m (a d + b c + q) / R        (mod m^2)
-
-which takes 10 l^2 multiplications of digits and a squaring 7 l^2, where those of numbers of 2 l digits take 16 l^2.
-Both halves stay below 2 m if m < 2^(52 l - 4).
+/* Modular powers and products of many numbers, eight at a time: see eightfold.h.
 
 **Who can measure time or cache.** `tacit_square_powers` executes the same instructions at the same addresses whatever
 the bases and exponents are, but for the greatest length of an exponent: windows are of fixed width, a zero digit is
 multiplied like another, and an entry is picked by reading all. The other functions read tables at indices that depend
 on their arguments. And the numbers come from gmpy2, whose running times depend on them: nothing is protected as a
-whole, like all big-number arithmetic of Tacit.
+whole, like all big-number arithmetic of Tacit. */
 
-With TACIT_PORTABLE defined the same functions are compiled for any processor, each register an array of eight words:
-slow, and for tests alone. */
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define WINDOW 5
-#define MOST_DIGITS 256
-
-#if defined(TACIT_PORTABLE)
-#define LANES
-typedef struct {
-    uint64_t word[8];
-} lane;
-#elif defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#define LANES __attribute__((target("avx512f,avx512ifma")))
-typedef __m512i lane;
-#endif
+#include "eightfold.h"
 
 #ifdef LANES
-static const uint64_t MASK = ((uint64_t)1 << 52) - 1;
-
-/* The operations on eight words at a time. low and high add the lower and upper 52 bits of the products of the lower 52
-   bits; pick is `entry` in the lanes where `digit` is k, else `chosen`. */
-#ifdef TACIT_PORTABLE
-#define EACH(expression)                                                                                                \
-    lane out;                                                                                                          \
-    for (int k_ = 0; k_ < 8; k_++)                                                                                     \
-        out.word[k_] = (expression);                                                                                   \
-    return out;
-#define PRODUCT(a, b) ((unsigned __int128)((a).word[k_] & MASK) * ((b).word[k_] & MASK))
-static lane spread(uint64_t value) { EACH(value) }
-static lane add(lane a, lane b) { EACH(a.word[k_] + b.word[k_]) }
-static lane both(lane a, lane b) { EACH(a.word[k_] & b.word[k_]) }
-static lane up(lane a) { EACH(a.word[k_] << 1) }
-static lane down(lane a, int bits) { EACH(a.word[k_] >> bits) }
-static lane low(lane sum, lane a, lane b) { EACH(sum.word[k_] + ((uint64_t)PRODUCT(a, b) & MASK)) }
-static lane high(lane sum, lane a, lane b) { EACH(sum.word[k_] + (uint64_t)(PRODUCT(a, b) >> 52)) }
-static lane pick(lane chosen, lane digit, uint64_t k, lane entry)
-{
-    EACH(digit.word[k_] == k ? entry.word[k_] : chosen.word[k_])
-}
-static lane eight(const uint64_t *words) { EACH(words[k_]) }
-#else
-#define INLINE LANES static inline __attribute__((always_inline)) lane
-INLINE spread(uint64_t value) { return _mm512_set1_epi64((long long)value); }
-INLINE add(lane a, lane b) { return _mm512_add_epi64(a, b); }
-INLINE both(lane a, lane b) { return _mm512_and_si512(a, b); }
-INLINE up(lane a) { return _mm512_slli_epi64(a, 1); }
-INLINE down(lane a, int bits) { return _mm512_srli_epi64(a, (unsigned)bits); }
-INLINE low(lane sum, lane a, lane b) { return _mm512_madd52lo_epu64(sum, a, b); }
-INLINE high(lane sum, lane a, lane b) { return _mm512_madd52hi_epu64(sum, a, b); }
-INLINE pick(lane chosen, lane digit, uint64_t k, lane entry)
-{
-    return _mm512_mask_mov_epi64(chosen, _mm512_cmpeq_epi64_mask(digit, spread(k)), entry);
-}
-INLINE eight(const uint64_t *words) { return _mm512_loadu_si512(words); }
-#endif
-
-typedef struct {
-    int l;                       /* digits of m */
-    uint64_t inverse;            /* -1 / m mod 2^52 */
-    uint64_t digits[MOST_DIGITS];
-} modulus;
-
-/* The first `count` 52-bit digits of `size` bytes, lowest first. */
-static void digits_of(uint64_t *digits, int count, const uint8_t *bytes, int size)
-{
-    for (int i = 0; i < count; i++) {
-        uint64_t value = 0;
-        const int first = 52 * i / 8, shift = 52 * i % 8, left = first < size ? size - first : 0;
-        for (int k = 0; k < (left < 8 ? left : 8); k++)
-            value |= (uint64_t)bytes[first + k] << (8 * k);
-        digits[i] = value >> shift & MASK;
-    }
-}
-
-static void bytes_of(uint8_t *bytes, int size, const uint64_t *digits, int count)
-{
-    memset(bytes, 0, size);
-    for (int i = 0; i < count; i++)
-        for (int bit = 0; bit < 52; bit += 4) {
-            int at = 52 * i + bit;
-            if (at / 8 < size)
-                bytes[at / 8] |= (uint8_t)((digits[i] >> bit & 15) << at % 8);
-        }
-}
-
-/* The modulus of `size` bytes, below 2^(52 l - headroom). Returns 0 where it is too long, or even. */
-static int modulus_of(modulus *m, const uint8_t *bytes, int size, int headroom)
-{
-    m->l = (8 * size + headroom + 51) / 52;
-    if (m->l > MOST_DIGITS || !(bytes[0] & 1))
-        return 0;
-    digits_of(m->digits, m->l, bytes, size);
-    uint64_t inverse = 1;
-    for (int i = 0; i < 6; i++) /* Newton's iteration: each doubles the number of right bits */
-        inverse *= 2 - m->digits[0] * inverse;
-    m->inverse = -inverse & MASK;
-    return 1;
-}
-
-/* The digits of sums[j + skip], carried, into out. */
-LANES static inline void carried(lane *out, const lane *sums, int l)
-{
-    const lane mask = spread(MASK);
-    lane carry = spread(0);
-    for (int j = 0; j < l; j++) {
-        const lane sum = add(sums[j], carry);
-        out[j] = both(sum, mask);
-        carry = down(sum, 52);
-    }
-}
-
-/* out = a b / 2^(52 d) mod m, below 2 m, with d digits of b. out may be a. The d digits q of the reduction go to
-   `quotient`, unless NULL. */
-LANES static void multiply(lane *out, lane *quotient, const lane *a, const lane *b, int d, const modulus *m)
-{
-    lane sums[2 * MOST_DIGITS + 1];
-    const int l = m->l;
-    const lane zero = spread(0), inverse = spread(m->inverse);
-    for (int j = 0; j <= l + d; j++)
-        sums[j] = zero;
-    for (int i = 0; i < d; i++) {
-        lane *acc = sums + i;
-        const lane digit = b[i];
-        lane first = low(acc[0], a[0], digit);
-        const lane q = low(zero, first, inverse);
-        lane a_j = a[0], m_j = spread(m->digits[0]);
-        first = low(first, m_j, q);
-        lane carry = down(first, 52);
-        if (quotient)
-            quotient[i] = q;
-        for (int j = 1; j < l; j++) {
-            lane left = high(acc[j], a_j, digit), right = high(carry, m_j, q);
-            carry = zero;
-            a_j = a[j];
-            m_j = spread(m->digits[j]);
-            left = low(left, a_j, digit);
-            right = low(right, m_j, q);
-            acc[j] = add(left, right);
-        }
-        acc[l] = add(high(acc[l], a_j, digit), high(carry, m_j, q));
-    }
-    carried(out, sums + d, l);
-}
-
-/* The digits of 2 a, which has no more than a. */
-LANES static void doubled(lane *out, const lane *a, int l)
-{
-    const lane mask = spread(MASK);
-    lane carry = spread(0);
-    for (int j = 0; j < l; j++) {
-        const lane next = down(a[j], 51);
-        out[j] = add(both(up(a[j]), mask), carry);
-        carry = next;
-    }
-}
-
-/* out = a^2 / R mod m like `multiply`, each product of two digits once; `twice` are the digits of 2 a. */
-LANES static void square(lane *out, lane *quotient, const lane *a, const lane *twice, const modulus *m)
-{
-    lane sums[2 * MOST_DIGITS + 1];
-    const int l = m->l;
-    const lane zero = spread(0), mask = spread(MASK), inverse = spread(m->inverse);
-    for (int j = 0; j <= 2 * l; j++)
-        sums[j] = zero;
-    for (int i = 0; i < l; i++) {
-        lane *acc = sums + i;
-        const lane digit = a[i];
-        /* From a[i] on: itself, then twice those above, the carry of 2 a[i] left out. */
-        lane a_j = digit;
-        if (i == 0)
-            acc[0] = low(acc[0], digit, digit);
-        const lane q = low(zero, acc[0], inverse);
-        lane m_j = spread(m->digits[0]);
-        lane carry = down(low(acc[0], m_j, q), 52);
-        if (quotient)
-            quotient[i] = q;
-        int j = 1;
-        for (; j < i; j++) {
-            lane right = high(carry, m_j, q);
-            carry = zero;
-            m_j = spread(m->digits[j]);
-            acc[j] = add(acc[j], low(right, m_j, q));
-        }
-        if (i > 0) {
-            lane right = high(carry, m_j, q);
-            carry = zero;
-            m_j = spread(m->digits[i]);
-            acc[i] = add(low(acc[i], digit, digit), low(right, m_j, q));
-            j = i + 1;
-        }
-        for (; j < l; j++) {
-            lane left = high(acc[j], a_j, digit), right = high(carry, m_j, q);
-            carry = zero;
-            a_j = j == i + 1 ? both(up(a[j]), mask) : twice[j];
-            m_j = spread(m->digits[j]);
-            left = low(left, a_j, digit);
-            right = low(right, m_j, q);
-            acc[j] = add(left, right);
-        }
-        acc[l] = add(high(acc[l], a_j, digit), high(carry, m_j, q));
-    }
-    carried(out, sums + l, l);
-}
-
-/* out = (a b + c d + plus) / R mod m; without the second product where c is NULL. out may be any of them. */
-LANES static void multiply_two(lane *out, const lane *a, const lane *b, const lane *c, const lane *d, const lane *plus,
-                               const modulus *m)
-{
-    lane sums[2 * MOST_DIGITS + 1];
-    const int l = m->l;
-    const lane zero = spread(0), inverse = spread(m->inverse);
-    for (int j = 0; j <= 2 * l; j++)
-        sums[j] = j < l ? plus[j] : zero;
-    for (int i = 0; i < l; i++) {
-        lane *acc = sums + i;
-        const lane x = b[i], y = c ? d[i] : zero;
-        lane first = low(acc[0], a[0], x);
-        if (c)
-            first = low(first, c[0], y);
-        const lane q = low(zero, first, inverse);
-        lane a_j = a[0], c_j = c ? c[0] : zero, m_j = spread(m->digits[0]);
-        lane carry = down(low(first, m_j, q), 52);
-        if (c)
-            for (int j = 1; j < l; j++) {
-                lane left = high(acc[j], a_j, x), middle = high(zero, c_j, y), right = high(carry, m_j, q);
-                carry = zero;
-                a_j = a[j];
-                c_j = c[j];
-                m_j = spread(m->digits[j]);
-                left = low(left, a_j, x);
-                middle = low(middle, c_j, y);
-                right = low(right, m_j, q);
-                acc[j] = add(add(left, middle), right);
-            }
-        else
-            for (int j = 1; j < l; j++) {
-                lane left = high(acc[j], a_j, x), right = high(carry, m_j, q);
-                carry = zero;
-                a_j = a[j];
-                m_j = spread(m->digits[j]);
-                left = low(left, a_j, x);
-                right = low(right, m_j, q);
-                acc[j] = add(left, right);
-            }
-        acc[l] = add(high(acc[l], a_j, x), high(carry, m_j, q));
-        if (c)
-            acc[l] = high(acc[l], c_j, y);
-    }
-    carried(out, sums + l, l);
-}
-
-/* Pairs: l digits of a, then l of b, for a - m b mod m^2. out may be x or y. */
-LANES static void multiply_pair(lane *out, const lane *x, const lane *y, const modulus *m)
-{
-    lane quotient[MOST_DIGITS], first[MOST_DIGITS];
-    const int l = m->l;
-    multiply(first, quotient, x, y, l, m);
-    multiply_two(out + l, x, y + l, x + l, y, quotient, m);
-    memcpy(out, first, sizeof(lane) * l);
-}
-
-LANES static void square_pair(lane *out, const lane *x, const modulus *m)
-{
-    lane quotient[MOST_DIGITS], first[MOST_DIGITS], twice[MOST_DIGITS];
-    const int l = m->l;
-    doubled(twice, x, l);
-    square(first, quotient, x, twice, m);
-    multiply_two(out + l, twice, x + l, NULL, NULL, quotient, m);
-    memcpy(out, first, sizeof(lane) * l);
-}
-
-LANES static void load(lane *to, int l, const uint8_t *numbers, int count, int size)
-{
-    uint64_t digits[MOST_DIGITS], *words = (uint64_t *)to;
-    memset(to, 0, (size_t)l * sizeof(lane));
-    for (int k = 0; k < count; k++) {
-        digits_of(digits, l, numbers + (size_t)k * size, size);
-        for (int i = 0; i < l; i++)
-            words[8 * i + k] = digits[i];
-    }
-}
-
-LANES static void store(uint8_t *numbers, int count, int size, const lane *from, int l)
-{
-    uint64_t digits[MOST_DIGITS];
-    const uint64_t *words = (const uint64_t *)from;
-    for (int k = 0; k < count; k++) {
-        for (int i = 0; i < l; i++)
-            digits[i] = words[8 * i + k];
-        bytes_of(numbers + (size_t)k * size, size, digits, l);
-    }
-}
+#define WINDOW 5
 
 static int bits_at(const uint8_t *exponent, long at, int width)
 {
@@ -328,15 +17,6 @@ static int bits_at(const uint8_t *exponent, long at, int width)
     for (int k = width - 1; k >= 0; k--)
         found = 2 * found + (exponent[(at + k) / 8] >> (at + k) % 8 & 1);
     return found;
-}
-
-/* The same number in all lanes. */
-LANES static void load_one(lane *to, int l, const uint8_t *number, int size)
-{
-    uint64_t digits[MOST_DIGITS];
-    digits_of(digits, l, number, size);
-    for (int i = 0; i < l; i++)
-        to[i] = spread(digits[i]);
 }
 
 LANES static int powers(const uint8_t *bases, int count, const uint8_t *one, const uint8_t *r_squared, const modulus *m,
@@ -455,41 +135,174 @@ LANES static int square_powers(const uint8_t *bases, int count, const uint8_t *o
     return 1;
 }
 
-/* Where the entries that eight rows multiply by at step `step` begin in the table of numbers of d digits. */
-static void places(uint64_t at[8], const int32_t *indices, size_t steps, size_t first, int here, size_t step, int d)
+/* a - times m where that is not negative; returns 1 in the lanes where it was subtracted, else 0. */
+LANES static lane reduced(lane *a, uint64_t times, const modulus *m)
 {
-    for (int k = 0; k < 8; k++)
-        at[k] = (uint64_t)indices[(first + (k < here ? k : 0)) * steps + step] * (uint64_t)d;
+    lane rest[MOST_DIGITS], carry = spread(0);
+    const lane mask = spread(MASK), zero = spread(0);
+    for (int j = 0; j < m->l; j++) {
+        const lane digit = add(less(a[j], spread(times * m->digits[j])), carry);
+        rest[j] = both(digit, mask);
+        carry = down_signed(digit, 52);
+    }
+    for (int j = 0; j < m->l; j++)
+        a[j] = pick(a[j], carry, 0, rest[j]);
+    return pick(zero, carry, 0, spread(1));
 }
 
-/* Digit i of the numbers at table + at[0], ... in the lanes of out[i], for i < d; up to 7 more are read and written. */
-LANES static void side_by_side(lane *out, const uint64_t *table, const uint64_t at[8], int d)
+static void scatter(uint64_t *table, const size_t at[8], int here, const lane *from, int l)
 {
-    for (int i = 0; i < d; i += 8) {
-#ifdef TACIT_PORTABLE
-        for (int j = 0; j < 8; j++)
-            for (int k = 0; k < 8; k++)
-                out[i + j].word[k] = table[at[k] + i + j];
-#else
-        lane rows[8], pairs[8];
-        for (int k = 0; k < 8; k++)
-            rows[k] = eight(table + at[k] + i);
-        for (int k = 0; k < 8; k += 2) { /* pairs[k]: digits 0, 2, 4, 6 of two numbers; pairs[k + 1]: 1, 3, 5, 7 */
-            pairs[k] = _mm512_unpacklo_epi64(rows[k], rows[k + 1]);
-            pairs[k + 1] = _mm512_unpackhi_epi64(rows[k], rows[k + 1]);
-        }
-        for (int odd = 0; odd < 2; odd++) {
-            const lane a = _mm512_shuffle_i64x2(pairs[odd], pairs[odd + 2], 0x88);
-            const lane b = _mm512_shuffle_i64x2(pairs[odd + 4], pairs[odd + 6], 0x88);
-            const lane c = _mm512_shuffle_i64x2(pairs[odd], pairs[odd + 2], 0xdd);
-            const lane e = _mm512_shuffle_i64x2(pairs[odd + 4], pairs[odd + 6], 0xdd);
-            out[i + odd] = _mm512_shuffle_i64x2(a, b, 0x88);
-            out[i + odd + 4] = _mm512_shuffle_i64x2(a, b, 0xdd);
-            out[i + odd + 2] = _mm512_shuffle_i64x2(c, e, 0x88);
-            out[i + odd + 6] = _mm512_shuffle_i64x2(c, e, 0xdd);
-        }
-#endif
+    const uint64_t *words = (const uint64_t *)from;
+    for (int k = 0; k < here; k++)
+        for (int i = 0; i < l; i++)
+            table[at[k] + i] = words[8 * i + k];
+}
+
+/* Elements of tables of subset products, or their entries: l digits of each part, all numbers one after another. The
+   residue of an element is a pair times R; inverses are times R. */
+typedef struct {
+    uint64_t *residue, *second, *slope, *inverse;
+} parts;
+
+/* Entry target[k] of the tables = entry source[k] by element[k], for eight k: with t = residue of the entry, (c, d) of
+   the element, (t c + m q) / R = r and B = (t d + q) / R, the product is r - m B = r (1 - m B / r). */
+LANES static void extend(const parts *entries, const parts *elements, const size_t source[8], const size_t element[8],
+                         const size_t target[8], int here, const modulus *m)
+{
+    lane one[MOST_DIGITS + 7], two[MOST_DIGITS + 7], low_part[MOST_DIGITS], quotient[MOST_DIGITS], high_part[MOST_DIGITS];
+    const int l = m->l;
+    const lane mask = spread(MASK);
+    side_by_side(one, entries->residue, source, l);
+    side_by_side(two, elements->residue, element, l);
+    multiply(low_part, quotient, one, two, l, m);
+    side_by_side(two, elements->second, element, l);
+    multiply_two(high_part, one, two, NULL, NULL, quotient, m);
+    /* r below m: where m was subtracted, B is one less, and m - 1 is added. */
+    const lane flag = reduced(low_part, 1, m);
+    lane carry = less(spread(0), flag);
+    for (int j = 0; j < l; j++) {
+        const lane digit = add(add(high_part[j], low(spread(0), spread(m->digits[j]), flag)), carry);
+        high_part[j] = both(digit, mask);
+        carry = down_signed(digit, 52);
     }
+    scatter(entries->residue, target, here, low_part, l);
+    side_by_side(one, entries->inverse, source, l);
+    side_by_side(two, elements->inverse, element, l);
+    multiply(low_part, NULL, one, two, l, m);
+    scatter(entries->inverse, target, here, low_part, l);
+    multiply(high_part, NULL, high_part, low_part, l, m);
+    side_by_side(one, entries->slope, source, l);
+    side_by_side(two, elements->slope, element, l);
+    carry = spread(0);
+    for (int j = 0; j < l; j++) {
+        const lane sum = add(add(one[j], two[j]), add(spread(2 * m->digits[j]), carry));
+        const lane digit = less(sum, high_part[j]);
+        low_part[j] = both(digit, mask);
+        carry = down_signed(digit, 52);
+    }
+    reduced(low_part, 2, m);
+    reduced(low_part, 1, m);
+    scatter(entries->slope, target, here, low_part, l);
+}
+
+/* The parts of `count` elements, of which residue, slope and inverse are given. */
+LANES static int prepare(const parts *elements, const uint8_t *numbers, int count, const uint8_t *r_squared, int size,
+                          const modulus *m)
+{
+    lane pair[2 * MOST_DIGITS], factor[2 * MOST_DIGITS];
+    uint8_t *column = malloc((size_t)8 * size);
+    const int l = m->l;
+    if (!column)
+        return 0;
+    load_one(factor, l, r_squared, size);
+    load_one(factor + l, l, r_squared + size, size);
+    for (int first = 0; first < count; first += 8) {
+        const int here = count - first < 8 ? count - first : 8;
+        size_t at[8];
+        for (int k = 0; k < here; k++)
+            at[k] = (size_t)(first + k) * l;
+        for (int part = 0; part < 3; part++) {
+            for (int k = 0; k < here; k++)
+                memcpy(column + (size_t)k * size, numbers + (size_t)(3 * (first + k) + part) * size, size);
+            load(pair, l, column, here, size);
+            if (part == 1) {
+                scatter(elements->slope, at, here, pair, l);
+                continue;
+            }
+            if (part == 2) {
+                multiply(pair, NULL, pair, factor, l, m);
+                scatter(elements->inverse, at, here, pair, l);
+                continue;
+            }
+            for (int i = 0; i < l; i++)
+                pair[l + i] = spread(0);
+            multiply_pair(pair, pair, factor, m);
+            scatter(elements->residue, at, here, pair, l);
+            scatter(elements->second, at, here, pair + l, l);
+        }
+    }
+    free(column);
+    return 1;
+}
+
+LANES static int subsets(const uint8_t *numbers, const int32_t *widths, int tables, const uint8_t *one,
+                         const uint8_t *r_squared, int size, const modulus *m, uint8_t *residues, uint8_t *slopes,
+                         int slope_size)
+{
+    const int l = m->l;
+    size_t count = 0, number = 0;
+    int widest = 0;
+    for (int k = 0; k < tables; k++) {
+        count += widths[k];
+        number += (size_t)1 << widths[k];
+        widest = widths[k] > widest ? widths[k] : widest;
+    }
+    const size_t all = (4 * count + 3 * number) * l + 8;
+    uint64_t *words = calloc(all, sizeof(uint64_t));
+    if (!words)
+        return 0;
+    const parts elements = {words, words + count * l, words + 2 * count * l, words + 3 * count * l};
+    uint64_t *rest = words + 4 * count * l;
+    const parts entries = {rest, NULL, rest + number * l, rest + 2 * number * l};
+    if (!prepare(&elements, numbers, (int)count, r_squared, size, m)) {
+        free(words);
+        return 0;
+    }
+    for (size_t k = 0, start = 0; k < (size_t)tables; start += (size_t)1 << widths[k++]) {
+        entries.residue[start * l] = 1;
+        digits_of(entries.inverse + start * l, l, one, size);
+    }
+    size_t source[8] = {0}, target[8] = {0}, element[8] = {0};
+    for (int step = 0; step < widest; step++) {
+        int here = 0;
+        size_t start = 0, first = 0;
+        for (int k = 0; k < tables; start += (size_t)1 << widths[k], first += widths[k], k++)
+            for (size_t s = 0; step < widths[k] && s < (size_t)1 << step; s++) {
+                source[here] = (start + s) * l;
+                target[here] = (start + s + ((size_t)1 << step)) * l;
+                element[here] = (first + step) * l;
+                if (++here == 8) {
+                    extend(&entries, &elements, source, element, target, here, m);
+                    here = 0;
+                }
+            }
+        if (here)
+            extend(&entries, &elements, source, element, target, here, m);
+    }
+    for (size_t k = 0; k < number; k++) {
+        bytes_of(residues + k * size, size, entries.residue + k * l, l);
+        bytes_of(slopes + k * slope_size, slope_size, entries.slope + k * l, l);
+    }
+    memset(words, 0, all * sizeof(uint64_t));
+    free(words);
+    return 1;
+}
+
+/* Where the entries that eight rows multiply by at step `step` begin in the table of numbers of d digits. */
+static void places(size_t at[8], const int32_t *indices, size_t steps, size_t first, int here, size_t step, int d)
+{
+    for (int k = 0; k < 8; k++)
+        at[k] = (size_t)indices[(first + (k < here ? k : 0)) * steps + step] * (size_t)d;
 }
 
 LANES static int products(const uint64_t *table, int d, const int32_t *indices, int rows, int columns, int blocks,
@@ -502,7 +315,7 @@ LANES static int products(const uint64_t *table, int d, const int32_t *indices, 
         return 0;
     for (int first = 0; first < rows; first += 8) {
         const int here = rows - first < 8 ? rows - first : 8;
-        uint64_t at[8], next[8] = {0};
+        size_t at[8], next[8] = {0};
         if (steps)
             places(next, indices, steps, first, here, 0, d);
         for (int i = 0; i < l; i++)
@@ -576,6 +389,19 @@ int tacit_square_powers(const uint8_t *bases, int count, const uint8_t *one, con
     modulus m;
     return bits > 0 && modulus_of(&m, modulo, size, 4) &&
            square_powers(bases, count, one, r_squared, &m, size, exponents, stride, bits, out, out_size);
+}
+
+/* The products of all subsets of the elements of each table, of which table k has widths[k]; entry S takes element i if
+   bit i of S is set. An element r (1 + m s) mod m^2 is given by r, s and 1 / r mod m, each of `size` bytes. Of each
+   entry the residue has `size` bytes and the slope `slope_size`, both below m. one = 2^(52 l) mod m; r_squared is the pair of
+   its square mod m^2. */
+int tacit_subsets(const uint8_t *elements, const int32_t *widths, int tables, const uint8_t *one,
+                  const uint8_t *r_squared, const uint8_t *modulo, int size, uint8_t *residues, uint8_t *slopes,
+                  int slope_size)
+{
+    modulus m;
+    return modulus_of(&m, modulo, size, 4) &&
+           subsets(elements, widths, tables, one, r_squared, size, &m, residues, slopes, slope_size);
 }
 
 /* The 52-bit digits of `number` numbers of `size` bytes, `count` digits each: a table for `tacit_products`, which reads

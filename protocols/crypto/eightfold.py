@@ -21,18 +21,32 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-__all__ = ["WORTHWHILE", "Indices", "SumTable", "Table", "eightfold", "one_by_one", "opened", "powers", "square_powers"]
+__all__ = [
+    "WORTHWHILE",
+    "Indices",
+    "Packed",
+    "SumTable",
+    "Table",
+    "eightfold",
+    "one_by_one",
+    "opened",
+    "powers",
+    "square_powers",
+    "subset_tables",
+]
 
 WORTHWHILE = 2
 """From this number on, eight at a time take less time than one after another."""
 
 _DIGIT = 52
+_WIDEST = 20  # elements of a table of subset products
 _INT, _BYTES, _LONG, _POINTER = ctypes.c_int, ctypes.c_char_p, ctypes.c_long, ctypes.c_void_p
 _FUNCTIONS = {
     "tacit_eightfold": (),
     "tacit_powers": (_BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES, _LONG, _BYTES, _INT),
     "tacit_square_powers": (*(_BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES), _LONG, _LONG, _BYTES, _INT),
-    "tacit_digits": (_BYTES, _INT, _INT, _POINTER, _INT),
+    "tacit_subsets": (_BYTES, _POINTER, _INT, *(_BYTES,) * 3, _INT, _POINTER, _POINTER, _INT),
+    "tacit_digits": (_POINTER, _INT, _INT, _POINTER, _INT),
     "tacit_products": (_POINTER, _INT, _POINTER, *(_INT,) * 3, _BYTES, _INT, _BYTES, _INT),
     "tacit_sums": (_POINTER, _INT, _POINTER, *(_INT,) * 3, _POINTER, _INT),
 }
@@ -69,7 +83,7 @@ def _loaded() -> ctypes.CDLL | None:
 
 
 def opened(path: Path) -> ctypes.CDLL:
-    """The library compiled from `eightfold.c`. Raises OSError or AttributeError where the file is no such library."""
+    """The library compiled from `eightfold.c`. Raises OSError or AttributeError for another file."""
     library = ctypes.CDLL(str(path))
     for name, arguments in _FUNCTIONS.items():
         function = getattr(library, name)
@@ -146,22 +160,46 @@ def _square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: m
     return [(a - root * b) % square for a, b in zip(halves, halves, strict=True)]
 
 
+Packed: TypeAlias = NDArray[np.uint8]
+"""Numbers of one length in bytes, (number, bytes), lowest byte first."""
+
+Element: TypeAlias = tuple[mpz, mpz, mpz]
+
 Indices: TypeAlias = NDArray[np.int32]
 """Indices of entries of a table, (rows, columns, blocks)."""
+
+
+class _Numbers:
+    """Numbers of `size` bytes, given as a list or as an array (number, size) of bytes: each when it is asked for."""
+
+    def __init__(self, given: Sequence[mpz] | Packed, size: int) -> None:
+        self._given, self._size = given, size
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    @functools.cached_property
+    def listed(self) -> Sequence[mpz]:
+        return _parted(self._given.tobytes(), self._size) if isinstance(self._given, np.ndarray) else self._given
+
+    @functools.cached_property
+    def packed(self) -> Packed:
+        if isinstance(self._given, np.ndarray):
+            return self._given
+        return np.frombuffer(_joined(self._given, self._size), np.uint8).reshape(-1, self._size)
 
 
 class Table:
     """Numbers in [0, 2^(8 `size`)) of which products modulo `modulus`, odd and above 1, are taken."""
 
-    def __init__(self, entries: Sequence[mpz], size: int, modulus: mpz) -> None:
-        self._entries, self._modulus = entries, modulus
+    def __init__(self, entries: Sequence[mpz] | Packed, size: int, modulus: mpz) -> None:
+        self._entries, self._modulus = _Numbers(entries, size), modulus
         self._library = eightfold()
         if self._library is not None:
-            self._count = _digits(size)
-            self._digits = np.zeros(len(entries) * self._count + 7, np.uint64)
-            self._library.tacit_digits(
-                _joined(entries, size), len(entries), size, self._digits.ctypes.data, self._count
-            )
+            self._count, number = _digits(size), len(entries)
+            self._digits = np.zeros(number * self._count + 7, np.uint64)
+            at = self._entries.packed.ctypes.data
+            self._library.tacit_digits(at, number, size, self._digits.ctypes.data, self._count)
 
     def products(self, indices: Indices) -> list[mpz]:
         """One result for each row of `indices`.
@@ -174,7 +212,7 @@ class Table:
         return self._one_by_one(indices) if found is None else found
 
     def _one_by_one(self, indices: Indices) -> list[mpz]:
-        modulus, entry_at = self._modulus, self._entries.__getitem__
+        modulus, entry_at = self._modulus, self._entries.listed.__getitem__
         found = []
         for columns in indices.tolist():
             product = mpz(1)
@@ -208,13 +246,12 @@ class Table:
 
 
 class SumTable:
-    """Numbers in [0, 2^(8 `size`)) of which sums are taken."""
+    """Numbers in [0, 2^(8 `size`)) of which sums are taken; as an array they have `word_bytes(size)` bytes each."""
 
-    def __init__(self, entries: Sequence[mpz], size: int) -> None:
-        self._entries, self._words = entries, -(-size // 4)
+    def __init__(self, entries: Sequence[mpz] | Packed, size: int) -> None:
+        self._words = word_bytes(size) // 4
+        self._entries = _Numbers(entries, word_bytes(size))
         self._library = eightfold()
-        if self._library is not None:
-            self._packed = np.frombuffer(_joined(entries, 4 * self._words), "<u4")
 
     def sums(self, indices: Indices) -> list[mpz]:
         """One result for each row of `indices`.
@@ -227,7 +264,7 @@ class SumTable:
         return self._one_by_one(indices) if found is None else found
 
     def _one_by_one(self, indices: Indices) -> list[mpz]:
-        entry_at, found = self._entries.__getitem__, []
+        entry_at, found = self._entries.listed.__getitem__, []
         for columns in indices.tolist():
             total = mpz(0)
             for column in columns:
@@ -244,9 +281,44 @@ class SumTable:
         words = self._words + -(-(columns + blocks.bit_length()) // 32)
         out = np.empty((rows, words), "<u4")
         done = self._library.tacit_sums(
-            self._packed.ctypes.data, self._words, at.ctypes.data, rows, columns, blocks, out.ctypes.data, words
+            self._entries.packed.ctypes.data, self._words, at.ctypes.data, rows, columns, blocks, out.ctypes.data, words
         )
         return _parted(out.tobytes(), 4 * words) if done else None
+
+
+def subset_tables(elements: Sequence[Sequence[Element]], modulus: mpz) -> tuple[Packed, Packed] | None:
+    """The products of all subsets of each group of `elements`, or None where the library cannot.
+
+    An element r (1 + m s) mod m^2 is r, s and the inverse of r mod m = `modulus`, all in [0, m). Of group k, entry S of
+    2^len(group) takes element i if bit i of S is set. Returns residues, in the bytes of the modulus, and slopes, in
+    `word_bytes` of as many, of all groups one after another.
+    """
+    library = eightfold()
+    widths = np.array([len(group) for group in elements], np.int32)
+    if library is None or not widths.size or widths.max() > _WIDEST:
+        return None
+    size, entries = _size(modulus), int((1 << widths.astype(np.int64)).sum())
+    one = (mpz(1) << (_DIGIT * _digits(size, 4))) % (modulus * modulus)
+    residues = np.empty((entries, size), np.uint8)
+    slopes = np.empty((entries, word_bytes(size)), np.uint8)
+    done = library.tacit_subsets(
+        _joined([part for group in elements for element in group for part in element], size),
+        widths.ctypes.data,
+        len(elements),
+        (one % modulus).to_bytes(size, "little"),
+        _pairs([one * one % (modulus * modulus)], modulus, size),
+        modulus.to_bytes(size, "little"),
+        size,
+        residues.ctypes.data,
+        slopes.ctypes.data,
+        slopes.shape[1],
+    )
+    return (residues, slopes) if done else None
+
+
+def word_bytes(size: int) -> int:
+    """The bytes of the 32-bit words that hold `size` bytes."""
+    return -(-size // 4) * 4
 
 
 def _check(indices: Indices, entries: int) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from tacit.protocols.crypto.eightfold import Indices, SumTable, Table
+from tacit.protocols.crypto.eightfold import Indices, Packed, SumTable, Table, subset_tables
 from tacit.sim.streams import Entropy
 
 __all__ = [
@@ -120,13 +120,24 @@ class SubsetTable:
 
 
 class TableProducts:
-    """Products of the entries of `tables`, one after another: the i-th entry of all of them has the index i."""
+    """Products of the entries of tables of subset products, see `SubsetTable`, one table for each group of `elements`.
 
-    def __init__(self, tables: Sequence[SubsetTable], modulus: mpz) -> None:
+    The i-th entry of all tables one after another has the index i; `starts` are the indices of the first of each.
+    """
+
+    def __init__(self, elements: Sequence[Sequence[Split]], modulus: mpz) -> None:
         size = -(-modulus.bit_length() // 8)
-        self._residues = Table([entry for table in tables for entry in table.residues], size, modulus * modulus)
-        self._slopes = SumTable([entry for table in tables for entry in table.slopes], size)
-        self.starts = np.cumsum([0, *(len(table.residues) for table in tables)], dtype=np.int32)[:-1]
+        residues: Sequence[mpz] | Packed
+        slopes: Sequence[mpz] | Packed
+        if (found := subset_tables(elements, modulus)) is not None:
+            residues, slopes = found
+        else:
+            tables = [SubsetTable(group, modulus) for group in elements]
+            residues = [entry for table in tables for entry in table.residues]
+            slopes = [entry for table in tables for entry in table.slopes]
+        self._residues = Table(residues, size, modulus * modulus)
+        self._slopes = SumTable(slopes, size)
+        self.starts = np.cumsum([0, *(1 << len(group) for group in elements)], dtype=np.int32)[:-1]
 
     def __call__(self, indices: Indices) -> Iterator[tuple[mpz, mpz]]:
         """A product and its slope for each row of `indices`.
@@ -204,8 +215,7 @@ class FixedBase:
         while len(chain) < comb.rows * comb.blocks:
             chain.append(gmpy2.powmod(chain[-1], step, square))
         generators = split_all(chain, modulus)
-        tables = [SubsetTable(generators[block :: comb.blocks], modulus) for block in range(comb.blocks)]
-        self._products = TableProducts(tables, modulus)
+        self._products = TableProducts([generators[block :: comb.blocks] for block in range(comb.blocks)], modulus)
 
     def __repr__(self) -> str:
         return f"<FixedBase, {self._modulus.bit_length()}-bit modulus, {self.comb}>"

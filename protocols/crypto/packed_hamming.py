@@ -42,7 +42,7 @@ from gmpy2 import invert, mpz
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.protocols.crypto import paillier
-from tacit.protocols.crypto.fixed_base import Split, SubsetTable, TableProducts, join, split_all
+from tacit.protocols.crypto.fixed_base import Split, TableProducts, join, split_all
 from tacit.protocols.crypto.paillier import FreshRerandomiser, PrivateKey, PublicKey, Rerandomiser
 from tacit.sim.hollow import blank, filled, hollow
 from tacit.sim.streams import Entropy
@@ -192,7 +192,7 @@ def evaluate(
     masks: list[list[bytes]] = []
     for group in range(layout.groups):
         parts = split_all(received[group * length : (group + 1) * length], n)
-        subsets = TableProducts([SubsetTable(parts[i : i + step], n) for i in range(0, length, step)], n)
+        subsets = TableProducts([parts[i : i + step] for i in range(0, length, step)], n)
         chosen = subsets((choices + subsets.starts)[:, None])
         all_inverse, all_slope = _inverse_product(parts, square)
         ones = _ones(layout.filled(group), layout.width)

@@ -152,8 +152,8 @@ def model_of(folder: Path, seen: Seen | None = None) -> Model:
         texts: dict[str, str] = {}
         same = texts.setdefault
         messages = [
-            Sent(number, sent, received, same(sender, sender), same(to, to), same(step, step), same(type_, type_),
-                 *rest, same(fate, fate))
+            Sent._make((number, sent, received, same(sender, sender), same(to, to), same(step, step),
+                        same(type_, type_), *rest, same(fate, fate)))
             for number, sent, received, sender, to, step, type_, *rest, fate in connection.execute(_MESSAGES)
         ]  # fmt: skip
         copies = [Copy._make(row) for row in connection.execute(_COPIES)]

@@ -1,5 +1,6 @@
 """Powers and products of many numbers: eight at a time they equal those of Python, one by one too."""
 
+import math
 import platform
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from tacit.protocols.crypto import eightfold as module
 from tacit.protocols.crypto.eightfold import SumTable, Table, eightfold, opened, powers, square_powers
+from tacit.protocols.crypto.fixed_base import SubsetTable, TableProducts, join, split_all
 from tacit.protocols.crypto.packed_hamming import decrypt, encode, evaluate
 from tacit.protocols.crypto.paillier import Encryptor, FreshRerandomiser, generate
 from tacit.sim.streams import Entropy, generator
@@ -85,6 +87,11 @@ def test_the_largest_numbers_of_a_length(way, bits):
     bases += [square - 1, square - 2, square - modulus, square - modulus - 1, square]
     for exponent in (mpz(0), mpz(1), mpz(2), mpz(31), mpz(32), (mpz(1) << 70) - 1, mpz(1) << 300):
         assert square_powers(bases, exponent, modulus) == [gmpy2.powmod(base, exponent, square) for base in bases]
+    elements = split_all([square - 1, square - 2, (square - 1) // 2, mpz(2), square - modulus - 1], modulus)
+    subsets = TableProducts([elements[:4], elements], modulus)
+    every = np.arange(48, dtype=np.int32)[:, None, None]
+    with module.one_by_one():
+        assert list(subsets(every)) == list(TableProducts([elements[:4], elements], modulus)(every))
     table = Table([modulus - 1, modulus, modulus - 2], -(-bits // 8), modulus)
     indices = np.tile(np.array([0, 1, 2], np.int32), (9, 4, 1))
     indices[:, :, 1] = 2
@@ -121,6 +128,30 @@ def test_sums_of_a_table(way, size, rows, columns, blocks, seed):
         for row in indices.tolist()
     ]
     assert SumTable(entries, size).sums(indices) == expected
+
+
+@settings(SAME_WAY, max_examples=40)
+@given(ODD, st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(0, 2**32))
+def test_products_of_all_subsets(way, modulus, widths, seed):
+    draws, square = Entropy.seeded(seed, "subsets"), int(modulus) ** 2
+    groups = [[_unit(square, draws) for _ in range(width)] for width in widths]
+    elements = [split_all(group, modulus) for group in groups]
+    products = TableProducts(elements, modulus)
+    rows = products.starts[:, None] + np.arange(32, dtype=np.int32) % (1 << np.array(widths))[:, None]
+    found = iter(products(np.ascontiguousarray(rows.reshape(-1, 1, 1), np.int32)))
+    for group, width, own in zip(groups, widths, elements, strict=True):
+        table = SubsetTable(own, modulus)
+        for entry in (k % (1 << width) for k in range(32)):
+            residue, slope = next(found)
+            assert (residue, slope) == (table.residues[entry], table.slopes[entry])
+            expected = math.prod(value for i, value in enumerate(group) if entry >> i & 1) % square
+            assert join(residue, slope, modulus, mpz(square)) == expected
+
+
+def _unit(square, draws):
+    while math.gcd(value := draws.below(square), square) != 1:
+        pass
+    return mpz(value)
 
 
 def test_sums_of_the_largest_numbers(way):
