@@ -150,12 +150,10 @@ def model_of(folder: Path, seen: Seen | None = None) -> Model:
     """
     with opened(folder) as connection:
         texts: dict[str, str] = {}
-        same = texts.setdefault
-        messages = [
-            Sent._make((number, sent, received, same(sender, sender), same(to, to), same(step, step),
-                        same(type_, type_), *rest, same(fate, fate)))
-            for number, sent, received, sender, to, step, type_, *rest, fate in connection.execute(_MESSAGES)
-        ]  # fmt: skip
+        messages: list[Sent] = []
+        for number, sent, received, *names, fate in connection.execute(_MESSAGES):
+            shared = [texts.setdefault(name, name) if isinstance(name, str) else name for name in (*names, fate)]
+            messages.append(Sent._make((number, sent, received, *shared, 0, "")))
         copies = [Copy._make(row) for row in connection.execute(_COPIES)]
         lost = [Mark._make(("lost", *row)) for row in connection.execute(_LOSSES)]
         return _made(messages, copies, lost, seen or Seen(folder))  # what was recorded in between has no message yet
