@@ -135,11 +135,11 @@ CLAIMS: tuple[tuple[str, str, tuple[tuple[str, str], ...] | str], ...] = (
     ("Hard labels leak less than probabilities", FEDCT, (("fedct-table-1", "DD above FedCT"),)),
     ("Models leak more than probabilities", FEDCT, (("fedct-table-1", "FedAvg above DD"),)),
     ("Non-IID clients: FedCT beats sharing probabilities (DD)", FEDCT, (("fedct-table-2", "FedCT above DD"),)),
-    ("Most heterogeneous clients: a qualified majority improves FedCT", FEDCT, (
+    ("Strongly non-IID clients: a qualified majority improves FedCT", FEDCT, (
         ("fedct-table-2", "FedCT (QM) above FedCT"),
     )),
     ("Non-IID clients: FedAvg beats FedCT", FEDCT, (("fedct-table-2", "FedAvg above FedCT"),)),
-    ("FedCT is better the more the public set U resembles the clients' data", FEDCT, (
+    ("FedCT's accuracy rises with the similarity of the public set U to clients' data", FEDCT, (
         ("fedct-table-4", "i.i.d. CIFAR-10 above CIFAR-10, Dirichlet α = 1.0"),
         ("fedct-table-4", "CIFAR-10, Dirichlet α = 1.0 above CIFAR-10, Dirichlet α = 0.5"),
     )),
