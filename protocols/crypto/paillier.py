@@ -276,7 +276,7 @@ class Encryptor:
     """
 
     def __init__(self, key: PublicKey, entropy: Entropy, uses: int = 10_000) -> None:
-        """`uses` is the expected number of plaintexts and only shapes the tables: 10 MB at most at 2048 bits."""
+        """`uses` is the expected number of plaintexts and only shapes the tables: 14 MB at most at 2048 bits."""
         self._key, self._entropy = key, entropy
         comb = choose_comb(key.bits + _STATISTICAL, max(uses, 1), limit=1 << 14)
         self._powers = FixedBase(key.residue(entropy), key.n, comb)
