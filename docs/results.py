@@ -52,7 +52,7 @@ def marked(page: str) -> str:
 
 
 def block(page: str, name: str) -> str:
-    """What stands between the lines of the table `name`. Raises ValueError if the page has none."""
+    """Return the text between the lines of the table `name`. Raises ValueError if the page has none."""
     found = re.search(rf"<!-- table: {re.escape(name)} -->\n(.*?)<!-- end -->", page, re.DOTALL)
     if found is None:
         raise ValueError(f"{PAGE.name} has no table {name}")
@@ -175,7 +175,7 @@ def _order(page: str, name: str, start: str) -> str:
 
 
 def stands(orders: Sequence[str]) -> str:
-    """What the lines of `orders` say together: in how many cells they hold, and in how many beyond the spread."""
+    """Return in how many cells the lines of `orders` hold together, and in how many beyond the spread."""
     held = beyond = cells = 0
     older = False
     for line in orders:

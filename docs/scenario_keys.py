@@ -5,7 +5,7 @@ python docs/scenario_keys.py    prints it
 
 from itertools import groupby
 
-from tacit.scenarios.observing.faults import KINDS
+from tacit.scenarios.files.faults import KINDS
 from tacit.scenarios.schema.keys import Key, keys
 
 HEAD = """\

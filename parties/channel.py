@@ -1,4 +1,4 @@
-"""What seals messages between two parties."""
+"""Channels that seal messages between two parties."""
 
 from typing import Protocol
 

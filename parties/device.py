@@ -1,4 +1,4 @@
-"""What a party runs on: it lasts through all incarnations of the party, and faults act on it."""
+"""The device of a party: it lasts through all incarnations of the party, and faults act on it."""
 
 import math
 from collections.abc import Callable
@@ -88,12 +88,12 @@ class Device:
 
     @property
     def finished(self) -> bool:
-        """Whether the party's program has ended."""
+        """True if the party's program has ended."""
         return bool(self.party.finished if self.rest is None else self.rest.finished)
 
     @property
     def idle(self) -> bool:
-        """Whether the party only waits for a round to begin."""
+        """True if the party only waits for a round to begin."""
         return bool(self.party.idle if self.rest is None else self.rest.idle)
 
     @property
@@ -112,11 +112,11 @@ class Device:
         return self._machine
 
     def runs(self, party: object) -> bool:
-        """Whether `party` is what runs here."""
+        """True if `party` is what runs here."""
         return self._party is party
 
     def seen(self, name: str) -> Any:
-        """What an observer sees as the attribute `name` of the party; of a `tacit.parties.life.Observed` none is
+        """Return the attribute `name` of the party for an observer; of a `tacit.parties.life.Observed` none is
         made."""
         kept: Any = getattr(self.kind, name, None)
         return kept.of(self) if hasattr(kept, "of") else getattr(self.party, name)
@@ -400,4 +400,4 @@ _EFFECTS: dict[type[PartyFault], tuple[Callable[..., None], bool]] = {
     Partition: (Device._block, False),
     Hold: (Device._block, False),
 }
-"""What each fault does, and whether only to the living."""
+"""The action of each fault, and whether it acts only on living parties."""

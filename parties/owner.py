@@ -1,4 +1,4 @@
-"""What a mailbox asks of the party that it belongs to."""
+"""The interface that a mailbox needs of the party that it belongs to."""
 
 from collections.abc import Callable
 from typing import ClassVar, Protocol, TypeVar

@@ -133,7 +133,7 @@ class Party(Lifecycle):
         return self._mailbox.rest
 
     def falls_asleep(self, kinds: Kinds, source: str, deadline: float, until: float) -> bool:
-        """Whether the party is let go until one of `kinds` from `source` is received, for `deadline` seconds at most.
+        """True if the party is let go until one of `kinds` from `source` is received, for `deadline` seconds at most.
 
         Only one that its device can make again, and that nothing else concerns. `until` is when its patience is over.
         """
@@ -349,7 +349,7 @@ class Party(Lifecycle):
         return Watch(self._mailbox, kinds, sources, error, grace)
 
     def is_called_on(self, kinds: Kinds, sources: Iterable[str]) -> bool:
-        """Whether a message of `kinds` was received for a later round or attempt than the party's."""
+        """True if a message of `kinds` was received for a later round or attempt than the party's."""
         return self._mailbox.first_sender(kinds, frozenset(sources), self._mailbox.stamp) is not None
 
     async def together(self, *coroutines: Coroutine[Any, Any, R]) -> list[R]:

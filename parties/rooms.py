@@ -39,7 +39,7 @@ class Room(Server):
         self._main.round = max(self._main.round, self.round)
 
     def awaited(self) -> str:
-        """What it waits for, in words; "" if nothing."""
+        """The wait in words; "" if it waits for nothing."""
         return self._mailbox.awaited
 
 

@@ -63,7 +63,7 @@ class Arrivals(Waiter, Generic[M]):
 
     @property
     def timer(self) -> Timer | None:
-        """What ends the waiting; None if nothing does yet."""
+        """The timer that ends the waiting; None if nothing does yet."""
         return timer_of(self._timer) if isinstance(self._timer, asyncio.TimerHandle) else self._timer
 
     def __enter__(self) -> "Arrivals[M]":

@@ -1,4 +1,4 @@
-"""What a protocol says of itself: the one object that the rest of Tacit asks about it.
+"""The declaration of a protocol: the one object that the rest of Tacit asks about it.
 
 A declaration is a name, a summary, papers, keys, its parts (`tacit.protocols.parts`) and what is not a sum of these:
 what is asked of the whole is a fold over the parts, each one method here. Those that come with Tacit are declared in
@@ -25,7 +25,7 @@ files can name it then, and everything that Tacit does for a protocol follows fr
 | `assumed`, `memory`, `loaded` | `tacit predict` |
 | `promises`, `waits`, `sums` | chaos |
 
-What `tables` has is said by `tacit.protocols.observing.experiment.Tables`, and by the structs of the tables in `uses`.
+What `tables` has is said by `tacit.protocols.experiment.experiment.Tables`, and by the structs of the tables in `uses`.
 """
 
 import math
@@ -41,9 +41,10 @@ from msgspec import Struct
 
 from tacit.parties import server
 from tacit.parties.data.splits import Shard, counted
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.signals import AttackedMessages
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.signals import AttackedMessages
+from tacit.protocols.own_classes import check_class, place_of
 from tacit.protocols.own_keys import check_keys
 from tacit.protocols.parts import (
     Among,
@@ -60,6 +61,7 @@ from tacit.protocols.parts import (
 )
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
+from tacit.sim import plugged
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
@@ -83,13 +85,13 @@ class Needs:
 
 
 class Declaration:
-    """What is asked about a protocol, with defaults for one that declares nothing.
+    """The properties of a protocol, with defaults for one that declares nothing.
 
     `keys`: the struct of its [protocol] table, with fields of its own; None for one without. `parts`: what it is made
     of, in order. `learns`: whether something is trained, in rounds, so that a run can go on from a checkpoint. `rests`:
     whether many clients take no memory at rest (`tacit.parties.registered`). `server_returns`: whether a server that
-    was lost may come back, which goes on or ends the run by what is on its disk (`tacit.protocols.returning`). `quick`:
-    of keys, the most that they need for a quick look.
+    was lost may come back, which goes on or ends the run by what is on its disk
+    (`tacit.protocols.rounds.returning`). `quick`: of keys, the most that they need for a quick look.
     """
 
     name: str
@@ -104,7 +106,7 @@ class Declaration:
 
     @property
     def parts(self) -> Sequence[Taken]:
-        """What it is made of, in the order in which it is taken."""
+        """Its parts, in the order in which they are taken."""
         return ()
 
     @property
@@ -126,6 +128,13 @@ class Declaration:
             check_keys(self.keys)
         if type(self).build is Declaration.build:
             raise ValueError(f"{kind} does not say how a run of it is built: it needs a method build.")
+        for one in dict.fromkeys(map(type, (self, *all_parts(self.whole)))):
+            check_class(one)
+        if not isinstance(self.learned, Mapping):
+            raise ValueError(f"learned of {kind} must say by role, server and client, what it learns.")
+        if lacking := [role for role in _ROLES if not self.learned.get(role)]:
+            said = ", ".join(f'"{role}": "..."' for role in lacking)
+            plugged.warn(f"{place_of(type(self))}{kind} does not say who learns what: add learned = {{{said}}}")
 
     # What a run is made of
 
@@ -152,7 +161,7 @@ class Declaration:
         return {name: shards[name] for name in sorted(points, key=lambda name: -points[name])[:count]}
 
     def trains_networks(self, tables: Any) -> bool:
-        """Whether networks are trained, so that it matters where they run."""
+        """True if networks are trained, so that it matters where they run."""
         return False
 
     def code(self, tables: Any) -> Mapping[str, tuple[str, Mapping[str, Path]]]:
@@ -169,7 +178,7 @@ class Declaration:
     def takings(
         self, tables: Any, parts: Parts, shards: Mapping[str, Shard]
     ) -> Iterable[tuple[Sequence[Taken], Among]] | None:
-        """What is taken among whom in a run with nobody lost, for `sent_bytes`; None without a formula."""
+        """The parts taken in a run with nobody lost, and among whom, for `sent_bytes`; None without a formula."""
         return None
 
     def attacked(self, tables: Any) -> AttackedMessages:
@@ -285,7 +294,7 @@ class Declaration:
         return sum(part.loaded(tables) for part in self._parts(tables))
 
     def promises(self, tables: Any) -> Mapping[str, Promise] | None:
-        """What must hold under any faults, by name, besides what holds for every protocol; None: not known."""
+        """The promises that hold under any faults, by name, besides those of every protocol; None: not known."""
         return {name: one for part in self._parts(tables) for name, one in part.promises(tables).items()}
 
     def suffering(self, tables: Any, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
@@ -297,7 +306,7 @@ class Declaration:
         return sum(part.waits(tables) for part in self._parts(tables)) or 4 * tables.data.clients + 4
 
     def draws_noise(self, tables: Any) -> bool:
-        """Whether a client's data pass through noise of its own that is drawn for each question."""
+        """True if a client's data pass through noise of its own that is drawn for each question."""
         return any(part.draws_noise(tables) for part in self._parts(tables))
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:

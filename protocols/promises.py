@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.sim.trace import Event
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What the links of a network are like, and what has happened on them."""
+"""The links of a network, and the events on them."""
 
 import math
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ __all__ = ["Conditions", "Statistics"]
 
 @dataclass(frozen=True)
 class Conditions:
-    """What all links have in common: topology ("mesh" or "star"), latency, jitter in seconds, loss in [0, 1).
+    """Properties that all links share: topology ("mesh" or "star"), latency, jitter in seconds, loss in [0, 1).
 
     `transport` is "reliable" or "datagram" (see `tacit.sim.transport`) or "tcp" (see `tacit.sim.tcp`),
     `retransmission_timeout` the reliable one's first, in seconds. `pairs` says what each link is like, where they are
@@ -28,7 +28,7 @@ class Conditions:
 
     @property
     def loses(self) -> bool:
-        """Whether any link loses messages."""
+        """True if any link loses messages."""
         return self.loss > 0 if self.pairs is None else self.pairs.loses
 
     def between(self, near: str, far: str) -> tuple[Latency, float]:

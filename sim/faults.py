@@ -55,7 +55,7 @@ class Fault:
         self._check(bool(self.party), "party(='') must be a name or a pattern such as client/*.")
 
     def applies_to(self, party: str) -> bool:
-        """Whether the fault applies to `party`."""
+        """True if the fault applies to `party`."""
         return party == self.party or fnmatch.fnmatchcase(party, self.party)
 
     def _check(self, holds: bool, what: str) -> None:
@@ -244,7 +244,7 @@ class MessageFault(Fault):
         self._check(self.lasts is None or self.time is not None, f"lasts(={self.lasts}) needs the time it begins at.")
 
     def matches(self, sender: str, receiver: str, message: str, now: float, round_number: int) -> bool:
-        """Whether the fault applies to a message of that type, sent now in the sender's round."""
+        """True if the fault applies to a message of that type, sent now in the sender's round."""
         begin = 0.0 if self.time is None else self.time
         return (
             begin <= now < (math.inf if self.lasts is None else begin + self.lasts)

@@ -97,7 +97,7 @@ class LinkNetwork:
             self._retired.popleft()
 
     def _let_go(self, endpoint: Endpoint) -> bool:
-        """Whether none of the endpoint's links is needed now; they are forgotten but for their draws."""
+        """True if none of the endpoint's links is needed now; they are forgotten but for their draws."""
         ends = [(near, far) for near, far in (*endpoint.outgoing, *endpoint.incoming)]  # links, where nothing is lost
         if not all(self._links[key].is_idle for key in ends):
             return False
@@ -122,7 +122,7 @@ class LinkNetwork:
 
     @property
     def is_perfect(self) -> bool:
-        """Whether nothing is lost, cut or held on its way."""
+        """True if nothing is lost, cut or held on its way."""
         return self._is_perfect
 
     def block(self, barrier: Barrier) -> None:
@@ -207,7 +207,7 @@ class LinkNetwork:
         return None
 
     def is_cut(self, sender: str, receiver: str) -> bool:
-        """Whether a partition is between the two."""
+        """True if a partition is between the two."""
         return any(not barrier.holds and barrier.is_between(sender, receiver) for barrier in self._barriers)
 
     def again(self, journey: Journey, note: str) -> Journey:
@@ -224,7 +224,7 @@ class LinkNetwork:
         self._trace.tell(self._event("resend", journey, journey.near.name, journey.far.name, why))
 
     def is_gone(self, journey: Journey) -> bool:
-        """Whether the receiver at the end of the hop is no longer the incarnation that it was sent to."""
+        """True if the receiver at the end of the hop is no longer the incarnation that it was sent to."""
         return not journey.far.alive or journey.far.incarnation != journey.far_incarnation
 
     def arrive(self, journey: Journey) -> None:

@@ -19,7 +19,7 @@ __all__ = ["World", "lasting_secret"]
 
 
 def lasting_secret(seed: int, seeded: bool, given: bytes = b"") -> bytes:
-    """What a world's lasting secrets are made of: from the seed, or as `given`, or drawn if that is empty."""
+    """Return the seed of a world's lasting secrets: from the run's seed, or as `given`, or drawn if that is empty."""
     return derive(seed, "lasting") if seeded else given or os.urandom(32)
 
 

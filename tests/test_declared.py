@@ -119,7 +119,7 @@ def test_no_type_of_message_is_spelled_outside_of_its_folder() -> None:
 
 
 def test_spelling_is_seen() -> None:
-    names = {"MaskedChunk": "tacit.protocols.secure_sum"}
+    names = {"MaskedChunk": "tacit.protocols.sums.secure_sum"}
     assert spelled("kinds = ('MaskedChunk',)", "tacit.protocols.federated.round", names) == {"MaskedChunk"}
     assert spelled("secure_sum.MaskedChunk", "tacit.scenarios.chaos.trial", names) == {"MaskedChunk"}
     assert not spelled("secure_sum.MaskedChunk", "tacit.protocols.federated.round", names)

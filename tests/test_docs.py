@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import tacit
-from tacit.benchmarks.attacks import ATTACKS
+from tacit.benchmarks.attacks.table import ATTACKS
 from tacit.parties import server
 from tacit.protocols.declaration import messages_in
 from tacit.protocols.registry import PROTOCOLS

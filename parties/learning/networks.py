@@ -15,11 +15,13 @@ Two linear layers without an activation are those of XCLP, appendix B.1.
 from collections.abc import Callable
 
 from tacit.parties.learning import pretrained
-from tacit.parties.learning.backend import Tensor, nn, torch
+from tacit.parties.learning.backend import Tensor, nn, seeded, torch
+from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.pooling import MaxPool
 from tacit.parties.learning.spec import MODELS, ModelSpec
+from tacit.sim.plugged import PluginError, place_in
 
-__all__ = ["BUILDERS", "NeuralNetwork", "build", "builder"]
+__all__ = ["BUILDERS", "NeuralNetwork", "build", "builder", "check"]
 
 
 class NeuralNetwork(nn.Module):
@@ -66,10 +68,46 @@ def builder(spec: ModelSpec) -> Callable[[ModelSpec], Parts]:
 def _parts(spec: ModelSpec) -> Parts:
     parts = builder(spec)(spec)
     if not (isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(part, nn.Module) for part in parts)):
-        raise ValueError(
-            f"model {spec.name!r}: its function must return two modules, body and last layer, not {parts!r}"
-        )
+        given = f"a tuple of {len(parts)}" if isinstance(parts, tuple) else f"an object of type {type(parts).__name__}"
+        raise ValueError(f"model {spec.name!r}: its function must return two modules, body and last layer, not {given}")
     return parts
+
+
+def check(spec: ModelSpec) -> None:
+    """Raise PluginError where a plugin's network cannot be built, does not fit its inputs, or has other outputs.
+
+    Two points of zeros pass through it. Networks that come with Tacit are not checked.
+    """
+    function = MODELS[spec.name].build
+    if function is None:
+        return
+    code = getattr(function, "__code__", None)
+    place = (str(code.co_filename), int(code.co_firstlineno)) if code else (f"model {spec.name!r}", 0)
+    points = f"the points of this scenario, which have the shape {spec.shape}"
+    try:
+        with seeded(torch.device("cpu"), 0):
+            network = build(spec).eval()
+    except MissingExtra:
+        raise
+    except Exception as error:
+        path, line = place_in(error) or place
+        raise PluginError(path, line, _said(error)) from error
+    try:
+        with torch.no_grad():
+            outputs = network(torch.zeros(2, *spec.shape))
+    except Exception as error:
+        path, line = place_in(error) or place
+        problem = f"the layers of the model {spec.name!r} do not fit each other, or {points}: {_said(error)}"
+        raise PluginError(path, line, problem) from error
+    if outputs.shape != (wanted := (2, spec.classes)):
+        problem = f"the model {spec.name!r} must have an output for each of {spec.classes} classes (spec.classes): "
+        raise PluginError(
+            place[0], place[1], f"{problem}two points give the shape {tuple(outputs.shape)}, not {wanted}"
+        )
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _inputs(spec: ModelSpec) -> int:

@@ -8,16 +8,16 @@ from tacit.protocols.cotraining.experiment import exchanges_of, method_of, quest
 from tacit.protocols.cotraining.keys import CotrainingTables
 from tacit.protocols.cotraining.round import AskedCounts, LocalPredictions
 from tacit.protocols.cotraining.sharing import Sharing
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.probe import Probe
-from tacit.protocols.observing.signals import AttackedMessages, Probabilities, Reader
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.probe import Probe
+from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, Reader
 from tacit.sim.wire import Message
 
 __all__ = ["attacked_counts", "attacked_predictions"]
 
 
 def attacked_predictions(tables: CotrainingTables) -> AttackedMessages:
-    """What each client shares of its predictions: the last round's, and the answers to what a curious server asks."""
+    """The predictions that each client shares: the last round's, and the answers to what a curious server asks."""
     sharing = method_of(tables).sharing
 
     def reader(parts: Parts, probe: Probe) -> Reader:

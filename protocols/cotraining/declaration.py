@@ -7,7 +7,7 @@ from types import MappingProxyType
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning.learners import LEARNERS
 from tacit.parties.learning.loaded import ADAM, TORCH, TREES
-from tacit.protocols import secure_sum, setup
+from tacit.protocols import setup
 from tacit.protocols.cotraining.attack import attacked_counts, attacked_predictions
 from tacit.protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
 from tacit.protocols.cotraining.experiment import (
@@ -32,10 +32,10 @@ from tacit.protocols.cotraining.round import (
 )
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
 from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated.declaration import LEARNING, RANDOMISED_LABELS
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.signals import AttackedMessages
 from tacit.protocols.parts import Among, Choice, Part, SumBounds, Taken
 from tacit.protocols.privacy.spending import (
     check_noise,
@@ -44,8 +44,9 @@ from tacit.protocols.privacy.spending import (
     sensitivity_of,
 )
 from tacit.protocols.promises import Promise
-from tacit.protocols.rounds import ENROLMENT
-from tacit.protocols.rounds_promises import promises_of_rounds
+from tacit.protocols.rounds.promises import promises_of_rounds
+from tacit.protocols.rounds.rounds import ENROLMENT
+from tacit.protocols.sums import secure_sum
 from tacit.sim.setting_error import Problem
 
 __all__ = ["DECLARATIONS", "Cotraining"]
@@ -117,7 +118,7 @@ class Shared(Part):
 
 
 class Asked(Part):
-    """What a curious server asks in a secure sum of votes."""
+    """The questions of a curious server in a secure sum of votes."""
 
     messages = (AskedCounts,)
 

@@ -14,10 +14,10 @@ from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer,
 from tacit.protocols.cotraining.secure_votes import SecureVotes
 from tacit.protocols.cotraining.spending import SpendsBy
 from tacit.protocols.cotraining.threats import threatened
+from tacit.protocols.experiment.experiment import Setting
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.federated.averaging import fewest_hidden
 from tacit.protocols.federated.experiment import model_of
-from tacit.protocols.observing.experiment import Setting
-from tacit.protocols.observing.parts import Parts
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import Spent
 from tacit.sim.units import duration
@@ -61,7 +61,7 @@ class CotrainingRun:
         self.rounds = self.settings.rounds
 
     def plan(self) -> None:
-        """As it will be if nobody is lost and every point has a consensus."""
+        """Plan the run as it goes if nobody is lost and every point has a consensus."""
         settings = self.settings
         sharing, training, points = settings.method.sharing, settings.method.training, len(settings.public)
         for number in range(1, settings.rounds + 1):
@@ -95,7 +95,7 @@ def names_of(tables: CotrainingTables) -> Sequence[str]:
 
 
 def learners_of(tables: CotrainingTables, held: Dataset) -> tuple[Learner, ...]:
-    """That of each client. Raises ValueError."""
+    """Return the learner of each client. Raises ValueError."""
     names = names_of(tables)
     made = {name: learner_of(name, tables, held) for name in dict.fromkeys(names)}
     return tuple(made[names[i % len(names)]] for i in range(tables.data.clients))
@@ -124,7 +124,7 @@ def model_bytes(tables: CotrainingTables, held: Dataset) -> int | None:
 
 
 def settings_of(tables: CotrainingTables, parts: Parts) -> CotrainingSettings:
-    """What all parties of a run of co-training know beforehand. Raises ValueError for what does not go together."""
+    """Return the settings that all parties of co-training know beforehand. Raises ValueError for contradictions."""
     held, method = parts.held, method_of(tables)
     rounds, period = exchanges_of(tables, method)
     public = held.take(slice(0)) if parts.public is None else parts.public

@@ -6,8 +6,8 @@ from dataclasses import replace
 from tacit.parties.data.splits import Shard, counted
 from tacit.protocols.cotraining.experiment import exchanges_of, method_of, questions_of, votes_of
 from tacit.protocols.cotraining.keys import CotrainingTables
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.probe import probe_of
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.probe import probe_of
 from tacit.protocols.parts import Among, Stated, Taken
 
 __all__ = ["asked_points", "cotraining_takings"]
@@ -16,7 +16,7 @@ __all__ = ["asked_points", "cotraining_takings"]
 def cotraining_takings(
     tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard], votes: Taken
 ) -> list[tuple[Sequence[Taken], Among]]:
-    """What is taken in the whole run with nobody lost; `votes`: how labels are counted.
+    """The parts that are taken in the whole run with nobody lost; `votes`: how labels are counted.
 
     In each round every client sends its message; what they agree on goes to every client in all rounds but the first.
     Clients without a label of their own have nothing to say in the first round (but of `fedmd`). What an attacker asks

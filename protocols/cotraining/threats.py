@@ -1,4 +1,4 @@
-"""What parties of co-training do that the protocol does not say: the tables [attack] and [byzantine]."""
+"""Deviations from co-training: the tables [attack] and [byzantine]."""
 
 from dataclasses import replace
 
@@ -7,8 +7,8 @@ import numpy as np
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.local_training import Public
 from tacit.protocols.cotraining.round import CotrainingSettings
-from tacit.protocols.observing.experiment import Setting
-from tacit.protocols.observing.probe import probe_of
+from tacit.protocols.experiment.experiment import Setting
+from tacit.protocols.experiment.probe import probe_of
 from tacit.sim.streams import derive
 
 __all__ = ["byzantine_clients", "threatened"]

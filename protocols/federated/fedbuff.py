@@ -18,7 +18,7 @@ optimization, 2019, section 5.2, with any other.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.enroll | those of `tacit.protocols.rounds` | | | who is there, with how many points and labels? |
+| train.enroll | those of `tacit.protocols.rounds.rounds` | | | who is there, with how many points and labels? |
 | train.open | TrainingRound | server -> each that is called | 4 P | the model, so that M_c clients are at work |
 | train.update | BufferedModel | client -> server | 4 P + 16 | y, n_i and loss, and the round in which it was called |
 | train.buffer | TrainingRound | server -> one client | 4 P | for each model but a round's last: another client's turn |
@@ -232,7 +232,7 @@ class FedBuffServer(FedAvgServer):
 
     @staticmethod
     def _checked(sent: BufferedModel, call: Call, expected: Expected) -> Update:
-        """What a client sent that has this `call`. Raises ValueError."""
+        """Return the update in a message of this `call`. Raises ValueError."""
         if sent.began != call.round:
             raise ValueError(f"for the call of round {sent.began}, which was given up")
         return update_in(sent, expected)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tacit.parties.data.splits import Shard
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import fedbuff
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.declaration import (
@@ -18,12 +21,9 @@ from tacit.protocols.federated.experiment import BufferedTraining
 from tacit.protocols.federated.fedbuff_promises import promises_of_buffers
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.round import TrainingRound
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.signals import AttackedMessages
 from tacit.protocols.parts import Among, Taken
 from tacit.protocols.promises import Promise
-from tacit.protocols.rounds import ENROLMENT
+from tacit.protocols.rounds.rounds import ENROLMENT
 
 __all__ = ["DECLARATIONS", "BufferedDeclaration"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from tacit.parties.learning import jobs
 from tacit.protocols.federated.promises import Numbers, begun, close, points_of
 from tacit.protocols.promises import Affected, Promise, Trial
-from tacit.protocols.rounds_promises import all_rounds_are_held, ends_early_only_for_loss
+from tacit.protocols.rounds.promises import all_rounds_are_held, ends_early_only_for_loss
 
 __all__ = ["promises_of_buffers"]
 
@@ -96,7 +96,7 @@ def nobody_holds_a_place_for_long(trial: Trial, affected: Affected) -> Iterator[
 
 
 def places_are_filled(trial: Trial, affected: Affected) -> Iterator[str]:
-    """As each round begins, as many clients are called as there are places, or all that have labels and are known."""
+    """Check that each round calls as many clients as there are places, or all that have labels and are known."""
     settings = trial.simulation.server.settings
     able = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
     heard: set[str] = set()

@@ -72,7 +72,7 @@ class Outgoing(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What was learned of a reply: the node, whether it is an error, and its numbers, with their weight."""
+    """The known facts of a reply: the node, whether it is an error, and its numbers, with their weight."""
 
     node: int
     error: str
@@ -90,7 +90,7 @@ class Answer(NamedTuple):
 
 
 class World(Protocol):
-    """What the grid asks of the world; all but `clock` are called, and awaited, in the loop's thread.
+    """The interface of the grid to the world; all but `clock` are called, and awaited, in the loop's thread.
 
     `pull` has no bytes for a message that no reply is waited for any more.
     """
@@ -232,11 +232,11 @@ def answer(app: App, message: bytes, context: bytes, seed: bytes, moment: float)
 
 
 class _NoMessage(TypeError):
-    """What a client app has returned is no message."""
+    """Raised where a client app has returned something that is no message."""
 
 
 def _described(error: BaseException) -> str:
-    """What a client app did that ended with `error`."""
+    """Return in words how a client app ended with `error`."""
     if isinstance(error, SystemExit):
         return f"called {exit_of(error)}"
     return str(error) if isinstance(error, _NoMessage) else f"raised {type(error).__name__}: {error}"
@@ -390,7 +390,7 @@ _WEIGHTS = ("num-examples", "num_examples")
 
 
 def _learned(reply: Message) -> Reply:
-    """What there is to learn of a reply: the numbers in its metrics, by the last part of their names."""
+    """Return the facts of a reply: the numbers in its metrics, by the last part of their names."""
     node = reply.metadata.src_node_id
     if reply.has_error():
         return Reply(node, reply.error.reason or f"error {reply.error.code}", {}, 0.0)

@@ -8,6 +8,7 @@ from pathlib import Path
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.flower import flower
 from tacit.protocols.flower.apps import code_of, read_app
 from tacit.protocols.flower.flower import FlowerClient, FlowerServer, Nodes
@@ -15,7 +16,6 @@ from tacit.protocols.flower.keys import FlowerKeys, FlowerTables
 from tacit.protocols.flower.observer import FlowerObserver
 from tacit.protocols.flower.promises import PROMISES
 from tacit.protocols.flower.stages import STAGES, STEPS
-from tacit.protocols.observing.experiment import Setting
 from tacit.protocols.parts import Part, messages_in
 from tacit.protocols.promises import Promise
 from tacit.sim.setting_error import Problem
@@ -53,14 +53,14 @@ def _text(version: tuple[int, ...]) -> str:
 
 
 def _seconds(keys: FlowerKeys) -> tuple[float, ...]:
-    """What a client takes in each stage."""
+    """Return the seconds that a client takes in each stage."""
     training = dict.fromkeys(("flower.train", "flower.collect_masked_vectors"), keys.train_time)
     by_stage = {**training, "flower.evaluate": keys.evaluate_time}
     return tuple(duration(by_stage.get(stage, keys.query_time)) for stage in STAGES)
 
 
 class Stages(Part):
-    """What an app sends and answers, stage by stage."""
+    """The stages of an app, with the messages of each."""
 
     takes = STEPS
     messages = messages_in(flower)

@@ -28,7 +28,7 @@ from tacit.protocols.flower.exchanges import Exchange, RoundRecord
 from tacit.protocols.flower.stages import JOIN, STAGES
 from tacit.protocols.flower.threads import Fiber, Turn
 from tacit.protocols.outcome import Abort
-from tacit.protocols.returning import NOT_AGAIN, OnceServer
+from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
 from tacit.sim.compute import SECOND
 from tacit.sim.streams import derive, generator
 from tacit.sim.wire import Message

@@ -1,4 +1,4 @@
-"""What must hold of a Flower app under any faults; what its own code makes of lost replies is the app's."""
+"""Promises of a Flower app under any faults; what its own code makes of lost replies is the app's."""
 
 from collections import Counter
 from collections.abc import Iterator

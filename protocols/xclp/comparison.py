@@ -15,7 +15,7 @@ __all__ = ["Truth", "truth_of"]
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What the oracle says of a round: whether H is right, and what each member must have got, of all of its points.
+    """The oracle's values of a round: whether H is right, and what each member must have got, of all of its points.
 
     `tolerance`: by how much scores may differ, of which that many labels of each class `counts`.
     """
@@ -26,7 +26,7 @@ class Truth:
     tolerance: float = 0.0
 
     def agrees(self, found: Mapping[str, Labels], parameters: Parameters) -> bool:
-        """Whether H, and what clients have `found`, are what they must be."""
+        """True if H, and what clients have `found`, are what they must be."""
         return self.same_distances and all(
             name in self.labels and self._equal(own, self.labels[name], parameters) for name, own in found.items()
         )
@@ -76,5 +76,5 @@ def truth_of(
 
 
 def _same(one: Rows, other: Rows) -> bool:
-    """Whether two matrices are equal."""
+    """True if two matrices are equal."""
     return one.shape == other.shape and all(np.array_equal(one[rows], other[rows]) for rows in some_rows(one.shape[0]))

@@ -8,8 +8,8 @@ from typing import Any
 from tacit.parties.data.splits import Shard, counted
 from tacit.protocols import setup
 from tacit.protocols.declaration import Declaration
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.promises import Promise
 from tacit.protocols.xclp import influence

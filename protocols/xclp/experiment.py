@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from tacit.protocols.observing.experiment import Setting
+from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.privacy.released import released
 from tacit.protocols.setup import Group
 from tacit.protocols.xclp.choices import parameters_of, shown

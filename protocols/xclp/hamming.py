@@ -123,7 +123,7 @@ class Members(Message):
 
 
 OF_PAIRS = (OwnBlock, Masks, MaskedDistances, RollCall, Present)
-"""What all variants with pairs send, besides their own."""
+"""The messages that all variants with pairs send, besides their own."""
 
 
 class SecureHamming(Contribution, Protocol):
@@ -303,7 +303,7 @@ class _Blocks:
     masked: dict[Pair, bytes] = field(default_factory=dict)
 
     def complete(self, clients: int) -> bool:
-        """Whether all blocks of that number of clients were received."""
+        """True if all blocks of that number of clients were received."""
         return len(self.own) == clients and len(self.masks) == len(self.masked) == clients * (clients - 1) // 2
 
     def pairs(self, names: Sequence[str]) -> list[Pair]:

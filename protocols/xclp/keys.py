@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta
 
-from tacit.protocols.observing.experiment import Tables
+from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS
 from tacit.sim.table import Keys
@@ -71,7 +71,7 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     recovery: Annotated[
         str,
         Meta(
-            description="What the summing does about a lost client: `restart` begins a new attempt; `shamir` makes up "
+            description="Recovery of the sum from a lost client: `restart` begins a new attempt; `shamir` makes up "
             "for it with shared secrets, and masked values that were received count; `secagg+` does so among "
             "neighbours in a random graph, for many clients. FedProp always has `shamir`.",
             extra={"registry": ROW_SUMS},

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Loss
-from tacit.protocols.endings import EndingsObserver, returned
-from tacit.protocols.observing.scores import accuracy, balanced_accuracy, counting
-from tacit.protocols.observing.simulated import Prediction, Round, Simulated
+from tacit.protocols.experiment.scores import accuracy, balanced_accuracy, counting
+from tacit.protocols.experiment.simulated import Prediction, Round, Simulated
 from tacit.protocols.privacy.released import Releasing, nothing_released
+from tacit.protocols.rounds.endings import EndingsObserver, returned
 from tacit.protocols.xclp.baselines import baselines
 from tacit.protocols.xclp.blocks import NO_POINTS, Rows, some_rows
 from tacit.protocols.xclp.comparison import Truth, truth_of
@@ -72,7 +72,7 @@ class _Ended(Struct, frozen=True):
     step: str
 
     def concerns(self, loss: Loss) -> bool:
-        """Whether it is a loss of this round and group."""
+        """True if it is a loss of this round and group."""
         return loss.round == self.record.number and self.record.is_among(loss.party)
 
 
@@ -84,7 +84,7 @@ class _Baselines(Struct, frozen=True):
     alone: bool
 
     def same(self, other: "_Baselines") -> bool:
-        """Whether the other has the very hashes of this one."""
+        """True if the other has the very hashes of this one."""
         return list(self.bits) == list(other.bits) and all(self.bits[name] is other.bits[name] for name in self.bits)
 
 
@@ -279,7 +279,7 @@ class Observer(EndingsObserver[Any]):
         return measure(*(np.concatenate(column) for column in zip(*pairs, strict=True))) if pairs else None
 
     def scores(self, measure: Measure, titles: Mapping[str, Mapping[str, NDArray[np.int64]]]) -> dict[str, float]:
-        """That of each one's labels, by its title, where there is one."""
+        """Return the measure of each one's labels, by its title, where there is one."""
         found = {title: self.score(measure, labels) for title, labels in titles.items()}
         return {title: value for title, value in found.items() if value is not None}
 
@@ -306,7 +306,7 @@ class Observer(EndingsObserver[Any]):
         }
 
     def _hashed(self) -> "_Baselines | None":
-        """What the baselines are computed of; None without any."""
+        """The material of the baselines; None without any."""
         hashed = [
             client
             for client in self._named.values()
@@ -330,7 +330,7 @@ class Observer(EndingsObserver[Any]):
         ]
 
     def _own_name(self, row: int) -> str:
-        """What the data set calls the client that a row belongs to."""
+        """Return the data set's name for the client that a row belongs to."""
         names, clients = self._dataset.client_names, self._dataset.clients
         return "" if names is None or clients is None else names[clients[row]]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tacit.protocols.promises import falls
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos.trial import Trial
-from tacit.scenarios.observing.faults import matching
+from tacit.scenarios.files.faults import matching
 from tacit.sim.faults import (
     Corrupt,
     Crash,
@@ -85,7 +85,7 @@ class Affected:
         return set(self.until) - {"server"}
 
     def well_since(self, party: str, time: float) -> bool:
-        """Whether no fault affects `party` at `time` or later."""
+        """True if no fault affects `party` at `time` or later."""
         return self.until.get(party, -math.inf) < time
 
     def _add(self, parties: Iterable[str], until: float) -> None:

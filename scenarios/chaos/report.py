@@ -14,8 +14,8 @@ from tacit.scenarios.chaos.campaign import Failure, Findings, Plan, Verdict
 from tacit.scenarios.chaos.promises import promises_of
 from tacit.scenarios.chaos.schedules import Schedule, text
 from tacit.scenarios.console.printing import Table, table
+from tacit.scenarios.files.faults import given
 from tacit.scenarios.files.plugins import with_copies
-from tacit.scenarios.observing.faults import given
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Fault, Scenario
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from tacit.scenarios.chaos.schedules import Schedule
-from tacit.scenarios.observing.faults import KINDS, faults_of, given
+from tacit.scenarios.files.faults import KINDS, faults_of, given
 from tacit.scenarios.schema.scenario import Fault
 
 __all__ = ["shrink"]
@@ -80,7 +80,7 @@ def _plainer(fault: Fault) -> Iterator[Fault]:
 
 
 def _can_be(faults: Schedule, clients: int) -> bool:
-    """Whether each of the faults has what its kind needs, and no more."""
+    """True if each of the faults has what its kind needs, and no more."""
     try:
         for fault in faults:
             kind, keys = KINDS[fault.kind], given(fault)

@@ -1,4 +1,4 @@
-"""What `tacit events` does: the story of a run, one line for each event that matters."""
+"""The command `tacit events`: the story of a run, one line for each event that matters."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def events(
 
 def _check_party(folder: Path, party: str) -> None:
     """Raise FolderError for a party that the run in `folder` does not have."""
+    from tacit.scenarios.files.faults import parties
     from tacit.scenarios.files.reading import read
-    from tacit.scenarios.observing.faults import parties
     from tacit.scenarios.running.folder import FolderError
 
     known = parties(read(str(folder), without_data=True).scenario.data.clients)

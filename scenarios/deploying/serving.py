@@ -93,7 +93,7 @@ async def _wait_for(hub: Hub, patience: float, log: Callable[[str], object]) -> 
 
 
 def _stored(path: Path, seed: int, *, seeded: bool) -> _Stored:
-    """What a server that comes back finds in its folder; a new run, if there is nothing."""
+    """Return the state that a server finds in its folder after a restart; a new run, if there is nothing."""
     if not path.is_file():
         return _Stored(new_run_id(seed, seeded=seeded), 1, {})
     try:

@@ -115,7 +115,7 @@ class _Misfit(NamedTuple):
 
 
 def _misfits(value: object, kind: Any, node: types.Type, key: str, unit: str = "") -> Iterator[_Misfit | str]:
-    """What in `value` does not fit the type `kind`, described by `node`; and the keys that are needed and not given."""
+    """Yield the parts of `value` that do not fit the type `kind`, described by `node`; and keys that are missing."""
     plain = _plain(node)
     if isinstance(plain, types.StructType) and isinstance(value, dict):
         inner = f"{key}." if key else ""

@@ -1,10 +1,10 @@
-"""What [[fault]] tables may not say: keys of another kind, or steps, parties and messages that are not there."""
+"""Checks of [[fault]] tables: keys of another kind, or steps, parties and messages that are not there."""
 
 from collections.abc import Callable, Iterable
 
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.rounds import ENROLL
-from tacit.scenarios.observing.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
+from tacit.protocols.rounds.rounds import ENROLL
+from tacit.scenarios.files.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Fault, Scenario, ScenarioError
 from tacit.sim.units import duration
@@ -32,14 +32,14 @@ def messages_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def check_fault_keys(scenario: Scenario) -> None:
-    """Whether each fault's keys go together, and can be read."""
+    """Check that each fault's keys go together, and can be read."""
     for number, fault in enumerate(scenario.fault):
         for test in (_check_kind, _check_when, _check_durations):
             test(f"fault[{number}]", fault)
 
 
 def check_fault_places(scenario: Scenario) -> None:
-    """Whether there are the parties, steps and messages that faults name, and `sim` takes the faults as they are."""
+    """Check that parties, steps and messages that faults name exist, and `sim` takes the faults as they are."""
     for number, fault in enumerate(scenario.fault):
         for test in (_check_parties, _check_steps, _check_message, _check_return, _check_made):
             test(f"fault[{number}]", fault, scenario)

@@ -23,6 +23,7 @@ from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.files.table_layout import Layout, flat, layout_of
 from tacit.scenarios.files.unused import needless, unused
 from tacit.scenarios.schema.keys import keys, similar, structure, toml
+from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.scenarios.schema.table import OWN, ScenarioFile
 
@@ -104,14 +105,16 @@ def read(
         raw, filled = _anchored(_parse(path), path.parent), Path(file).is_dir()
         if not raw and not changes:
             problem = 'no key is set; a scenario names its protocol at least, as in [protocol] name = "xclp"'
-            raise ScenarioError(str(path), "", f"{problem}; `tacit keys` lists all keys")
+            raise ScenarioError(str(path), "", f"{problem}; `{either('tacit keys', 'tacit.keys()')}` lists all keys")
     made_here = isinstance(file, Scenario)
     raw["plugins"] = list(
         resolved(raw.get("plugins", []), str(path), None if made_here else path.parent, of_run=filled and not made_here)
     )
     changed = [_change(text, options) for text in changes]  # which may be of keys that plugins have
     _check_either(changed)
-    given_by = {key: options.get(key, "--set") for key, _ in changed} | ({} if seed is None else {"seed": "--seed"})
+    given_by = {key: options.get(key, called("--set")) for key, _ in changed}
+    if seed is not None:
+        given_by["seed"] = called("--seed")
     try:
         loaded = _read(path, raw, changed, seed, cell, without_data, to_run, filled)
     except ScenarioError as error:
@@ -173,7 +176,9 @@ def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], chang
     for key in sorted(given_by, key=len, reverse=True):
         if f"{error.key}.".startswith((f"{key}.", f"{key}[", f"{in_file(key)}.")):
             return given_by[key]
-    options = [f"{given_by.get(text.partition('=')[0].strip(), '--set')} {text}" for text in changes]
+    others = {key: option for key, option in given_by.items() if option != called("--set")}
+    keys = {text: text.partition("=")[0].strip() for text in changes}
+    options = [f"{others[key]} {text}" if key in others else called("--set", text) for text, key in keys.items()]
     return f"{where} with {' '.join(options)}" if options else where
 
 
@@ -183,7 +188,7 @@ def checked(scenario: Scenario) -> Scenario:
 
 
 def _slug(title: str) -> str:
-    """What the runs of a scenario are called that has no other name than its title."""
+    """Return a name for the runs of a scenario that has only its title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
 
 
@@ -208,7 +213,7 @@ def find(file: str | Path) -> Path:
 
 
 def _without_defaults(raw: Table) -> Table:
-    """What `raw`, in which all defaults stand, gives beside them."""
+    """Return the values of `raw`, in which all defaults stand, that differ from these."""
     known = {key: body for key, body in as_table(Scenario()).items() if isinstance(body, dict)}
     return {
         table: {key: value for key, value in raw[table].items() if defaults.get(key, msgspec.UNSET) != value}
@@ -234,7 +239,7 @@ def parse_toml(text: str) -> Table:
 
 
 def _is_deep(table: Table) -> bool:
-    """Whether tables and lists are nested more than `_DEEPEST` deep."""
+    """True if tables and lists are nested more than `_DEEPEST` deep."""
     level: list[Any] = [table]
     for _ in range(_DEEPEST):
         inside = itertools.chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
@@ -313,7 +318,7 @@ def _check_either(changed: Iterable[tuple[str, Any]]) -> None:
         table = value if isinstance(value, dict) else {}
         given |= {f"{key}.{name}": item for name, item in table.items()} if table else {key: value}
     if all(given.get(key) for key in _DATA):
-        raise ScenarioError("--set", "data", "name and path are both given; allowed: exactly one of them")
+        raise ScenarioError(called("--set"), "data", "name and path are both given; allowed: exactly one of them")
 
 
 def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
@@ -336,12 +341,12 @@ def _settable() -> list[str]:
 
 
 def _owns(key: str) -> bool:
-    """Whether `key` is the file's own and not a scenario's."""
+    """True if `key` is the file's own and not a scenario's."""
     return key.partition(".")[0] in OWN
 
 
 def _paper(file: ScenarioFile) -> list[tuple[str, Any]]:
-    """What `scale = "paper"` changes in `file`."""
+    """Return the changes that `scale = "paper"` makes in `file`."""
     if not file.scales.paper:
         raise ScenarioError("", "scale", '"paper" is not in the file, which has no [scales.paper]; allowed: "small"')
     return list(flat(file.scales.paper, _settable(), "scales.paper"))
@@ -352,20 +357,26 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
     key, equals, written = text.partition("=")
     key = key.strip()
     if not equals or not key:
-        raise ScenarioError(f"--set {text}", "", "allowed: --set key=value, such as --set protocol.k=5")
+        allowed = either("--set key=value, such as --set protocol.k=5", "key=value, such as protocol.k=5")
+        raise ScenarioError(called("--set", text), "", f"allowed: {allowed}")
     known = _known()
     if key == "plugins":
-        problem = "a plugin is code, which no --set takes in; allowed: plugins = [...] in the file, or --plugin FILE"
-        raise ScenarioError(options.get(key, "--set"), key, problem)
+        problem = (
+            f"a plugin is code, which no {either('--set', 'change')} takes in; allowed: plugins = [...] in the file, "
+        )
+        problem += either("or --plugin FILE", "or in a Scenario")
+        raise ScenarioError(options.get(key, called("--set")), key, problem)
     if is_field(key):
-        check_field(key, options.get(key, "--set"))
+        check_field(key, options.get(key, called("--set")))
     elif key not in known:
         named = next((name for name in LISTS if key.startswith(name)), "")
         hint = (
-            f"; the whole list is replaced: --set '{named}=[{{...}}]', a key of one by {named}.0.KEY" if named else ""
+            f"; the whole list is replaced: {either('--set ', '')}'{named}=[{{...}}]', a key of one by {named}.0.KEY"
+            if named
+            else ""
         )
-        hint = hint or similar(key, known) or "; `tacit keys` lists them"
-        raise ScenarioError(options.get(key, "--set"), key, "there is no such key" + hint)
+        hint = hint or similar(key, known) or f"; `{either('tacit keys', 'tacit.keys()')}` lists them"
+        raise ScenarioError(options.get(key, called("--set")), key, "there is no such key" + hint)
     try:
         parsed = parse_toml(f"value = {written}")
     except tomllib.TOMLDecodeError:
@@ -377,5 +388,5 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
 
 
 def _scenario(file: ScenarioFile) -> Scenario:
-    """What a run needs to know of it."""
+    """Return the part of the file that a run needs."""
     return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})

@@ -40,7 +40,7 @@ def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
 
 
 def _takes_keys(scenario: Scenario) -> bool:
-    """Whether clients agree on keys."""
+    """True if clients agree on keys."""
     return scenario.training.averaging == "secure" or "protocol.hamming" in PROTOCOLS[scenario.protocol.name].uses
 
 

@@ -123,7 +123,7 @@ def _verdict(runs: int, broken: int, promises: int, found: dict[str, Any]) -> Ht
 
 
 def _planned(found: dict[str, Any]) -> str:
-    """What was to be tried, in a sentence."""
+    """Return in a sentence what was to be tried."""
     plan = msgspec.convert(found["plan"], Plan)
     tried = []
     if "sums" in found:

@@ -193,7 +193,7 @@ def warnings_of(run: RecordedRun) -> list[str]:
 
 
 def remarks(run: RecordedRun) -> str:
-    """What run it was, in a line."""
+    """Return one line that says which run it was."""
     about, result = run.about, run.result
     sized = about.get("fidelity") == "sized"
     words = [

@@ -11,20 +11,21 @@ from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.life import Present
 from tacit.parties.playing import Begin, play
 from tacit.parties.registered import Registered
+from tacit.protocols.experiment.experiment import Checkpointable, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.identities import given, identities_of
-from tacit.protocols.observing.experiment import Checkpointable, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.simulated import Simulated
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp import sized
 from tacit.scenarios.console.progress import progress
+from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.sized import is_hollow
-from tacit.scenarios.observing.faults import faults_of
-from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.files.splits import Material, material_of, split
 from tacit.scenarios.running.durations import durations_of
 from tacit.scenarios.running.process import one_thread, spared_old_objects
 from tacit.scenarios.schema import scenario as schema
+from tacit.sim import plugged
 from tacit.sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, processor_of
 from tacit.sim.conditions import Conditions, Statistics
 from tacit.sim.engines import make_engine
@@ -65,13 +66,15 @@ class Simulation:
     ) -> None:
         self._scenario, sinks, taps = scenario, tuple(sinks), taps or Taps()
         use_plugins(scenario)
-        parts = parts or parts_of(scenario)
-        self.shards = split(parts.held, scenario.data, scenario.seed)
-        self.setting = scenario, parts, named(self.shards)
+        if parts is None:
+            material = material_of(scenario, taken=True)
+        else:
+            material = Material(parts, split(parts.held, scenario.data, scenario.seed), Fleet(scenario))
+        self.shards, fleet = material.shards, material.fleet
+        self.setting = scenario, material.parts, named(self.shards)
         if hollow is None:
             hollow = is_hollow(scenario, self.setting[-1])
         self._meter = Meter() if hollow else None
-        fleet = Fleet(scenario)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine) if isinstance(engine, str) else engine
         try:
@@ -181,7 +184,7 @@ class Simulation:
         """Run to the end and return the result. Raises Deadlock, KeyboardInterrupt, and errors of a party's program."""
         if self._meter is None:
             self._experiment.plan()
-        with one_thread(), spared_old_objects():
+        with one_thread(), spared_old_objects(), plugged.naming_coroutines():
             self._world.loop.run(play(self._parties, self.server, self._begin))
             if self._meter is None:
                 return self.observer.sum_up()
@@ -223,7 +226,7 @@ class Simulation:
 
 
 def conditions_of(network: schema.Network, fleet: Fleet) -> Conditions:
-    """What the links are like."""
+    """Return the links of the network."""
     return Conditions(
         network.topology,
         parse_latency(network.latency),

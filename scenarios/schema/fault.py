@@ -11,7 +11,7 @@ __all__ = ["Expect", "Fault"]
 
 
 class Fault(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[[fault]]: what goes wrong, and when. Which keys go with which kind: `tacit.scenarios.observing.faults`."""
+    """[[fault]]: what goes wrong, and when. Which keys go with which kind: `tacit.scenarios.files.faults`."""
 
     kind: Annotated[
         Literal[
@@ -63,7 +63,7 @@ class Fault(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     probability: Annotated[
         Annotated[float, Meta(gt=0, le=1)] | None,
         Meta(
-            description="In place of `occurrence`: each time, with this chance.",
+            description="Chance that it strikes each time, instead of `occurrence`.",
             extra={"unit": "probability"},
         ),
     ] = None
@@ -111,7 +111,7 @@ class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = None
     reason: Annotated[str | None, Meta(description="Text that the reason of the outcome must contain.")] = None
     equals_plaintext: Annotated[
-        bool | None, Meta(description="Whether every round must equal the oracle in plain numpy.")
+        bool | None, Meta(description="True demands that every round equals the oracle in plain numpy.")
     ] = None
     lost: Annotated[
         tuple[str, ...] | None,

@@ -1,4 +1,4 @@
-"""What a scenario may say: every key with its type, unit, default and the protocols that use it.
+"""The keys of a scenario: each with its type, unit, default and the protocols that use it.
 
 The structs are the single source: files are converted into them (`tacit.scenarios.files.reading`), and
 `tacit.scenarios.schema.keys` makes the table that `tacit keys` and the docs print. What a type cannot hold (k below the
@@ -53,7 +53,7 @@ class ScenarioError(ValueError):
     def __init__(self, where: str, key: str, problem: str) -> None:
         self.where, self.key = (" ".join(text.splitlines()) for text in (where, key))
         self.problem = " ".join(problem.split())
-        places = (self.where, "" if self.where == f"--{key}" else self.key, self.problem)
+        places = (self.where, "" if self.where in (key, f"--{key}") else self.key, self.problem)
         super().__init__(": ".join(part for part in places if part))
 
 
@@ -83,7 +83,7 @@ class Data(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     features: Annotated[
         str,
         Meta(
-            description="What becomes of each point before a run, at no virtual cost: `identity`, nothing; "
+            description="Conversion of each point before a run, at no virtual cost: `identity`, nothing; "
             + "; ".join(f"`{name}`, {kind.description}" for name, kind in FEATURES.items() if kind)
             + ". They are kept beside the data sets."
         ),
@@ -239,18 +239,18 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "unlimited"
 
 
-class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weakref=True):
     """A whole scenario. Made in Python it is checked when it is run; `load` checks as it reads."""
 
     title: Annotated[str, Meta(description="One line that says what happens.")] = ""
     name: Annotated[
-        str, Meta(description="What its runs are called; without it, as the file. A run's folder holds it.")
+        str, Meta(description="Name of its runs; without it, that of the file. A run's folder holds it.")
     ] = ""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="Everything random in the run follows from it.")] = 0
     cost: Annotated[
         str,
         Meta(
-            description="What computing costs in virtual time: `free`, `modelled` (operations times the cost "
+            description="Cost of computing in virtual time: `free`, `modelled` (operations times the cost "
             "table), `modelled:avx512-ifma` (Paillier as on a processor with AVX-512 IFMA), `measured` (wall time) or "
             "`replayed:RUN_DIR`."
         ),

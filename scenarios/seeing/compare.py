@@ -37,7 +37,7 @@ _ABSENT = object()
 
 
 class Outcome(Struct, frozen=True):
-    """What ``result.json`` says of a run; of one without that file nothing."""
+    """The outcome in ``result.json`` of a run; empty for a run without that file."""
 
     outcome: str = ""
     reason: str = ""
@@ -132,7 +132,7 @@ class Comparison(Struct, frozen=True):
     first_difference: Divergence | None
 
     def record(self) -> dict[str, Any]:
-        """What the JSON has of it."""
+        """Return it as the JSON has it."""
         names = ("kind", "party", "link", "step")
         runs = [
             {
@@ -166,7 +166,7 @@ def compare(first: Path, second: Path) -> Comparison:
 
 
 def read_side(folder: Path) -> Side:
-    """What is to be compared of the run in `folder`. Raises FolderError."""
+    """Read the facts to compare of the run in `folder`. Raises FolderError."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
     rows, path = byte_rows(folder), path_of(folder)

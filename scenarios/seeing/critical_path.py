@@ -156,7 +156,7 @@ class _Walk:
                 party, step, time, number = sent.party, sent.step, sent.time, sent.n
 
     def _at(self, party: str, time: float, number: int) -> Row | None:
-        """What ended at `time`, before the event `number` of `party`: a message received, a deadline, or a job."""
+        """Return the message, deadline or job that ended at `time`, before the event `number` of `party`."""
         delivered = [row for row in _same(self._delivered.get(party, []), time) if row.n < number]
         delivered = [row for row in delivered if (row.copy, 1) in self._hops or (row.copy, 2) in self._hops]
         for wait in reversed(_same(self._waited.get(party, []), time)):

@@ -1,4 +1,4 @@
-"""What a record says, by message, wait and party: what explanations are made of."""
+"""Facts of a record, by message, wait and party, from which explanations are made."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -49,7 +49,7 @@ class Message:
         return (first, (self.relay, self.receiver, self.relayed, self.received))
 
     def is_taken(self, at: float) -> bool:
-        """Whether its receiver had it by then, and did not refuse it."""
+        """True if its receiver had it by then, and did not refuse it."""
         return self.received is not None and self.received <= at and self.refused is None
 
 
@@ -73,7 +73,7 @@ class Waiting:
     alone: float = 0.0
 
     def is_open(self, at: float) -> bool:
-        """Whether it went on then; at the very moment of its end it still did, unless it was answered."""
+        """True if it went on then; at the very moment of its end it still did, unless it was answered."""
         return self.began <= at and (self.ended is None or at < self.ended or (at == self.ended and bool(self.missing)))
 
 
@@ -90,11 +90,11 @@ class Spell:
     ended: float | None = None
 
     def lasts(self, begin: float, end: float) -> bool:
-        """Whether it was there at any time between the two, both included."""
+        """True if it was there at any time between the two, both included."""
         return self.began <= end and (self.ended is None or self.ended >= begin)
 
     def concerns(self, sender: str, receiver: str) -> bool:
-        """Whether it is of the link between the two."""
+        """True if it is of the link between the two."""
         ends = ((sender, receiver), (receiver, sender))
         return any(one == self.party and fnmatchcase(other, self.peer) for one, other in ends)
 
@@ -118,7 +118,7 @@ def spell_ended(note: str) -> str:
 
 
 class Facts:
-    """What the rows of a record say, added in order."""
+    """The facts in the rows of a record, added in order."""
 
     def __init__(self) -> None:
         self.messages: dict[int, Message] = {}

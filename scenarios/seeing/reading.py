@@ -47,7 +47,7 @@ class EndedRound(NamedTuple):
 
 
 class News(NamedTuple):
-    """What was recorded since the last look. `about` is the table `run`, `losses` are there once the run has ended."""
+    """The new rows since the last look. `about` is the table `run`, `losses` are there once the run has ended."""
 
     rows: Sequence[Row]
     rounds: Sequence[EndedRound]
@@ -56,7 +56,7 @@ class News(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended by itself."""
+        """True if the run has ended by itself."""
         return "outcome" in self.about
 
 
@@ -91,11 +91,11 @@ class Record:
 
     @property
     def is_there(self) -> bool:
-        """Whether the run has begun to record."""
+        """True if the run has begun to record."""
         return self.path.is_file()
 
     def news(self) -> News:
-        """What was recorded since the last look; at first all there is. Raises FolderError."""
+        """Return the new rows since the last look; at first all there are. Raises FolderError."""
         with opened(self.path.parent) as connection:
             found = self._read(connection)
         self._seen = found.rows[-1].n if found.rows else self._seen

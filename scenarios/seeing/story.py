@@ -52,7 +52,7 @@ class Line(Struct, frozen=True):
     causes: tuple[Chain, ...] = ()
 
     def concerns(self, party: str = "", step: str = "") -> bool:
-        """Whether it is about this party, and this step; "": any."""
+        """True if it is about this party, and this step; "": any."""
         return (not party or party in (self.party, *self.parties)) and (not step or step == self.step)
 
 
@@ -192,7 +192,7 @@ class Story:
         return self._line(row, "late", text, cause, cause.parties)
 
     def _is_known(self, *key: object) -> bool:
-        """Whether there is a line of this key already, and no second is wanted."""
+        """True if there is a line of this key already, and no second is wanted."""
         known = key in self._said and not self._unfolded
         self._said.add(key)
         return known
@@ -209,7 +209,7 @@ class Story:
         yield Line(n, loss.time, "lost", loss.party, text, because, "", step, number, named, cause.chains)
 
     def _of_absences(self) -> list[Line]:
-        """What a cause with several losses led to."""
+        """Return the lines about a cause of several losses and its consequences."""
         return [
             Line(self._last, self._time, "absence", one.party, f"was lost {len(one.losses)} times", one.because[-1:],
                  one.consequence, one.step, one.losses[0].round, (one.party,))
@@ -254,7 +254,7 @@ class Story:
         return [*found, *self._of_absences(), *self._summary(), outcome]
 
     def _summary(self) -> list[Line]:
-        """What became of messages, in figures."""
+        """Return the lines about the fate of messages, in figures."""
         messages = self._facts.messages.values()
         why = Counter(reason for one in messages for _, reason in one.lost)
         again = sum(one.again for one in messages)
@@ -292,7 +292,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def events(run: Result | str | Path, *, everything: bool = False, unfolded: bool = False) -> list[Line]:
-    """What happened in a run, in virtual time, and because of what, as `tacit events` prints it.
+    """Return the events of a run, in virtual time, with their causes, as `tacit events` prints them.
 
     `run` is a result or a run's folder; of a run that is under way what is recorded so far. `everything`: a line
     for every event; `unfolded`: one for each loss and missed deadline, also where there is one of the cause already.

@@ -24,7 +24,7 @@ __all__ = ["Hub", "HubState"]
 
 @dataclass
 class HubState:
-    """What a server that comes back goes on from: the run, its own incarnation, and the clients' latest ones."""
+    """The state that a server goes on from after a restart: run, its own incarnation, and the clients' latest ones."""
 
     run_id: bytes
     incarnation: int = 1
@@ -137,7 +137,7 @@ class Hub:
         await self._serve(connection)
 
     def _admits(self, where: str) -> bool:
-        """Whether an address may open one more connection now."""
+        """True if an address may open one more connection now."""
         now, limits = time.monotonic(), self._limits  # the loop's clock is set when the run begins
         if len(self._buckets) > 4 * limits.waiting:
             full = limits.burst / limits.rate
@@ -267,6 +267,6 @@ class _TwiceError(RecordError):
 
 
 def _breaks_off(error: Exception) -> bool:
-    """Whether the other end of a TLS handshake has ended it: without a word, or by an alert about the certificate."""
+    """True if the other end of a TLS handshake has ended it: without a word, or by an alert about the certificate."""
     alert = error.reason or "" if isinstance(error, ssl.SSLError) else ""
     return isinstance(error, ConnectionResetError) or ("ALERT" in alert and ("CERT" in alert or "UNKNOWN_CA" in alert))

@@ -24,7 +24,7 @@ def new_run_id(seed: int, *, seeded: bool) -> bytes:
 
 
 class DeployedWorld(World):
-    """What the party `me` sees of the run `run_id`; the others are in other processes, at the other end of `line`.
+    """The world as the party `me` sees it in the run `run_id`; the others are at the other end of `line`.
 
     `engine` runs the jobs, of which `threads` go on at a time; `before` is called in a thread before each.
     """

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tacit.protocols.rounds_observer import HeldRound
+from tacit.protocols.rounds.observer import HeldRound
 from tacit.scenarios.deploying.gathering import gather
 from tacit.scenarios.deploying.local import Local
 from tacit.scenarios.files.reading import load
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.runner import run
 from tacit.scenarios.schema.scenario import Scenario
 from tests.deployed.test_runs import assert_alike

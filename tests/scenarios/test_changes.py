@@ -34,7 +34,7 @@ BOTH = "data: name and path are both given; allowed: exactly one of them"
 def test_a_name_and_a_path_are_refused_however_they_are_given(quick: Path, own: Path, changes: list[str]) -> None:
     with pytest.raises(ScenarioError) as refused:
         load(quick, changes)
-    assert str(refused.value) == f"--set: {BOTH}"
+    assert str(refused.value) == f"changes: {BOTH}"
 
 
 def test_a_name_and_a_path_in_a_file_are_refused(quick: Path, own: Path) -> None:

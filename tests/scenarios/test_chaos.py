@@ -18,8 +18,8 @@ from tacit.scenarios.chaos.promises import promises_of
 from tacit.scenarios.chaos.schedules import Course, random_schedules, single_crashes, text
 from tacit.scenarios.chaos.shrinking import shrink
 from tacit.scenarios.command.main import app
-from tacit.scenarios.observing.faults import KINDS, faults_of
-from tacit.scenarios.observing.faults import given as keys_given
+from tacit.scenarios.files.faults import KINDS, faults_of
+from tacit.scenarios.files.faults import given as keys_given
 from tacit.scenarios.schema.scenario import Fault
 from tacit.sim.trace import Event, Trace
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tacit import Expect, Fault, Scenario, ScenarioError, Training, load
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.fault_checks import messages_of, steps_of
-from tacit.scenarios.observing.faults import KINDS, faults_of
+from tacit.scenarios.files.faults import KINDS, faults_of
 from tacit.scenarios.schema.scenario import ProtocolKeys
 from tacit.sim import faults as sim
 

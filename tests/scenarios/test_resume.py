@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from tacit import Result, load, run
-from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.scenarios.reporting.printed import print_result
 from tacit.scenarios.running.checkpoint import read_checkpoint
 from tacit.scenarios.running.runner import Watch, resume

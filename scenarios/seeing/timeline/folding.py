@@ -11,7 +11,7 @@ _SHARE = 0.08
 """An idle span is folded if it is longer than this share of what is not folded."""
 
 _SHORTEST = 0.002
-"""What is folded at least is this share of the whole run, also where nothing seems to take any time."""
+"""The least share of the whole run that is folded, also where nothing seems to take any time."""
 
 _MARGIN = 0.1
 """How much of a fold's least length remains on either side of it, so that events stand apart from the fold."""

@@ -1,4 +1,4 @@
-"""What a timeline shows, made of a run's record: messages, jobs, waits, faults, steps and rounds in virtual seconds.
+"""The model of a timeline, made of a run's record: messages, jobs, waits, faults, steps and rounds in virtual seconds.
 
 Times are as recorded. Three things are worked out: a job ends when its seconds are over, or when its party goes down;
 a job of a party that is slowed or paused meanwhile lasts until the next thing that the party does. A fault of a link
@@ -131,7 +131,7 @@ class Model:
     steps: list[Phase] = field(default_factory=list)
     folded: list[Span] = field(default_factory=list)
     counted: str = ""
-    """What is counted only, and not drawn singly; "" if nothing is."""
+    """The part that is only counted, and not drawn singly; "" if there is none."""
 
 
 _MESSAGES = f"SELECT message, {', '.join(Sent._fields[1:-2])} FROM messages ORDER BY sent, message"
