@@ -1,8 +1,12 @@
 """Paillier's operations in Tacit and in other libraries.
 
-Encryption in four ways: the owner's, by tables of fixed bases (`Tacit`); textbook r^N mod N^2, all that the public
-key allows (`Tacit, public key only`); the owner's by CRT without tables, as a baseline written here on gmpy2; and as
-each peer does it. Peers are called below their encodings of numbers if they have such an interface.
+Encryption in five ways: the owner's, by tables of fixed bases (`Tacit`); under the public key alone, by tables
+(`Tacit, public key only`: `paillier.Encryptor`, made before, as a peer makes what it keeps with a key) and by r^2N of a
+fresh r for each (`Tacit, public key, r^2N`); the owner's by CRT without tables, as a baseline written here on gmpy2;
+and as each peer does it. Peers are called below their encodings of numbers if they have such an interface.
+
+`Tacit` encrypts, decrypts and multiplies many at once, as its protocols do; `Tacit, one by one` one in each call, as
+the peers' interfaces have it.
 """
 
 import math
@@ -39,7 +43,10 @@ def measure_paillier_race(bits: int, peers: Mapping[str, ModuleType], turns: int
         contenders = {"Tacit": ours[task]} | {name: actions[task] for name, actions in theirs.items()}
         if task == "encrypt":
             contenders["Tacit, public key only"] = ours["encrypt, public"]
+            contenders["Tacit, public key, r^2N"] = ours["encrypt, r^2N"]
             contenders["gmpy2, CRT without tables"] = ours["encrypt, CRT"]
+        elif f"{task}, one" in ours:
+            contenders["Tacit, one by one"] = ours[f"{task}, one"]
         rows += race(f"Paillier-{bits} {task}", contenders, turns)
     return rows
 
@@ -56,17 +63,24 @@ def _ours(bits: int, entropy: Entropy) -> Actions:
     key = paillier.generate(bits, entropy)
     public = key.public
     messages = [entropy.below(int(public.n)) for _ in range(256)]
-    a, b = key.encrypt_all(messages[:2], entropy)
+    ciphertexts = key.encrypt_all(messages, entropy)
+    a, b, *_ = ciphertexts
+    factors = [entropy.bits(62) for _ in messages]
+    encryptor = paillier.Encryptor(public, entropy)
+    assert key.decrypt_all(encryptor.encrypt_all(messages)) == messages
     encrypt_by_crt = _crt_encryption(key, entropy)
     assert key.decrypt(encrypt_by_crt(messages[0])) == messages[0]
     return {
         "generate": _repeat(paillier.generate, 3, bits, entropy),
         "encrypt": (lambda: key.encrypt_all(messages, entropy), len(messages)),
-        "encrypt, public": _repeat(public.encrypt, 8, messages[0], entropy),
+        "encrypt, public": (lambda: encryptor.encrypt_all(messages), len(messages)),
+        "encrypt, r^2N": (lambda: public.encrypt_all(messages[:16], entropy), 16),
         "encrypt, CRT": _repeat(encrypt_by_crt, 16, messages[0]),
-        "decrypt": _repeat(key.decrypt, 25, a),
+        "decrypt": (lambda: key.decrypt_all(ciphertexts), len(messages)),
+        "decrypt, one": _repeat(key.decrypt, 25, a),
         "add": _repeat(public.add, 5000, a, b),
-        "multiply": _repeat(public.multiply_plain, 100, a, entropy.bits(62)),
+        "multiply": (lambda: public.multiply_plain_all(ciphertexts, factors), len(messages)),
+        "multiply, one": _repeat(public.multiply_plain, 100, a, factors[0]),
     }
 
 

@@ -15,7 +15,7 @@ alone: its Jacobi symbol stays.
 **Assumption.** Semantic security rests on decisional composite residuosity (DCR) for moduli of the form above, in the
 semi-honest model: parties follow the protocol. `key_proof` proves of a key that y -> y^N is a bijection of Z_N*, not
 that it has this form; nobody proves that a ciphertext is well formed. Running times depend on secrets (gmpy2.powmod,
-table look-ups): the setting is a simulation, in which nobody times a party.
+table look-ups; see `eightfold` for the part that does not): the setting is a simulation, in which nobody times a party.
 
 Integers are gmpy2.mpz inside; plaintexts and ciphertexts are given as int or mpz.
 """
@@ -206,7 +206,7 @@ class PublicKey:
         return join(self.residue(entropy), message, self.n, self.square)
 
     def encrypt_all(self, plaintexts: Sequence[Integer], entropy: Entropy) -> list[mpz]:
-        """Return the ciphertexts of `plaintexts`, one after another. For many of them use an `Encryptor`."""
+        """The ciphertexts that `encrypt` gives for `plaintexts`, one after another. An `Encryptor` takes less time."""
         messages = [self.check_plaintext(plaintext) for plaintext in plaintexts]
         units = [_unit(self.n, entropy) for _ in messages]
         residues = square_powers(units, 2 * self.n, self.n)
@@ -233,7 +233,12 @@ class PublicKey:
         return self.multiply_plain_all([ciphertext], [factor])[0]
 
     def multiply_plain_all(self, ciphertexts: Sequence[Integer], factors: Sequence[Integer]) -> list[mpz]:
-        """Return `multiply_plain` of each of `ciphertexts` and its own of as many `factors`."""
+        """Ciphertexts of the products of each of `ciphertexts` with its own of `factors`, see `multiply_plain`.
+
+        Raises ValueError as that does, and where there are not as many of both.
+        """
+        if len(ciphertexts) != len(factors):
+            raise ValueError(f"{len(ciphertexts)} ciphertexts have {len(factors)} factors")
         bases, exponents = [], []
         for ciphertext, factor in zip(ciphertexts, factors, strict=True):
             base, exponent = self._in_range(ciphertext), self.check_plaintext(factor)
@@ -325,7 +330,7 @@ class Encryptor:
     """
 
     def __init__(self, key: PublicKey, entropy: Entropy, uses: int = 10_000) -> None:
-        """`uses` is the expected number of plaintexts and only shapes the tables: 10 MB at most at 2048 bits."""
+        """`uses` is the expected number of plaintexts and only shapes the tables: 14 MB at most at 2048 bits."""
         self._key, self._entropy = key, entropy
         comb = choose_comb(key.bits + _STATISTICAL, max(uses, 1), limit=1 << 14)
         self._powers = FixedBase(key.residue(entropy), key.n, comb)
