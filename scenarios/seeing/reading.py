@@ -4,6 +4,7 @@ import gc
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from tacit.parties.server import Loss
 from tacit.scenarios.running.folder import FolderError, check_format
 from tacit.scenarios.running.whole import check_whole, is_under_way, opened_record
 
-__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened"]
+__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened", "reader_of"]
 
 
 class Row(NamedTuple):
@@ -110,6 +111,14 @@ def _without_collecting() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
+
+
+@contextmanager
+def reader_of(folder: Path) -> Iterator[Callable[[int], Row]]:
+    """A function that reads one event of the run in `folder` by its number. Raises FolderError."""
+    with opened(folder) as connection:
+        query = f"SELECT {', '.join(Row._fields)} FROM events WHERE n = ?"
+        yield lru_cache(maxsize=4096)(lambda number: Row._make(connection.execute(query, (number,)).fetchone()))
 
 
 class Record:
