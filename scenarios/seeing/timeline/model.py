@@ -149,13 +149,7 @@ def model_of(folder: Path, seen: Seen | None = None) -> Model:
     `seen` is what has been read of its record already.
     """
     with opened(folder) as connection:
-        texts: dict[str, str] = {}
-        same = texts.setdefault
-        messages = [
-            Sent(number, sent, received, same(sender, sender), same(to, to), same(step, step), same(type_, type_),
-                 *rest, same(fate, fate))
-            for number, sent, received, sender, to, step, type_, *rest, fate in connection.execute(_MESSAGES)
-        ]  # fmt: skip
+        messages = [Sent._make((*row, 0, "")) for row in connection.execute(_MESSAGES)]
         copies = [Copy._make(row) for row in connection.execute(_COPIES)]
         lost = [Mark._make(("lost", *row)) for row in connection.execute(_LOSSES)]
         return _made(messages, copies, lost, seen or Seen(folder))  # what was recorded in between has no message yet
