@@ -180,3 +180,37 @@ def test_the_long_blocks_of_a_page_run(path: Path, tmp_path: Path) -> None:
     for block in (block for block in PAGES[path] if block.mark == "long" and block.text.strip() not in README):
         done = RUNS["run_block"](block, folder)
         assert done.returncode == 0, f"{block.text}\n{done.stdout}"
+
+
+ROOT = DOCS.parent
+TEXTS = [path for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "tests").rglob("*.md")) if path.is_file()]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_of_a_text_leads_somewhere_in_the_tree(path: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"(?<!`)\]\(([^)\s#]+)(?:#[^)\s]*)?\)", text)
+    assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
+
+
+def test_pages_show_files_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    site = importlib.import_module("build_site")
+    shown = []
+    for path in DOCS.rglob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        shown += re.findall(r"^<!-- file: (\S+) -->\n```", text, re.MULTILINE)
+        assert site.with_files(text) == text, "run: python docs/build_site.py --files"
+    assert "examples/secure_mean.py" in shown
+
+
+def test_a_link_to_the_code_leads_to_the_page_that_is_made_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    site = importlib.import_module("build_site")
+    text = "[keys](../../scenarios/schema/table.py) [all](../mathematics) [this](folder.md#x)\n\n"
+    text += "<!-- picture: a.svg A -->\n"
+    site.Copy(tmp_path).put("howto/page.md", text, DOCS / "howto" / "page.md")
+    made = "[keys](../scenario-keys.md) [all](../protocols/index.md) [this](folder.md#x)\n\n![A](a.svg)\n"
+    assert (tmp_path / "howto" / "page.md").read_text(encoding="utf-8") == made

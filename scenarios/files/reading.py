@@ -5,9 +5,13 @@ to the current folder.
 """
 
 import itertools
+import os
 import re
+import sqlite3
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +179,8 @@ def read(
     else:
         path = find(file)
         raw, filled = _anchored(_parse(path), path.parent), Path(file).is_dir()
+        if filled and (was := _first_place(path.parent)) not in (None, path.parent.absolute()):
+            _follow(raw, partial(_moved, path.parent.absolute(), was))
         if not raw and not changes:
             problem = 'no key is set; a scenario names its protocol at least, as in [protocol] name = "xclp"'
             raise ScenarioError(str(path), "", f"{problem}; `{either('tacit keys', 'tacit.keys()')}` lists all keys")
@@ -338,29 +344,42 @@ def _parse(path: Path) -> Table:
 def _anchored(raw: Table, folder: Path) -> Table:
     """`raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
     result = {key: dict(body) if isinstance(body, dict) else body for key, body in raw.items()}
-    data, network = result.get("data"), result.get("network")
-    own = result.get("protocol")
-    for table, key in ((data, "path"), (result.get("learner"), "path"), (own, "app"), (own, "recorded")):
-        if isinstance(table, dict):
-            _anchor(table, key, "", folder)
-    if isinstance(network, dict):
-        _anchor(network, "latency", "csv:", folder)
-    _anchor(result, "cost", "replayed:", folder)
     for name in LISTS:
         if isinstance(items := result.get(name), list | tuple):
             result[name] = [dict(item) if isinstance(item, dict) else item for item in items]
-            for item in result[name]:
-                for key, prefix in _PATHS if isinstance(item, dict) else ():
-                    if item.get(key):
-                        _anchor(item, key, prefix, folder)
+    _follow(result, lambda path: (folder / path).absolute())
     return result
 
 
-def _anchor(table: Table, key: str, prefix: str, folder: Path) -> None:
-    """Make what follows `prefix` in the text at `key` an absolute path."""
-    value = table.get(key)
-    if isinstance(value, str) and value.startswith(prefix) and len(value) > len(prefix):
-        table[key] = prefix + str((folder / value.removeprefix(prefix)).absolute())
+def _follow(raw: Table, change: Callable[[Path], Path]) -> None:
+    """Change each path in the tables of `raw`."""
+    own = raw.get("protocol")
+    places = [(raw.get("data"), "path", ""), (raw.get("learner"), "path", ""), (own, "app", ""), (own, "recorded", "")]
+    places += [(raw.get("network"), "latency", "csv:"), (raw, "cost", "replayed:")]
+    lists = [raw.get(name) for name in LISTS]
+    items = [item for found in lists if isinstance(found, list | tuple) for item in found]
+    places += [(item, key, prefix) for item in items for key, prefix in _PATHS]
+    for table, key, prefix in places:
+        value = table.get(key) if isinstance(table, dict) else None
+        if isinstance(table, dict) and isinstance(value, str) and value.startswith(prefix) and len(value) > len(prefix):
+            table[key] = prefix + str(change(Path(value.removeprefix(prefix))))
+
+
+def _first_place(folder: Path) -> Path | None:
+    """Where the folder of a run was as the run began; None where its record does not say."""
+    record = f"{(folder / 'run.sqlite').absolute().as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(record, uri=True)) as connection:
+            found = connection.execute("SELECT value FROM run WHERE key = 'folder'").fetchone()
+    except sqlite3.Error:
+        return None
+    return Path(found[0]) if found else None
+
+
+def _moved(folder: Path, was: Path | None, path: Path) -> Path:
+    """The `path` in a run's scenario; if nothing is there, the one that moved together with the run's `folder`."""
+    beside = Path(os.path.normpath(folder / os.path.relpath(path, was)))
+    return beside if not path.exists() and beside.exists() else path
 
 
 # --- the command line's changes

@@ -196,7 +196,7 @@ def _carry_out(
     secret = folder.lasting(scenario)
     try:
         record = folder.path / "run.sqlite"
-        begins = about(scenario, name) | {"files": written_first(folder.path)}
+        begins = about(scenario, name) | {"folder": str(folder.path.absolute()), "files": written_first(folder.path)}
         recorder = recorder or Recorder(record, contents=contents(scenario), about=begins)
         with interruption.raising():
             recording = recording_of(recorder, scenario.data.clients)

@@ -4,6 +4,7 @@ import gc
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from tacit.parties.server import Loss
 from tacit.scenarios.running.folder import FolderError, check_format
 from tacit.scenarios.running.whole import check_whole, is_under_way, opened_record
 
-__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened"]
+__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened", "reader_of"]
 
 
 class Row(NamedTuple):
@@ -78,6 +79,7 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
             check_format(path, connection)
             check_whole(folder)
             connection.execute("BEGIN")
+            connection.text_factory = _Texts().__getitem__
             yield connection
     except (sqlite3.Error, TypeError, ValueError) as error:
         if isinstance(error, FolderError):
@@ -88,16 +90,12 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         ) from None
 
 
-def _rows(connection: sqlite3.Connection, after: int) -> Iterator[Row]:
-    """The events after that number, in order; texts that are equal are one object, as a record has few of them."""
-    texts: dict[str, str] = {}
-    one = texts.setdefault
-    events = connection.execute(f"SELECT {', '.join(Row._fields)} FROM events WHERE n > ? ORDER BY n", (after,))
-    for n, time, kind, party, peer, step, type_, number, attempt, note, value, message, copy, hop, sender, to in events:
-        yield Row(
-            n, time, one(kind, kind), one(party, party), one(peer, peer), one(step, step), one(type_, type_),
-            number, attempt, one(note, note), value, message, copy, hop, one(sender, sender), one(to, to),
-        )  # fmt: skip
+class _Texts(dict[bytes, str]):
+    """The text of each sequence of bytes: one object, however often it occurs, as a record has few texts."""
+
+    def __missing__(self, raw: bytes) -> str:
+        text = self[raw] = raw.decode()
+        return text
 
 
 @contextmanager
@@ -110,6 +108,14 @@ def _without_collecting() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
+
+
+@contextmanager
+def reader_of(folder: Path) -> Iterator[Callable[[int], Row]]:
+    """A function that reads one event of the run in `folder` by its number. Raises FolderError."""
+    with opened(folder) as connection:
+        query = f"SELECT {', '.join(Row._fields)} FROM events WHERE n = ?"
+        yield lru_cache(maxsize=4096)(lambda number: Row._make(connection.execute(query, (number,)).fetchone()))
 
 
 class Record:
@@ -138,7 +144,8 @@ class Record:
     def _read(self, connection: sqlite3.Connection, see: Callable[[Row], None], kept: Collection[str] | None) -> News:
         rows: list[Row] = []
         last, time = self._seen, 0.0
-        for row in _rows(connection, self._seen):
+        query = f"SELECT {', '.join(Row._fields)} FROM events WHERE n > ? ORDER BY n"
+        for row in map(Row._make, connection.execute(query, (self._seen,))):
             see(row)
             last, time = row.n, row.time
             if kept is None or row.kind in kept:

@@ -24,7 +24,7 @@ class Seen:
         self.moments = array("d")
         self.doings: dict[str, array[float]] = defaultdict(lambda: array("d"))
         self.last_round = 0
-        self._walk = Walk(self.facts)
+        self._walk = Walk(folder, self.facts)
         self.news = Record(folder).news(self._see, ("fault",))
         self.facts.take_answers(self.news)
         last = max(self.moments, default=0.0)

@@ -149,11 +149,7 @@ def model_of(folder: Path, seen: Seen | None = None) -> Model:
     `seen` is what has been read of its record already.
     """
     with opened(folder) as connection:
-        texts: dict[str, str] = {}
-        messages: list[Sent] = []
-        for number, sent, received, *names, fate in connection.execute(_MESSAGES):
-            shared = [texts.setdefault(name, name) if isinstance(name, str) else name for name in (*names, fate)]
-            messages.append(Sent._make((number, sent, received, *shared, 0, "")))
+        messages = [Sent._make((*row, 0, "")) for row in connection.execute(_MESSAGES)]
         copies = [Copy._make(row) for row in connection.execute(_COPIES)]
         lost = [Mark._make(("lost", *row)) for row in connection.execute(_LOSSES)]
         return _made(messages, copies, lost, seen or Seen(folder))  # what was recorded in between has no message yet
