@@ -38,3 +38,6 @@ class Owner(Protocol):
 
     def waited(self, wait: Wait) -> None:
         """Report its end."""
+
+    def are_gone(self, sources: dict[str, None]) -> bool:
+        """True if all of `sources` are known to be gone, of which there is one at least."""

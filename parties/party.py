@@ -16,6 +16,7 @@ from tacit.parties.rest import Rest, interned
 from tacit.parties.waiting import Arrivals, Watch, names_of, type_names
 from tacit.sim.clock import Timer
 from tacit.sim.compute import Work
+from tacit.sim.conditions import HEARTBEAT
 from tacit.sim.faults import PartyFault
 from tacit.sim.hollow import body_of
 from tacit.sim.loop import own_step
@@ -154,7 +155,8 @@ class Party(Lifecycle):
         Only one that its device can make again, and that nothing else concerns. `until` is when its patience is over.
         """
         device, mailbox, old = self.device, self._mailbox, self._mailbox.rest
-        if device.factory is None or len(mailbox) or device.pauses or not (old is None or old.in_time):
+        beats = self.world.watching is not None and self.world.watching.kind == HEARTBEAT
+        if device.factory is None or beats or len(mailbox) or device.pauses or not (old is None or old.in_time):
             return False
         known = interned(tuple(self.incarnations.items()))
         number = hash(self._task)
@@ -391,6 +393,16 @@ class Party(Lifecycle):
         for tap in taps:
             tap(self.world.loop.time(), wait)
         return wait
+
+    def are_gone(self, sources: dict[str, None]) -> bool:
+        """True if all of `sources` are known to be gone (for the mailbox); only a server knows of any."""
+        return False
+
+    def wake_waits_for(self, source: str) -> None:
+        """Let all waits for `source` look again whether anybody is left to wait for."""
+        for wait in self._waits:
+            if source in wait.sources:
+                wait.wake()
 
     def waited(self, wait: Wait) -> None:
         """Report the end of a wait (for the mailbox)."""

@@ -32,6 +32,7 @@ class Arrivals(Waiter, Generic[M]):
         self._end = mailbox.loop.time() + deadline
         self._timer: asyncio.TimerHandle | Timer | None = None
         self._in_time, self._until_found = True, False
+        self._nobody_left = False  # all for whom it still waited are known to be gone
         self._future: asyncio.Future[None] | None = None
         self._handle: Callable[[str, M], bool] | None = None  # what messages are handed to, while it waits
         self._enough = False  # is what that said last
@@ -79,7 +80,8 @@ class Arrivals(Waiter, Generic[M]):
         if kind is not None:
             wait.ended = "interrupted" if issubclass(kind, Exception) else "cancelled"
         else:
-            wait.ended = "until" if self._until_found else "answered" if self._in_time else "deadline"
+            timely = "answered" if self._in_time else "deadline"
+            wait.ended = "until" if self._until_found else "gone" if self._nobody_left else timely
         wait.silent = tuple(source for source in self.sources if source not in self._heard)
         wait.missing = wait.silent if wait.ended == "answered" else tuple(self.sources)
         wait.last, wait.alone = self._last, self._times[0] - self._times[1]
@@ -170,6 +172,9 @@ class Arrivals(Waiter, Generic[M]):
             return False
         if self._until and mailbox.holds_any(self._until):
             self._until_found = True
+            return False
+        if self._owner.are_gone(self.sources):
+            self._nobody_left = True
             return False
         if not self._begun and self.sources:
             self._begun = True

@@ -152,7 +152,7 @@ class Walk:
         for wait in reversed(_same(self._waited.get(party, []), time)):
             begun = self._begun.get(wait.message)
             if wait.n < number and begun is not None:
-                if wait.type == "deadline":
+                if wait.type in ("deadline", "gone"):
                     return wait
                 earlier = [row for row in delivered if row.n < wait.n]
                 awaited = [row for row in earlier if wait.type != "answered" or row.type in begun.type.split()]
@@ -187,7 +187,7 @@ class Walk:
             place = bisect_left(some, time, key=when)
             for row in reversed(some[:place]):
                 # an answered wait is there by its message
-                if row.n < number and row.time > 0.0 and (row.kind != "waited" or row.type == "deadline"):
+                if row.n < number and row.time > 0.0 and (row.kind != "waited" or row.type in ("deadline", "gone")):
                     found.append(when(row))
                     break
         return max(found)

@@ -171,7 +171,7 @@ class Story:
         wait = self._facts.waits.get(row.message)
         if wait is None:
             return None
-        if wait.how == "deadline" and wait.missing:
+        if wait.how in ("deadline", "gone") and wait.missing:
             names = wait.silent or wait.missing
             waited = (
                 f"the deadline of {format_duration(wait.deadline)} has passed, waiting for {' or '.join(wait.types)}"
