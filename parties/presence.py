@@ -21,7 +21,10 @@ from tacit.sim.conditions import HEARTBEAT, Watching
 from tacit.sim.loop import own_step
 from tacit.sim.wire import Message
 
-__all__ = ["BEAT", "Heartbeat", "Presence", "send_heartbeat"]
+__all__ = ["BACK", "BEAT", "GONE", "Heartbeat", "Presence", "send_heartbeat"]
+
+GONE, BACK = "known to be gone", "present again"
+"""How the trace says that a server knows that a party is gone, and that it is there again."""
 
 BEAT = "presence.heartbeat"
 """The step in which a client sends a heartbeat."""
@@ -110,12 +113,12 @@ class Presence:
             return
         self.gone[party] = self._now
         self.ever.add(party)
-        self._server.world.note("metric", party, sender=self._server.name, note=f"known to be gone: {why}")
+        self._server.world.note("metric", party, sender=self._server.name, note=f"{GONE}: {why}")
         self._server.wake_waits_for(party)
 
     def _note_back(self, party: str) -> None:
         if self.gone.pop(party, None) is not None:
-            self._server.world.note("metric", party, sender=self._server.name, note="present again")
+            self._server.world.note("metric", party, sender=self._server.name, note=BACK)
             if self._came is not None:
                 self._pass(self._came)
 
