@@ -39,5 +39,5 @@ class Owner(Protocol):
     def waited(self, wait: Wait) -> None:
         """Report its end."""
 
-    def are_gone(self, sources: dict[str, None]) -> bool:
-        """True if all of `sources` are known to be gone, of which there is one at least."""
+    def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:
+        """True if all of `sources` are known to be gone, or some are and `over()` is true."""

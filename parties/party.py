@@ -354,13 +354,15 @@ class Party(Lifecycle):
         *,
         deadline: float,
         until: Kinds = (),
+        over: Callable[[], bool] | None = None,
     ) -> Arrivals[M]:
         """Each message of one of `kinds` from `sources` as it comes.
 
         ``with me.incoming(...) as arrivals: async for source, message in arrivals``. Ends after `deadline` virtual
-        seconds, or as soon as a message of a type in `until` has come.
+        seconds, or as soon as a message of a type in `until` has come. Where some of `sources` are known to be gone, it
+        ends once `over()` is true, by default when none but these are left.
         """
-        return Arrivals(self._mailbox, kinds, sources, deadline, until)
+        return Arrivals(self._mailbox, kinds, sources, deadline, until, over)
 
     def unless(self, kinds: Kinds, sources: Iterable[str], error: Exception, grace: float = 0.0) -> Watch:
         """A context that ends with `error`, `grace` seconds after a later message of `kinds` than the party is at."""
@@ -394,8 +396,11 @@ class Party(Lifecycle):
             tap(self.world.loop.time(), wait)
         return wait
 
-    def are_gone(self, sources: dict[str, None]) -> bool:
-        """True if all of `sources` are known to be gone (for the mailbox); only a server knows of any."""
+    def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:
+        """True if all of `sources` are known to be gone, or some are and `over()` is true (for the mailbox).
+
+        Only a server knows of any.
+        """
         return False
 
     def wake_waits_for(self, source: str) -> None:

@@ -59,8 +59,12 @@ class Server(Party):
         gone = () if self.presence is None else self.presence.gone
         return tuple(name for name in self.clients if name not in gone) if gone else self.clients
 
-    def are_gone(self, sources: dict[str, None]) -> bool:
-        return self.presence is not None and self.presence.all_gone(sources)
+    def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:
+        if self.presence is None or not self.presence.gone:
+            return False
+        if over is not None and not self.presence.gone.keys().isdisjoint(sources):
+            return over()
+        return self.presence.all_gone(sources)
 
     def receive(self, packet: Packet) -> None:
         if self.presence is not None:

@@ -24,9 +24,15 @@ class Arrivals(Waiter, Generic[M]):
     """
 
     def __init__(
-        self, mailbox: Mailbox, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: Kinds
+        self,
+        mailbox: Mailbox,
+        kinds: tuple[type[M], ...],
+        sources: Iterable[str],
+        deadline: float,
+        until: Kinds,
+        over: Callable[[], bool] | None = None,
     ) -> None:
-        self._mailbox, self._kinds, self._until = mailbox, kinds, until
+        self._mailbox, self._kinds, self._until, self._over = mailbox, kinds, until, over
         self.sources: dict[str, None] = dict.fromkeys(sources)
         self._deadline, self._owner = deadline, mailbox.owner
         self._end = mailbox.loop.time() + deadline
@@ -164,6 +170,11 @@ class Arrivals(Waiter, Generic[M]):
         """Take no more messages from `source`: they stay in the mailbox."""
         self.sources.pop(source, None)
 
+    @property
+    def _is_over(self) -> bool:
+        """True if nobody is left to wait for who is not known to be gone."""
+        return self._owner.are_gone(self.sources, self._over)
+
     async def _look_again(self) -> bool:
         """Wait for something to come; false when the waiting has ended."""
         mailbox = self._mailbox
@@ -173,7 +184,7 @@ class Arrivals(Waiter, Generic[M]):
         if self._until and mailbox.holds_any(self._until):
             self._until_found = True
             return False
-        if self._owner.are_gone(self.sources):
+        if self._is_over:
             self._nobody_left = True
             return False
         if not self._begun and self.sources:
@@ -205,7 +216,7 @@ class Arrivals(Waiter, Generic[M]):
         if self._future and not self._future.done():
             if self._handle is not None:
                 try:
-                    if self._hand_over(self._handle) and not self._enough:
+                    if self._hand_over(self._handle) and not self._enough and not self._is_over:
                         return
                 except BaseException as error:
                     self._future.set_exception(error)

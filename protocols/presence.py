@@ -9,6 +9,7 @@ from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.sim.conditions import CONNECTION, HEARTBEAT
 from tacit.sim.setting_error import Problem
+from tacit.sim.units import duration
 from tacit.sim.wire import Message
 
 __all__ = ["PRESENCE"]
@@ -54,6 +55,10 @@ class Heartbeats(Part):
 
     takes = (Step("client", BEAT, "say that it is there, each interval; with `presence = heartbeat`"),)
     messages: Sequence[type[Message]] = (Heartbeat,)
+
+    def check_tables(self, tables: Any) -> None:
+        if duration(tables.protocol.heartbeat) == 0:
+            raise Problem("protocol.heartbeat", "0 s leaves no time between heartbeats; allowed: above 0 s")
 
     def promises(self, tables: Any) -> Mapping[str, Promise]:
         return {"who is gone was affected": Promise(who_is_gone_was_affected)}
