@@ -5,10 +5,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from tacit.parties.presence import send_heartbeat
 from tacit.parties.rest import Rest
 from tacit.sim.barriers import Barrier
 from tacit.sim.compute import Machine
-from tacit.sim.faults import Crash, Fired, Hold, Leave, Partition, PartyFault, Pause, Slow
+from tacit.sim.conditions import CONNECTION, HEARTBEAT
+from tacit.sim.faults import Crash, Crashed, Fired, Hold, Leave, Partition, PartyFault, Pause, Power, Slow
 from tacit.sim.handling import Handling
 from tacit.sim.machine import Host
 from tacit.sim.trace import Event
@@ -188,9 +190,12 @@ class Device:
             self.rest.in_time = False
             self.wake()
 
-    def crash(self, why: str = "crash") -> None:
-        """Fall silent at once: nothing more is sent, received or computed, and memory is lost."""
-        self._go(why, self.endpoint.fall)
+    def crash(self, why: str = "crash", *, powerless: bool = False) -> None:
+        """Fall silent at once: nothing more is sent, received or computed, and memory is lost.
+
+        A machine that is `powerless` does not close its connections.
+        """
+        self._go(why, self.endpoint.fall, powerless=powerless)
 
     def leave(self, why: str = "leave") -> None:
         """Go for good; what was sent already still goes out. Of a party that is down: it does not come back."""
@@ -211,9 +216,57 @@ class Device:
             self.rest, self._party = Rest(), None
         self._note_fault(f"rejoin as incarnation {self.endpoint.incarnation}")
         self._begin()
+        self._tell(there=True)
         self.changed()
 
+    def _tell(self, *, there: bool) -> None:
+        """Let all that watch connections see that those of this party are open, or closed, a segment later."""
+        watching, watchers = self._world.watching, self._world.watchers
+        if watching is None or watching.kind != CONNECTION:
+            return
+        for name, see in watchers.items():
+            if name != self.name:
+                called = partial(see, self.name, self.endpoint.incarnation, there)
+                self._world.network.signal(self.name, name, called)
+        if there and self.name in watchers:  # it has new connections, to those alone that are up
+            for name, incarnation in self._world.network.absent().items():
+                self._world.network.signal(name, self.name, partial(self.see, name, incarnation, False))
+
+    def see(self, party: str, incarnation: int, there: bool) -> None:
+        """Let the server that runs here see that the connection of `party` was opened, or closed."""
+        if self.endpoint.paused:
+            self.endpoint.arrivals.append(partial(self.see, party, incarnation, there))
+        elif self.endpoint.alive and self._party is not None:
+            self._party.presence.see(party, incarnation, there=there)
+
+    def check_presence(self, incarnation: int) -> None:
+        """Let the server that runs here check who is silent, and again after an interval."""
+        watching, endpoint = self._world.watching, self.endpoint
+        if not endpoint.alive or endpoint.incarnation != incarnation or self.finished or watching is None:
+            return
+        if endpoint.paused:  # what was received meanwhile comes first
+            self.after_pause(partial(self.check_presence, incarnation))
+            return
+        self._party.presence.check()
+        self._later(watching.interval, partial(self.check_presence, incarnation))
+
+    def beat(self, incarnation: int) -> None:
+        """Send a heartbeat, and again after an interval, until the party has ended or is down."""
+        watching, endpoint = self._world.watching, self.endpoint
+        if not endpoint.alive or endpoint.incarnation != incarnation or self.finished or watching is None:
+            return
+        if not endpoint.paused:
+            try:
+                send_heartbeat(self.party)
+            except Crashed:  # of a fault that this message triggers
+                return
+        self._later(watching.interval, partial(self.beat, incarnation))
+
     def _begin(self) -> None:
+        watching = self._world.watching
+        if watching is not None and watching.kind == HEARTBEAT:
+            call = self.check_presence if self.name in self._world.watchers else self.beat
+            self._later(watching.interval, partial(call, self.endpoint.incarnation))
         if self.factory is None:
             self._party.begin()
         else:
@@ -310,7 +363,7 @@ class Device:
         self._world.faults.fired.append(Fired(fault, self._world.loop.time(), self.name, peer, step, fault.message))
         effect(self, fault)
 
-    def _go(self, why: str, go: Callable[[], None]) -> None:
+    def _go(self, why: str, go: Callable[[], None], *, powerless: bool = False) -> None:
         if self.endpoint.alive:
             self._note_fault(why)
             self.pauses = 0
@@ -320,6 +373,8 @@ class Device:
                 self._party.end()
             else:
                 self._end_rest(self.rest)
+            if not powerless:
+                self._tell(there=False)
             self.changed()
 
     def _end_rest(self, rest: Rest) -> None:
@@ -368,6 +423,10 @@ class Device:
         self.crash(f"crash {fault.trigger}")
         self._later(fault.back_after, self.rejoin)
 
+    def _lose_power(self, fault: Power) -> None:
+        self.crash(f"power {fault.trigger}", powerless=True)
+        self._later(fault.back_after, self.rejoin)
+
     def _leave(self, fault: Leave) -> None:
         self.leave(f"leave {fault.trigger}")
 
@@ -408,6 +467,7 @@ class Device:
 
 _EFFECTS: dict[type[PartyFault], tuple[Callable[..., None], bool]] = {
     Crash: (Device._crash, True),
+    Power: (Device._lose_power, True),
     Leave: (Device._leave, True),
     Pause: (Device._pause, True),
     Slow: (Device._slow, False),

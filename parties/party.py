@@ -16,6 +16,7 @@ from tacit.parties.rest import Rest, interned
 from tacit.parties.waiting import Arrivals, Watch, names_of, type_names
 from tacit.sim.clock import Timer
 from tacit.sim.compute import Work
+from tacit.sim.conditions import HEARTBEAT
 from tacit.sim.faults import PartyFault
 from tacit.sim.hollow import body_of
 from tacit.sim.loop import own_step
@@ -154,7 +155,8 @@ class Party(Lifecycle):
         Only one that its device can make again, and that nothing else concerns. `until` is when its patience is over.
         """
         device, mailbox, old = self.device, self._mailbox, self._mailbox.rest
-        if device.factory is None or len(mailbox) or device.pauses or not (old is None or old.in_time):
+        beats = self.world.watching is not None and self.world.watching.kind == HEARTBEAT
+        if device.factory is None or beats or len(mailbox) or device.pauses or not (old is None or old.in_time):
             return False
         known = interned(tuple(self.incarnations.items()))
         number = hash(self._task)
@@ -352,13 +354,15 @@ class Party(Lifecycle):
         *,
         deadline: float,
         until: Kinds = (),
+        over: Callable[[], bool] | None = None,
     ) -> Arrivals[M]:
         """Each message of one of `kinds` from `sources` as it comes.
 
         ``with me.incoming(...) as arrivals: async for source, message in arrivals``. Ends after `deadline` virtual
-        seconds, or as soon as a message of a type in `until` has come.
+        seconds, or as soon as a message of a type in `until` has come. Where some of `sources` are known to be gone, it
+        ends once `over()` is true, by default when none but these are left.
         """
-        return Arrivals(self._mailbox, kinds, sources, deadline, until)
+        return Arrivals(self._mailbox, kinds, sources, deadline, until, over)
 
     def unless(self, kinds: Kinds, sources: Iterable[str], error: Exception, grace: float = 0.0) -> Watch:
         """A context that ends with `error`, `grace` seconds after a later message of `kinds` than the party is at."""
@@ -391,6 +395,19 @@ class Party(Lifecycle):
         for tap in taps:
             tap(self.world.loop.time(), wait)
         return wait
+
+    def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:
+        """True if all of `sources` are known to be gone, or some are and `over()` is true (for the mailbox).
+
+        Only a server knows of any.
+        """
+        return False
+
+    def wake_waits_for(self, source: str) -> None:
+        """Let all waits for `source` look again whether anybody is left to wait for."""
+        for wait in self._waits:
+            if source in wait.sources:
+                wait.wake()
 
     def waited(self, wait: Wait) -> None:
         """Report the end of a wait (for the mailbox)."""

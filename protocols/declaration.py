@@ -60,6 +60,7 @@ from tacit.protocols.parts import (
     payloads,
     taken,
 )
+from tacit.protocols.presence import PRESENCE
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.sim import plugged
@@ -169,6 +170,11 @@ class Declaration:
         """All that it is made of: its parts, and what is taken before and between them."""
         return self.parts
 
+    @property
+    def _all(self) -> Sequence[Taken]:
+        """The whole, and what every protocol may have."""
+        return (*self.whole, PRESENCE)
+
     def check_declared(self) -> None:
         """Raise ValueError, in a line, for what is declared wrongly or is not there."""
         name, kind = getattr(self, "name", ""), type(self).__name__
@@ -183,7 +189,7 @@ class Declaration:
             check_keys(self.keys)
         if type(self).build is Declaration.build:
             raise ValueError(f"{kind} does not say how a run of it is built: it needs a method build.")
-        for one in dict.fromkeys(map(type, (self, *all_parts(self.whole)))):
+        for one in dict.fromkeys(map(type, (self, *all_parts(self._all)))):
             check_class(one)
         if not isinstance(self.learned, Mapping):
             raise ValueError(f"learned of {kind} must say by role, server and client, what it learns.")
@@ -247,27 +253,27 @@ class Declaration:
     def uses(self) -> Collection[str]:
         """The keys of shared tables that it uses and not every protocol does, as ``training.rounds``, or ``model.*``
         for a whole table."""
-        return tuple(dict.fromkeys(key for part in all_parts(self.whole) for key in part.uses))
+        return tuple(dict.fromkeys(key for part in all_parts(self._all) for key in part.uses))
 
     @property
     def learned(self) -> Mapping[str, str]:
         """By role, what the server and a client learn, in words."""
-        said = [part.learned for part in all_parts(self.whole)]
+        said = [part.learned for part in all_parts(self._all)]
         found = {role: "; ".join(dict.fromkeys(one[role] for one in said if role in one)) for role in _ROLES}
         return {role: words for role, words in found.items() if words}
 
     @property
     def steps(self) -> Sequence[Step]:
         """The steps that may be taken, in order."""
-        return all_steps(self.whole)
+        return all_steps(self._all)
 
     @property
     def message_types(self) -> Sequence[type[Message]]:
         """The types that its parties may send, besides what the server sends in every protocol."""
-        return tuple(dict.fromkeys(kind for part in all_parts(self.whole) for kind in part.messages))
+        return tuple(dict.fromkeys(kind for part in all_parts(self._all) for kind in part.messages))
 
     def _taken(self, tables: Any) -> list[Step | Part]:
-        return list(taken(self.whole, partial(self.value, tables)))
+        return list(taken(self._all, partial(self.value, tables)))
 
     def _parts(self, tables: Any) -> list[Part]:
         """The parts that are taken with these choices."""
@@ -275,7 +281,7 @@ class Declaration:
 
     def choices(self, tables: Any) -> Mapping[str, str]:
         """The values of those keys that bring in steps or messages."""
-        return choices_in(self.whole, partial(self.value, tables))
+        return choices_in(self._all, partial(self.value, tables))
 
     def steps_with(self, tables: Any) -> Sequence[Step]:
         """The steps that are taken with these choices."""

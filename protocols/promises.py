@@ -83,7 +83,8 @@ def falls(trial: Trial) -> list[int]:
     return [
         place
         for place, event in enumerate(trial.events)
-        if (event.kind, event.party) == ("fault", "server") and event.note.split(maxsplit=1)[0] in ("crash", "leave")
+        if (event.kind, event.party) == ("fault", "server")
+        and event.note.split(maxsplit=1)[0] in ("crash", "power", "leave")
     ]
 
 

@@ -6,7 +6,30 @@ from dataclasses import dataclass, field
 from tacit.sim.access import Pairs
 from tacit.sim.latency import Latency, parse_latency
 
-__all__ = ["Conditions", "Statistics"]
+__all__ = ["CONNECTION", "HEARTBEAT", "Conditions", "Statistics", "Watching"]
+
+CONNECTION, HEARTBEAT = "connection", "heartbeat"
+"""The ways in which a server may know who is gone."""
+
+
+@dataclass(frozen=True)
+class Watching:
+    """How a server knows who is gone: by the end of a `CONNECTION`, or by each `HEARTBEAT`.
+
+    A client sends a heartbeat each `interval` seconds; it is gone once none was received for `misses` of them.
+    """
+
+    kind: str
+    interval: float = 10.0
+    misses: int = 3
+
+    def __post_init__(self) -> None:
+        if self.kind not in (CONNECTION, HEARTBEAT):
+            raise ValueError(f"kind(={self.kind!r}) must be {CONNECTION} or {HEARTBEAT}.")
+        if not 0 < self.interval < math.inf:
+            raise ValueError(f"interval(={self.interval}) must be > 0 seconds, and finite.")
+        if self.misses < 1:
+            raise ValueError(f"misses(={self.misses}) must be >= 1.")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ __all__ = [
     "Partition",
     "PartyFault",
     "Pause",
+    "Power",
     "Slow",
     "availability",
     "availability_file",
@@ -139,6 +140,13 @@ class Crash(PartyFault):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_seconds(False, back_after=self.back_after)
+
+
+@dataclass(frozen=True)
+class Power(Crash):
+    """The machine of the party loses its power: a crash after which no connection of it is seen to be closed."""
+
+    kind: ClassVar[str] = "power"
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,29 @@ class LinkNetwork:
         """True if nothing is lost, cut or held on its way."""
         return self._is_perfect
 
+    def absent(self) -> dict[str, int]:
+        """The parties that are down, with the incarnation that each one had last."""
+        return {name: endpoint.incarnation for name, endpoint in self._endpoints.items() if not endpoint.alive}
+
+    def signal(self, sender: str, receiver: str, call: Callable[[], object]) -> None:
+        """Call `call()` as a segment without data from `sender` is received by `receiver`, behind all sent before.
+
+        It is no message, and not counted. One that is lost or cut off is sent again after a timeout.
+        """
+        again = partial(self.signal, sender, receiver, call)
+        barrier = self.barrier(sender, receiver) if self._barriers else None
+        stream = self._transports.get((sender, receiver))
+        if barrier is not None and barrier.holds:
+            barrier.kept.append(again)
+        elif barrier is not None or (isinstance(stream, TcpStream) and stream.is_busy):
+            self._loop.env.at(self._loop.env.now + self._conditions.retransmission_timeout, again)
+        else:
+            link = self._link(self._endpoints[sender], self._endpoints[receiver])
+            link.send(0, call, partial(self._signal_later, again))
+
+    def _signal_later(self, again: Callable[[], object], _: str) -> None:
+        self._loop.env.at(self._loop.env.now + self._conditions.retransmission_timeout, again)
+
     def block(self, barrier: Barrier) -> None:
         """Put `barrier` up; only in a network that was made with faults of links."""
         if self._is_perfect:

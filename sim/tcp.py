@@ -104,6 +104,11 @@ class TcpStream(Generic[C]):
             self._flush(flow)
         self._carrier.arrive(copy)
 
+    @property
+    def is_busy(self) -> bool:
+        """True if something that was sent has not arrived."""
+        return bool(self._flow.items)
+
     def close(self, why: str = UNSENT) -> None:
         """Give the connection up, as one of its ends is gone; what is sent from now on goes by a new one.
 

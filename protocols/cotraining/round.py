@@ -333,12 +333,17 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
             with self.step("cotrain.agree"):  # on nothing
                 await self.collect(LocalPredictions, self.clients, deadline=settings.deadline)
 
+    @property
+    def fewest(self) -> int:
+        return self.settings.min_clients
+
     def sums_in(self, number: int) -> bool:
         return self.settings.votes is not None
 
     def select_clients(self, number: int) -> tuple[str, ...]:
-        self.broadcast(self.clients, CotrainingRound(self.agreed))
-        return self.clients
+        members = self.present
+        self.broadcast(members, CotrainingRound(self.agreed))
+        return members
 
     async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Record:
         settings = self.settings

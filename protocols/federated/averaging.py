@@ -216,6 +216,8 @@ class Plain:
             sent = await me.collect(LocalModel, left, deadline=seconds, quorum=enough - len(found))
             found |= understood(me, sent.answers, lambda name, answer: update_in(answer, expected))
             left = sent.missing
+            if me.are_gone(dict.fromkeys(left)):
+                break
         return {name: found[name] for name in members if name in found}
 
 

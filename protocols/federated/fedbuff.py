@@ -166,7 +166,7 @@ class FedBuffServer(FedAvgServer):
     def call(self, number: int) -> tuple[str, ...]:
         """c <- sample available clients;  run FedBuff-client(w^t) on c."""
         settings, end = self.settings, self.world.loop.time() + self.settings.deadline
-        able = [name for name in self.clients if name in self.enrolled and self.enrolled[name].labeled]
+        able = [name for name in self.present if name in self.enrolled and self.enrolled[name].labeled]
         free = [name for name in able if name not in self.at_work and name not in self._called]
         # The first of a round are drawn as FedAvg draws them.
         turn = (len(self._called),) if self._called else ()
@@ -211,10 +211,19 @@ class FedBuffServer(FedAvgServer):
 
     async def take_in(self) -> None:
         """If a client's update is received: add it to the buffer. Else, at a deadline: give those up who had it."""
+        away = [name for name in self.at_work if self.are_gone({name: None})]
+        if away:
+            self.lose(away, "it is known to be gone: another client takes its place")
+            self._called.update(away)
+            for name in away:
+                del self.at_work[name]
+            return
         until = min(call.until for call in self.at_work.values())
         seconds = max(0.0, until - self.world.loop.time())
         with self.incoming((BufferedModel,), self.at_work, deadline=seconds) as arrivals:
             found = await arrivals.next()
+        if found is None and self.are_gone(dict.fromkeys(self.at_work)):
+            return
         if found is None:
             late = [name for name, call in self.at_work.items() if call.until <= until]
             self.lose(late, "its model never came: another client takes its place")

@@ -325,6 +325,10 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         labels = self.settings.labels_in(number) and isinstance(self.settings.method.labeller, Across)
         return labels or not self.settings.averaging.individual
 
+    @property
+    def fewest(self) -> int:
+        return self.settings.averaging.fewest(self.settings.min_clients)
+
     def draw(self, number: int) -> tuple[str, ...]:
         """S_t, a share C of the clients."""
         settings = self.settings
@@ -335,9 +339,10 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         hidden = settings.private is not None
         source = self.entropy("cohort") if hidden else generator(self.world.seed, "cohort", number)
         alone = not settings.trains_unlabeled(number)
-        members = cohort.draw(self.clients, labeled, settings.share, source, only_labeled=alone)
+        here = self.present
+        members = cohort.draw(self.clients, labeled, settings.share, source, only_labeled=alone, present=here)
         self._enough = len(members)
-        return cohort.enlarged(members, self.clients, labeled, settings.extra, source, only_labeled=alone)
+        return cohort.enlarged(members, here, labeled, settings.extra, source, only_labeled=alone)
 
     def send_model(self, members: Sequence[str]) -> None:
         """Call `members` to the round with w_t, and with what the server terms have for each."""

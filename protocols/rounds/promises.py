@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
 from typing import Any
 
+from tacit.parties.presence import BACK, GONE
 from tacit.protocols.promises import Affected, Promise, Trial, falls
 from tacit.protocols.rounds.rounds import Enroll, Enrolled
 from tacit.protocols.sums.secure_sum import MaskedChunk
@@ -21,24 +22,32 @@ def who_is_heard_is_called(
 ) -> Iterator[str]:
     """A client that is back and whose answer was received counts from the next round on: it is called, or drawn from.
 
-    Others are asked, unless the server falls in the round. Training draws its share of those with labels, co-training
-    calls everybody.
+    Others are asked, unless the server falls in the round, or knows that they are gone. Training draws its share of
+    those with labels, co-training calls everybody.
     """
     fell = falls(trial)
     eligible = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not labeled}
     openings, heard, reached = list[int](), dict[str, int](), set[tuple[int, str]]()
+    gone, gone_at = set[str](), list[frozenset[str]]()
     for place, event in enumerate(trial.events):
         if event.kind == "enter" and (event.party, event.step) == ("server", "train.open"):
             openings.append(place)
+            gone_at.append(frozenset(gone))
+        elif event.kind == "metric" and event.note.startswith(GONE):
+            gone.add(event.party)
+        elif event.kind == "metric" and event.note == BACK:
+            gone.discard(event.party)
         elif event.kind == "deliver" and event.type == Enrolled.__name__:
             heard.setdefault(event.party, place)
         elif event.kind == "send" and event.type in (call.__name__, Enroll.__name__) and event.attempt == 1:
             reached.add((event.round, event.peer))
         elif place in fell:  # its disk has what it knew as it opened the round
             heard = {name: when for name, when in heard.items() if openings and when < openings[-1]}
+            gone.clear()
     opened = [record for record in trial.records if record.number <= len(openings)]  # more are another promise's
     for record in opened:
-        known = [name for name, place in heard.items() if place < openings[record.number - 1]]
+        away = gone_at[record.number - 1]
+        known = [name for name, place in heard.items() if place < openings[record.number - 1] and name not in away]
         able = [name for name in known if name in eligible]
         called = [name for name in able if name in record.cohort]
         if len(called) < math.ceil(share * len(able) - 1e-9):
@@ -47,7 +56,7 @@ def who_is_heard_is_called(
         begins, ends = (*openings, len(trial.events))[record.number - 1 : record.number + 1]
         cut = any(begins < place < ends for place in fell)  # as it opened the round, or later in it
         for client in () if cut else trial.simulation.clients:
-            if client.name not in known and (record.number, client.name) not in reached:
+            if client.name not in known and client.name not in away and (record.number, client.name) not in reached:
                 yield f"{client.name} was neither called to round {record.number} nor asked whether it is there"
 
 

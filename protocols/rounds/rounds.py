@@ -276,6 +276,11 @@ class RoundsServer(Server, Generic[S, R]):
         self.out: set[str] = set()  # of this round
 
     @property
+    def fewest(self) -> int:
+        """How many clients must be present for a round to begin before a deadline has passed."""
+        return 1
+
+    @property
     def last_round(self) -> int:
         """The number of the last round that there is to be."""
         return self.settings.rounds + self.further
@@ -350,6 +355,8 @@ class RoundsServer(Server, Generic[S, R]):
         return members
 
     async def _round(self, number: int) -> R:
+        if self.presence is not None:  # a round without anybody would be over at once
+            await self.presence.wait_for(self.fewest, self.settings.deadline)
         began = self.world.loop.time()
         with self.step("train.open", begins=number):
             self.advance(number, 1)
@@ -358,7 +365,7 @@ class RoundsServer(Server, Generic[S, R]):
             members = self.select_clients(number)
             self.disk[_OPENED] = number, began, self.may_call(members)
             called = {*members, *self.enrolled}
-            self.broadcast([name for name in self.clients if name not in called], Enroll())
+            self.broadcast([name for name in self.present if name not in called], Enroll())
         try:
             record = await self.run_round(number, began, members)
         except Abort as abort:

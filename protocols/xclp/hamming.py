@@ -373,8 +373,12 @@ async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) ->
                     blocks.masked.setdefault(_pair(places, source, message.peer), message.values)
         return blocks.complete(len(group.names))
 
+    def all_here() -> bool:
+        here = {*me.present}
+        return not blocks.incomplete([name for name in group.names if name in here])
+
     if not blocks.complete(len(group.names)):
-        with me.incoming(kinds, group.names, deadline=deadline) as arrivals:
+        with me.incoming(kinds, group.names, deadline=deadline, over=all_here) as arrivals:
             await arrivals.hand_each(take)
 
 

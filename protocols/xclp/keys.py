@@ -125,6 +125,23 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Duration,
         Meta(description="Longest wait of the server for answers, in virtual time.", extra=DURATION),
     ] = "60s"
+    presence: Annotated[
+        Literal["none", "connection", "heartbeat"],
+        Meta(
+            description="How the server knows which clients are gone, for whom it then neither waits nor calls: "
+            "`none`, it does not; `connection`, the TCP connection of a process that ended is closed; `heartbeat`, "
+            "no heartbeat was received for `heartbeat_misses` intervals."
+        ),
+    ] = "none"
+    heartbeat: Annotated[
+        Duration, Meta(description="The interval of heartbeats; only with `presence = heartbeat`.", extra=DURATION)
+    ] = "10s"
+    heartbeat_misses: Annotated[
+        int,
+        Meta(
+            ge=1, description="Intervals without a heartbeat after which a client is gone.", extra={"unit": "intervals"}
+        ),
+    ] = 3
     rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.")] = 1
     groups: Annotated[
         int,

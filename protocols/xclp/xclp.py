@@ -344,9 +344,12 @@ class _Group(Room, Recording):
 async def _hold_rounds(me: Recording, parameters: Parameters) -> None:
     """Run all rounds among the clients of `me`, unless one is aborted."""
     for number in range(1, parameters.rounds + 1):
+        if me.presence is not None:
+            await me.presence.wait_for(parameters.min_clients, parameters.deadline)
         me.begin_record(number)
+        here = {*me.present}
         try:
-            await me.hold_xclp(me.clients, parameters)
+            await me.hold_xclp(tuple(name for name in me.clients if name in here), parameters)
         except Abort:
             me.report(me.record)
             me.dismiss(me.clients, me.aborted, aborted=True)

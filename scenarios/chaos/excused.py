@@ -19,6 +19,7 @@ from tacit.sim.faults import (
     Lose,
     Partition,
     Pause,
+    Power,
     Slow,
 )
 from tacit.sim.units import duration
@@ -181,6 +182,7 @@ class Affected:
 
 _SUFFERING: dict[type[Fault], Callable[[Affected, Fired], tuple[list[str], float]]] = {
     Crash: Affected.crash,
+    Power: Affected.crash,
     Leave: Affected.leave,
     Pause: Affected.pause,
     Slow: Affected.slow,

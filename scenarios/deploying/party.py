@@ -44,6 +44,7 @@ from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.running.process import one_thread
 from tacit.scenarios.running.recorder import Ending, Recorder
 from tacit.scenarios.running.runner import about
+from tacit.scenarios.running.simulation import watching_of
 from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.sim.compute import Engine
 from tacit.sim.deployed.loop import RealLoop
@@ -106,6 +107,7 @@ class PartyRun:
             taps=Taps(delivered=[recorder.tap], waits=[recorder.wait]),
             seeded=self._seeded,
             lasting=b"" if self._seeded else lasting_secret(self.path),
+            watching=watching_of(scenario.protocol),
         )
         token = given.set(identities)
         self._experiment = PROTOCOLS[scenario.protocol.name].build(

@@ -17,6 +17,7 @@ from tacit.sim.faults import (
     Lose,
     Partition,
     Pause,
+    Power,
     Slow,
     availability,
     availability_file,
@@ -49,6 +50,7 @@ class FaultKind:
 
 KINDS = {
     "crash": FaultKind(Crash, (*_OF_PARTIES, "back_after"), ("party",), _WHEN),
+    "power": FaultKind(Power, (*_OF_PARTIES, "back_after"), ("party",), _WHEN),
     "leave": FaultKind(Leave, _OF_PARTIES, ("party",), _WHEN),
     "pause": FaultKind(Pause, (*_OF_PARTIES, "lasts"), ("party", "lasts"), _WHEN),
     "slow": FaultKind(Slow, (*_OF_PARTIES, "factor", "lasts"), ("party", "factor"), _WHEN),

@@ -19,6 +19,7 @@ from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.identities import given, identities_of
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp import sized
+from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.scenarios.console.progress import progress
 from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
@@ -29,7 +30,7 @@ from tacit.scenarios.running.whole import check_whole, opened_record
 from tacit.scenarios.schema import scenario as schema
 from tacit.sim import plugged
 from tacit.sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, processor_of
-from tacit.sim.conditions import Conditions, Statistics
+from tacit.sim.conditions import Conditions, Statistics, Watching
 from tacit.sim.engines import make_engine
 from tacit.sim.hollow import Meter, stand_ins
 from tacit.sim.latency import parse_latency
@@ -44,6 +45,7 @@ __all__ = [
     "Simulation",
     "conditions_of",
     "durations_of",
+    "watching_of",
 ]
 
 
@@ -120,6 +122,7 @@ class Simulation:
                 lasting=lasting,
                 hollow=self._meter,
                 hashed=hashed,
+                watching=watching_of(scenario.protocol),
             )
             seen = {name: list(calls) for name, calls in vars(taps).items()}
             token = given.set(identities_of(scenario))  # all that a client signs in a run is by one key
@@ -264,6 +267,13 @@ def conditions_of(network: schema.Network, fleet: Fleet) -> Conditions:
         duration(network.retransmission_timeout),
         None if fleet.is_uniform else fleet,
     )
+
+
+def watching_of(keys: ProtocolKeys) -> Watching | None:
+    """Return how the server knows who is gone; None if it does not."""
+    if keys.presence == "none":
+        return None
+    return Watching(keys.presence, duration(keys.heartbeat), keys.heartbeat_misses)
 
 
 def _cost(text: str) -> Cost:

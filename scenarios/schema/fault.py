@@ -15,14 +15,14 @@ class Fault(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     kind: Annotated[
         Literal[
-            "crash", "leave", "pause", "slow", "partition", "hold",
+            "crash", "power", "leave", "pause", "slow", "partition", "hold",
             "lose", "duplicate", "delay", "corrupt", "availability",
         ],
         Meta(
-            description="`crash`: the party stops and forgets all but its disk; `leave`: it goes for good, what it has "
-            "sent still goes out; `pause`: it freezes; `slow`: it is a straggler; `partition`: nothing gets through; "
-            "`hold`: messages wait; `lose`, `duplicate`, `delay`, `corrupt`: single messages; `availability`: crashes "
-            "from a trace."
+            description="`crash`: the party stops and forgets all but its disk; `power`: so does its machine, which "
+            "closes no connection (`protocol.presence`); `leave`: it goes for good, what it has sent still goes out; "
+            "`pause`: it freezes; `slow`: it is a straggler; `partition`: nothing gets through; `hold`: messages wait; "
+            "`lose`, `duplicate`, `delay`, `corrupt`: single messages; `availability`: crashes from a trace."
         ),
     ] = "crash"  # fmt: skip
     party: Annotated[
@@ -70,8 +70,9 @@ class Fault(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     back_after: Annotated[
         Duration | None,
         Meta(
-            description="`crash`: how long until the party comes back, to take part from the next round on. A server "
-            "goes on with the next round; a run ends that has one round, or lost its server in one with a secure sum.",
+            description="`crash`, `power`: how long until the party comes back, to take part from the next round on. "
+            "A server goes on with the next round; a run ends that has one round, or lost its server in one with a "
+            "secure sum.",
             extra=DURATION,
         ),
     ] = None

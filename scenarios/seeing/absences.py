@@ -96,7 +96,7 @@ def _absence(members: Sequence[tuple[Loss, Cause]], facts: Facts) -> Absence:
     spans = sorted(
         (wait.began, wait.ended or wait.began)
         for wait in facts.waits_for(first.party)
-        if wait.party == "server" and wait.how == "deadline" and wait.stamp[0] in rounds
+        if wait.party == "server" and wait.how in ("deadline", "gone") and wait.stamp[0] in rounds
         and (first.party in wait.silent or not wait.silent)
     )  # fmt: skip
     return Absence(

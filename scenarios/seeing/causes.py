@@ -146,7 +146,9 @@ class Causes:
         down = self._facts.spell("down", party, 0.0, time)
         if down is not None and (down.ended is None or down.ended >= time or not noticed):
             return self._down(down)
-        own = [one for one in self._facts.waits_of(party) if one.how == "deadline" and (one.ended or 0.0) <= time]
+        own = [
+            one for one in self._facts.waits_of(party) if one.how in ("deadline", "gone") and (one.ended or 0.0) <= time
+        ]
         if noticed or not own or own[-1].stamp[0] != round_number:
             return self._spells(party, time, time) or self._of_missed(party, round_number, time)
         found = Cause()
@@ -207,7 +209,7 @@ class Causes:
         if found or not waits:
             return found
         longest = max(waits, key=lambda one: (one.ended or 0.0) - max(one.began, begin))
-        for name in (longest.silent or longest.missing)[:_NAMED] if longest.how == "deadline" else ():
+        for name in (longest.silent or longest.missing)[:_NAMED] if longest.how in ("deadline", "gone") else ():
             found = found.beside(self._waited(longest, name).then(self.of_silence(name, longest, only_lost=True)))
         if not found and longest.last:
             found = self._waited(longest, longest.last)
@@ -240,11 +242,11 @@ class Causes:
             for wait in self._facts.waits_for(party)
             if wait.stamp[0] == round_number
             and (wait.ended or 0.0) <= time
-            and wait.how in ("deadline", "until", "answered")
+            and wait.how in ("deadline", "gone", "until", "answered")
             and (party in wait.silent or not wait.silent)
         ]
         by_server = [wait for wait in found if wait.party == "server" and wait.step == step]
-        chosen = by_server or [wait for wait in found if wait.how == "deadline"]
+        chosen = by_server or [wait for wait in found if wait.how in ("deadline", "gone")]
         return chosen[-1] if chosen else None
 
     @staticmethod
@@ -476,7 +478,7 @@ class Causes:
         """Why a party gave up to wait for what it needed before it could send what `other` is for."""
         found = Cause()
         for wait in self._facts.waits_of(party):
-            if wait.how == "deadline" and wait.stamp >= other.stamp and (wait.ended or 0.0) <= search.at:
+            if wait.how in ("deadline", "gone") and wait.stamp >= other.stamp and (wait.ended or 0.0) <= search.at:
                 for name in (wait.silent or wait.missing)[:_NAMED]:
                     silence = self._of_silence(name, wait, search.by(wait.ended or 0.0))
                     found = found.beside(self._waited(wait, name).then(silence))

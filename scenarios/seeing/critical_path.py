@@ -204,7 +204,7 @@ class Walk:
             begun = self._row(self._begun[wait.message]) if self._begun[wait.message] else None
             if begun is None:
                 continue
-            if wait.type == "deadline":
+            if wait.type in ("deadline", "gone"):
                 return wait
             types = begun.type.split() if wait.type == "answered" else None
             awaited = self._delivery(party, time, wait.n, types) if wait.type in _RECEIVED else None

@@ -108,7 +108,15 @@ class Job:
     seconds: float
 
 
-_BEGINS = {"crash": "down", "leave": "down", "pause": "paused", "slow": "slow", "partition": "cut", "hold": "held"}
+_BEGINS = {
+    "crash": "down",
+    "power": "down",
+    "leave": "down",
+    "pause": "paused",
+    "slow": "slow",
+    "partition": "cut",
+    "hold": "held",
+}
 _ENDS = {"rejoin": "down", "resume": "paused", "slow ends": "slow", "heals": "cut", "is released": "held"}
 
 

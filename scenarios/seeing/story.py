@@ -171,12 +171,12 @@ class Story:
         wait = self._facts.waits.get(row.message)
         if wait is None:
             return None
-        if wait.how == "deadline" and wait.missing:
+        if wait.how in ("deadline", "gone") and wait.missing:
             names = wait.silent or wait.missing
-            waited = (
-                f"the deadline of {format_duration(wait.deadline)} has passed, waiting for {' or '.join(wait.types)}"
-            )
-            text = f"{waited} from {_names(names)}" + ("" if wait.silent else ", not all of it received")
+            waited = f"waiting for {' or '.join(wait.types)} from {_names(names)}"
+            passed = f"the deadline of {format_duration(wait.deadline)} has passed"
+            why = "all that are missing are known to be gone" if wait.how == "gone" else passed
+            text = f"{why}, {waited}" + ("" if wait.silent else ", not all of it received")
             cause = self._causes.of_deadline(wait)
             if cause and self._is_known(
                 "deadline", wait.party, wait.types, *(key_of("", one, "") for one in cause.apart())

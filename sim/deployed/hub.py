@@ -35,9 +35,9 @@ class Hub:
     """Listens for the clients `names`, of the scenario with the digest `scenario`.
 
     `arrived` is called with what a client sends, the client and its incarnation; it raises WireError. `lost` is called
-    with a client whose connection ends before it is done. `begins_by` is when the run begins at the latest. `changed`
-    is set when a client is ready, lost or done; `log` is called with a line for people, `store` when the state has
-    changed.
+    with a client whose connection ends before it is done, `joined` with one that is ready after the run has
+    begun. `begins_by` is when the run begins at the latest. `changed` is set when a client is ready, lost or done;
+    `log` is called with a line for people, `store` when the state has changed.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Hub:
         self.names = tuple(names)
         self.arrived: Callable[[Carry, str, int], None] | None = None
         self.lost: Callable[[str], object] | None = None
+        self.joined: Callable[[str], object] | None = None
         self.changed = asyncio.Event()
         self.present: dict[str, Connection] = {}
         self.ready: set[str] = set()
@@ -254,6 +255,8 @@ class Hub:
             self.ready.add(name)
             if self.begun:
                 self._begin(connection)
+                if self.joined is not None:
+                    self.joined(name)
             self.changed.set()
         elif isinstance(record, Done):
             self.done.add(name)

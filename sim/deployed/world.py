@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from tacit.sim.compute import Computing, CostTable, Engine, Free, Inline, Job, Machine, Work
+from tacit.sim.conditions import Watching
 from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.deployed.network import DeployedNetwork, Line
 from tacit.sim.faults import Fault
@@ -108,7 +109,9 @@ class DeployedWorld(World):
         taps: Taps | None = None,
         seeded: bool = False,
         lasting: bytes = b"",
+        watching: Watching | None = None,
     ) -> None:
+        self.watching, self.watchers = watching, {}
         self._lasting = lasting_secret(seed, seeded, lasting)
         self.seed, self.seeded, self.run_id = seed, seeded, run_id
         self.loop = loop

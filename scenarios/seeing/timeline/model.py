@@ -218,6 +218,7 @@ def _gap(wait: Waiting) -> Gap:
         "answered": f"answered, last by {wait.last}" if wait.last else "answered",
         "deadline": f"the deadline of {format_duration(wait.deadline)} passed"
         + (f"; missing: {_named(wait.missing)}" if wait.missing else ""),
+        "gone": "all that were missing were known to be gone" + (f": {_named(wait.missing)}" if wait.missing else ""),
         "until": "another message was received",
         "": f"not ended in the record; deadline {format_duration(wait.deadline)}",
     }
@@ -244,7 +245,7 @@ def _marks(news: News) -> Iterator[Mark]:
     for row in news.rows:
         if row.kind == "fault" and not row.message and row.party:
             word = row.note.split()[0] if row.note else ""
-            kind = {"crash": "crash", "leave": "crash", "rejoin": "return"}.get(word, "")
+            kind = {"crash": "crash", "power": "crash", "leave": "crash", "rejoin": "return"}.get(word, "")
             where = f", in {row.step}" if row.step and row.step not in row.note else ""
             if kind:
                 yield Mark(kind, row.party, row.time, f"{row.note}{where}")
