@@ -289,12 +289,12 @@ class Declaration:
         for step in self._taken(tables):
             if isinstance(step, Step):
                 found.setdefault((step.role, step.name), step)
-        return tuple(found.values()) or self.steps
+        return tuple(found.values()) or all_steps(self.whole)
 
     def types_with(self, tables: Any) -> Sequence[type[Message]]:
         """The types of messages that may be sent with these choices, besides what the server always sends."""
         found = dict.fromkeys(kind for part in self._parts(tables) for kind in part.messages)
-        return tuple(found) or self.message_types
+        return tuple(found) or tuple(dict.fromkeys(kind for part in all_parts(self.whole) for kind in part.messages))
 
     def messages_with(self, tables: Any) -> tuple[str, ...]:
         """The names of all types of messages that may be sent with these choices."""

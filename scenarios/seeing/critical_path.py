@@ -153,7 +153,7 @@ class Walk:
             self._begun.put(row.message, row.n)
         elif row.kind == "waited":
             self._waited[row.party].add(row.time, row.n)
-            if row.type == "deadline":
+            if row.type in ("deadline", "gone"):
                 self._deadlines[row.party].add(row.time, row.n)
         if row.kind in _OF_PROGRAMS:
             self._last = row

@@ -44,7 +44,7 @@ def refusal(path: Path, fault: str, head: str = HEAD) -> str:
         ("kind='corrupt'\nlasts='2s'", r"fault\[0\]\.lasts: needs time, from which on it lasts"),
         (
             "kind='lose'\nat='lsh.hash'",
-            r'fault\[0\]\.at: does not go with kind = "lose", but with crash, leave, pause, .*',
+            r'fault\[0\]\.at: does not go with kind = "lose", but with crash, power, leave, pause, .*',
         ),
         ("kind='availability'\nfile='a.csv'\nparty='client/1'", r'fault\[0\]\.party: does not .*"availability".*'),
         ("kind='crash'\nat='lsh.hash'", r'fault\[0\]\.party: is needed with kind = "crash" and not given'),
