@@ -43,6 +43,7 @@ from msgspec import inspect as types
 
 from tacit.parties import server
 from tacit.parties.data.splits import Shard, counted
+from tacit.parties.presence import BEAT, Heartbeat
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
@@ -64,6 +65,7 @@ from tacit.protocols.presence import PRESENCE
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.sim import plugged
+from tacit.sim.conditions import HEARTBEAT
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
@@ -289,12 +291,20 @@ class Declaration:
         for step in self._taken(tables):
             if isinstance(step, Step):
                 found.setdefault((step.role, step.name), step)
-        return tuple(found.values()) or all_steps(self.whole)
+        if len(found) > self._beats(tables):
+            return tuple(found.values())
+        return tuple(step for step in self.steps if step.name != BEAT or self._beats(tables))
 
     def types_with(self, tables: Any) -> Sequence[type[Message]]:
         """The types of messages that may be sent with these choices, besides what the server always sends."""
         found = dict.fromkeys(kind for part in self._parts(tables) for kind in part.messages)
-        return tuple(found) or tuple(dict.fromkeys(kind for part in all_parts(self.whole) for kind in part.messages))
+        if len(found) > self._beats(tables):
+            return tuple(found)
+        return tuple(kind for kind in self.message_types if kind is not Heartbeat or self._beats(tables))
+
+    def _beats(self, tables: Any) -> bool:
+        """True if clients send heartbeats."""
+        return bool(self.value(tables, PRESENCE.key) == HEARTBEAT)
 
     def messages_with(self, tables: Any) -> tuple[str, ...]:
         """The names of all types of messages that may be sent with these choices."""

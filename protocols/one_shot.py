@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.party import NoAnswer
+from tacit.parties.presence import Heartbeat
 from tacit.parties.server import Loss, Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.sizes import text
@@ -44,7 +45,6 @@ from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
-from tacit.protocols.presence import PRESENCE
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
 from tacit.protocols.rounds.endings import EndingsObserver
 from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
@@ -296,9 +296,7 @@ class OneShot(Phases):
 
     def types_with(self, tables: Any) -> Sequence[type[Message]]:
         """All of them, of heartbeats only where there are any."""
-        chosen = super().types_with(tables)
-        beats = {kind for part in all_parts([PRESENCE]) for kind in part.messages}
-        return tuple(kind for kind in self.message_types if kind in chosen or kind not in beats)
+        return tuple(kind for kind in self.message_types if kind is not Heartbeat or self._beats(tables))
 
     def check_declared(self) -> None:
         kind = type(self).__name__
