@@ -1,9 +1,9 @@
-"""Puts what the code declares into docs/privacy.md: who learns what by each protocol, the options, the attacks.
+"""Fills the lists of docs/privacy.md and docs/privacy/: leakage by protocol, options, attacks.
 
 python docs/privacy.py
 
-What is made goes between the lines `<!-- made: NAME -->` and `<!-- end -->`; the rest of the page is written by hand.
-Protocols say themselves what is learned (`learned` of a declaration). What attacks recover is read from
+A list goes between the lines `<!-- made: NAME -->` and `<!-- end -->`; the rest of the pages is written by hand.
+Protocols declare what is learned (`learned` of a declaration). The success of the attacks is read from
 docs/attacks.json, which `tacit bench attacks --json docs/attacks.json` writes.
 """
 
@@ -17,12 +17,13 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.keys import keys
 
 PAGE = Path(__file__).with_name("privacy.md")
+DETAILS = Path(__file__).with_name("privacy")
 ATTACKS = Path(__file__).with_name("attacks.json")
 
 
 @dataclass(frozen=True)
 class Option:
-    """A `value` of a `key`: what it hides, what that assumes, its cost, and the attacks on it by their letters."""
+    """A `value` of a `key`: what it protects, its assumptions, its cost, and the attacks on it by their letters."""
 
     key: str
     value: str
@@ -37,7 +38,7 @@ class Option:
         return f'`{self.key} = "{self.value}"`' if self.value else f"`{self.key}`"
 
 
-_HONEST = "all follow the protocol; the server helps no client"
+_HONEST = "all follow the protocol; no client helps the server"
 _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
 
@@ -45,47 +46,47 @@ OPTIONS = (
     Option(
         "protocol.hamming",
         "paillier",
-        "hash bits from everybody but their owner; the server has distances alone",
-        f"{_HONEST}; Paillier keys are honestly made (else `rerandomise`)",
+        "hash bits: only their owner sees them, and the server learns only distances",
+        f"{_HONEST}; clients generate their Paillier keys honestly (otherwise set `rerandomise`)",
         "57.7 MB for the main job",
         ("a", "g", "g, unproved key", "g, no distances", "h", "i", "i, pads", "j", "k"),
     ),
     Option(
         "protocol.hamming",
         "iknp",
-        "the same by oblivious transfer",
+        "hash bits, by oblivious transfer extension",
         f"{_HONEST}; computational Diffie-Hellman",
-        "more bytes, less computing: `tacit bench bytes`",
+        "more bytes and less computation than `paillier`: `tacit bench bytes`",
         ("a", "i", "i, pads", "j", "k"),
     ),
     Option(
         "protocol.hamming",
         "naor-pinkas",
-        "the same, each transfer by itself",
+        "hash bits, by separate oblivious transfers",
         f"{_HONEST}; computational Diffie-Hellman",
-        "most bytes and most computing",
+        "most bytes and most computation",
         ("a", "j", "k"),
     ),
     Option(
         "protocol.hamming",
         "direct",
-        "nothing of the bits; their planes are hidden from the server, which so learns angles, as from distances",
-        f"{_HONEST}: with one client's planes hashes open every point",
+        "only the planes: the server sees the hash bits and learns angles from them, as it would from distances",
+        f"{_HONEST}: with the planes from one client, the server can reconstruct every point",
         "3.4 MB for the main job",
     ),
-    Option("protocol.hamming", "plaintext", "nothing: for comparison", "", "least"),
+    Option("protocol.hamming", "plaintext", "nothing; for comparison only", "", "fewest bytes and least computation"),
     Option(
         "protocol.rerandomise",
         "fresh",
-        "a client's bits from one whose Paillier key is crafted and passes the proof",
+        "hash bits, against a client with a crafted Paillier key that passes the key proof",
         _HONEST,
-        "about 9 ms more for each result at 2048 bits",
+        "about 9 ms more per result at 2048 bits",
         ("g, common factor",),
     ),
     Option(
         "protocol.rows",
         "unlabeled",
-        "scores of a client's own labeled points from itself, from which it would solve for others' labels",
+        "others' labels: a client gets no scores of its own labeled points, from which it could compute them",
         "all follow the protocol",
         "fewer bytes",
         ("d", "d, guessed", "d, two"),
@@ -93,80 +94,80 @@ OPTIONS = (
     Option(
         "protocol.recovery",
         "restart",
-        "single clients' class scores: the server has sums, of which each block is masked by its owner",
+        "each client's class scores: the server gets sums, and each block stays masked by its owner",
         _HONEST,
-        "an attempt for each client that is lost in it",
+        "one more attempt for each client that is lost",
         ("b", "c"),
     ),
     Option(
         "protocol.recovery",
         "shamir",
-        "the same, also where clients are lost",
+        "each client's class scores, without a restart when clients are lost",
         f"{_HONEST}; fewer than t clients put their shares together",
-        "36 bytes a share, for each pair",
+        "36 bytes per share, for each pair of clients",
         ("b", "c", "e", "f"),
     ),
     Option(
         "protocol.recovery",
         "secagg+",
-        "the same among neighbours in a random graph",
+        "each client's class scores, with shares only among neighbours in a random graph",
         f"{_HONEST}; the server draws the graph at random",
-        "shares and masks grow with k in place of the number of clients",
+        "shares and masks grow with the number of neighbours k, not with the number of clients",
         ("b", "c", "e", "f"),
     ),
     Option(
         "training.averaging",
         "secure",
-        "each client's model: the server has averages over `training.min_clients` or more",
-        f"{_HONEST}; clients see to t, and to the fewest who are summed",
-        "8 bytes a number in place of 4, keys and shares; see performance.md",
+        "each client's model: the server gets only averages over at least `training.min_clients` clients",
+        f"{_HONEST}; clients enforce the threshold t and the minimum number of clients in a sum",
+        "8 bytes per number instead of 4, plus keys and shares; see performance.md",
         _SUM,
     ),
     Option(
         "training.averaging",
         "secagg+",
-        "the same, for many clients",
-        f"{_HONEST}, also in drawing the graph and in naming who is left",
-        "a third of the bytes among 1,000 clients; see performance.md",
+        "each client's model, for many clients",
+        f"{_HONEST}; the server also draws the graph and names the survivors honestly",
+        "a third of the bytes of `secure` for 1,000 clients; see performance.md",
         (*_SUM, *_GRAPH),
     ),
     Option(
         "protocol.identity",
         "signed",
-        "what a server would see that swaps or replays keys, or shows clients different lists: it is refused and named",
-        "long-term keys are known beforehand; at most a third of those in a round help the server",
-        "64 bytes a signature: 1.9 kB of 12.7 a client in a sum of ten; see performance.md",
+        "inputs, against a server that swaps or replays keys or shows different lists: clients reject and report it",
+        "long-term keys are known in advance; at most a third of the clients in a round help the server",
+        "64 bytes per signature: 1.9 kB of 12.7 kB per client in a sum of ten; see performance.md",
         ("p", "p, replay", "p, U3"),
     ),
     Option(
         "protocol.threshold",
         "",
-        "with signatures, and above 2/3 of all clients: what a server sees that leaves honest clients out",
+        "with signatures and above 2/3 of all clients: inputs, against a server that leaves honest clients out",
         "at most a third of all clients help the server",
-        "no sum where a third are lost",
+        "no sum if a third of the clients are lost",
         ("p, left out",),
     ),
     Option(
         "cotraining.votes",
         "secure",
-        "each client's labels of public points: the server has counts",
+        "each client's labels of public points: the server gets only counts",
         f"{_HONEST}; votes are well-formed",
-        "44 times the bytes of plain votes, or 15.8 kB a round for 719 points and ten classes, among five",
+        "44 times the bytes of plain votes: 15.8 kB per round for 719 points, ten classes and five clients",
         _SUM,
     ),
     Option(
         "privacy.label_epsilon",
         "",
-        "each label a client has, by randomised response: epsilon a label, delta 0, whoever looks, however many rounds",
-        "the client's own randomness (`entropy`)",
-        "0.8 points of accuracy in XCLP on digits at 4, 16 at 2",
+        "each label of a client, by randomised response: epsilon per label, delta 0, against everyone, over all rounds",
+        "the client draws its own randomness (`entropy`)",
+        "XCLP on digits: 0.8 points of accuracy at epsilon 4, 16 points at epsilon 2",
     ),
     Option(
         "privacy.hash_epsilon",
         "",
-        "nearby points from one another: epsilon a bit, so by the angle between two points",
-        "as above; planes are fresh in each round, and rounds add up",
-        "6.8 points of accuracy on digits at 2 a bit",
+        "the difference between nearby points: epsilon per bit, and therefore by the angle between two points",
+        "the client draws its own randomness (`entropy`); each round has new planes, and the epsilons of rounds add up",
+        "digits: 6.8 points of accuracy at epsilon 2 per bit",
         ("q, hashes",),
     ),
     Option(
@@ -174,30 +175,30 @@ OPTIONS = (
         "",
         "an element of a client's data (`dp-fedct`, `dp-pate`), a point with its label (`private-cells`), or all data "
         "of one client (`dp-fedavg`)",
-        "`privacy.noise_at` and the sections below say against whom; the stated sensitivity",
-        "docs/results.md",
+        'the stated sensitivity; see "Mechanisms for differential privacy" for the adversary',
+        "accuracy; see results.md",
         ("q", "q, answers"),
     ),
     Option(
         "privacy.noise_at",
         "clients",
-        "the average without noise from the server, too",
-        "noise of the fewest survivors is enough, and they are honest; a secure average",
-        "more noise the fewer survivors it is made for",
+        "the average without noise, also against the server",
+        "a secure average; survivors are honest, and the noise of the smallest allowed number of them is enough",
+        "more noise for a smaller minimum number of survivors",
     ),
     Option(
         "cells.colluding",
         "",
-        "the same of `private-cells` from the server together with this number of clients",
-        "all follow the protocol; no more clients than that help the server; `protocol.min_clients` are left",
-        "more noise: what colluding clients add does not count",
+        "points and labels of `private-cells`, also against the server together with this number of clients",
+        "all follow the protocol; at most this number of clients help the server; `protocol.min_clients` are left",
+        "more noise, because the noise of colluding clients does not count",
         _SUM,
     ),
     Option(
         "entropy",
         "os",
-        "all secrets and noise from who has the scenario's file",
-        "the machine's generator",
+        "all secrets and noise, against anyone who has the scenario file",
+        "the operating system's random generator is secure",
         "a run cannot be repeated",
         ("n", "n, keys"),
     ),
@@ -215,7 +216,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def goes_with(option: Option, name: str) -> bool:
-    """True if the protocol can take the option: what a secure sum cannot average has the key, and refuses the value."""
+    """True if the protocol accepts the option; some have the key but reject its value."""
     return option.key not in ("training.averaging", "protocol.identity") or getattr(PROTOCOLS[name], "secure", True)
 
 
@@ -238,7 +239,7 @@ def options() -> str:
         (one.name, one.hides, one.assumes or "-", one.costs, ", ".join(one.attacks) or "-")
         for one in OPTIONS
     ]  # fmt: skip
-    return table(("option", "hides", "as long as", "costs", "attacks"), rows)
+    return table(("option", "protects", "assumptions", "cost", "attacks"), rows)
 
 
 def protocols() -> str:
@@ -282,20 +283,26 @@ def attacks() -> str:
 MADE: dict[str, Callable[[], str]] = {"protocols": protocols, "options": options, "attacks": attacks}
 
 
-def page(text: str) -> str:
-    """The page `text` with what is made in its places. Raises ValueError for a missing place or key."""
+def pages() -> dict[Path, str]:
+    """The texts of the pages by their paths, with every list filled in.
+
+    Raises ValueError for an unknown key of an option and for a list whose place is missing or is there twice.
+    """
     known = users()
     if unknown := [one.key for one in OPTIONS if one.key not in known]:
         raise ValueError(f"no keys of a scenario: {', '.join(unknown)}")
+    texts = {path: path.read_text(encoding="utf-8") for path in (PAGE, *sorted(DETAILS.glob("*.md")))}
     for name, make in MADE.items():
         mark = f"<!-- made: {name} -->"
-        if text.count(mark) != 1:
-            raise ValueError(f"{PAGE.name} has no place for it: needed, once: {mark} and <!-- end -->")
+        found = [path for path, text in texts.items() for _ in range(text.count(mark))]
+        if len(found) != 1:
+            raise ValueError(f"{PAGE.name} and {DETAILS.name}/*.md need this place once: {mark} and <!-- end -->")
         place = re.compile(rf"({re.escape(mark)}\n).*?(<!-- end -->)", re.DOTALL)
         made = make()
-        text = place.sub(lambda found, made=made: f"{found[1]}\n{made}\n\n{found[2]}", text)
-    return text
+        texts[found[0]] = place.sub(lambda found, made=made: f"{found[1]}\n{made}\n\n{found[2]}", texts[found[0]])
+    return texts
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

@@ -29,7 +29,10 @@ EXECUTED = [path for path in PAGES if RUNS["EXECUTED"] in path.read_text(encodin
 README = [block.text.strip() for block in blocks()]
 """Blocks that the README has, too, are run by its tests."""
 
-ELSEWHERE = ("flower.md", "ray.md", "deploying.md", "privacy.md")
+ELSEWHERE = (
+    *("flower.md", "ray.md", "deploying.md", "privacy.md"),
+    *(path.relative_to(DOCS).as_posix() for path in (DOCS / "privacy").glob("*.md")),
+)
 """Pages whose commands tests of their own run."""
 
 SHOWN = (
@@ -83,10 +86,12 @@ def test_what_orders_say_together_is_counted_in_their_cells() -> None:
     )
 
 
-def test_what_the_page_on_privacy_says_of_protocols_is_what_they_declare() -> None:
+def test_the_pages_on_privacy_list_what_protocols_declare() -> None:
     made = runpy.run_path(str(DOCS / "privacy.py"))
-    text = (DOCS / "privacy.md").read_text(encoding="utf-8")
-    assert text == made["page"](text), "run: python docs/privacy.py"
+    pages = made["pages"]()
+    assert DOCS / "privacy" / "attacks.md" in pages
+    for path, text in pages.items():
+        assert path.read_text(encoding="utf-8") == text, "run: python docs/privacy.py"
     letters = {one["attack"] for one in json.loads((DOCS / "attacks.json").read_text(encoding="utf-8"))["findings"]}
     assert {letter for option in made["OPTIONS"] for letter in option.attacks} <= letters <= set(ATTACKS)
 

@@ -18,7 +18,8 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PAGES = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/ray.md", "docs/performance.md"),
     *(f"docs/results/{path.name}" for path in sorted((ROOT / "docs" / "results").glob("*.md"))),
-    "docs/results.md",
+    *(f"docs/privacy/{path.name}" for path in sorted((ROOT / "docs" / "privacy").glob("*.md"))),
+    *("docs/results.md", "docs/privacy.md"),
 )
 MADE = {"architecture.svg", "run-format.md", "scenario-keys.md", "stragglers.svg"}
 """Files of docs/ that only the site has; its build finds whether they are there."""
