@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from tacit.parties.fleet.presets import PRESETS
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.rounds import ENROLL
+from tacit.protocols.rounds.rounds import ENROLL
 from tacit.scenarios.files.faults import KINDS
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.prediction import predict_run
