@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from tacit.protocols.observing.simulated import Simulated
+from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Event
 
 __all__ = [
@@ -78,12 +79,15 @@ def announced(trial: Trial) -> dict[tuple[str, int, int, int], list[Any]]:
     return groups
 
 
+_FALLS = {name for name, kind in KINDS.items() if issubclass(kind, PartyFault) and kind.spell == "down"}
+
+
 def falls(trial: Trial) -> list[int]:
     """The places in the events at which the server crashed or left; it may be back later."""
     return [
         place
         for place, event in enumerate(trial.events)
-        if (event.kind, event.party) == ("fault", "server") and event.note.split(maxsplit=1)[0] in ("crash", "leave")
+        if (event.kind, event.party) == ("fault", "server") and event.note.split(maxsplit=1)[0] in _FALLS
     ]
 
 

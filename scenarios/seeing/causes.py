@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from tacit.scenarios.seeing.facts import Facts, Message, Spell, Waiting
+from tacit.scenarios.seeing.facts import Facts, Message, Spell, Waiting, went
 from tacit.sim.link import SENDER_GONE
 from tacit.sim.transport import BEHIND, CUT
 from tacit.sim.units import format_duration
@@ -543,7 +543,6 @@ class Causes:
 
 def fall_text(spell: Spell) -> str:
     """How a party that is down went, in words without its name."""
-    went = "left" if spell.note.startswith("leave") else "crashed"
     trigger = spell.note.partition(" ")[2]
     where = f" in {spell.step}" if spell.step else ""
-    return f"{went} at {format_duration(spell.began)}{where}" + (f" ({trigger})" if trigger else "")
+    return f"{went(spell.note)} at {format_duration(spell.began)}{where}" + (f" ({trigger})" if trigger else "")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tacit.scenarios.seeing.reading import Row
+from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import SLEEPS
 
 __all__ = ["Facts", "Job", "Message", "Spell", "Waiting"]
@@ -108,8 +109,20 @@ class Job:
     seconds: float
 
 
-_BEGINS = {"crash": "down", "leave": "down", "pause": "paused", "slow": "slow", "partition": "cut", "hold": "held"}
-_ENDS = {"rejoin": "down", "resume": "paused", "slow ends": "slow", "heals": "cut", "is released": "held"}
+_LASTING = {name: kind for name, kind in KINDS.items() if issubclass(kind, PartyFault) and kind.spell}
+_ENDS = {kind.over: kind.spell for kind in _LASTING.values()}
+
+
+def spell_begun(note: str) -> str:
+    """The kind of spell that a fault's note begins; "" if it begins none."""
+    kind = _LASTING.get(note.partition(" ")[0])
+    return "" if kind is None else kind.spell
+
+
+def went(note: str) -> str:
+    """What a party did that a fault with that note took down."""
+    kind = _LASTING.get(note.partition(" ")[0])
+    return "went down" if kind is None else kind.went
 
 
 def spell_ended(note: str) -> str:
@@ -307,7 +320,7 @@ class Facts:
                     if kind != "paused":  # a party goes on when all its pauses are over
                         break
             return
-        if kind := _BEGINS.get(row.note.split()[0] if row.note else "", ""):
+        if kind := spell_begun(row.note):
             for spell in self.spells_of(row.party) if kind == "down" else ():
                 if spell.kind == "paused" and spell.ended is None:
                     spell.ended = row.time
