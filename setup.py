@@ -1,4 +1,4 @@
-"""What setup.cfg cannot say.
+"""The parts of the build that setup.cfg cannot state.
 
 scenarios/conftest.py is for pytest in this tree and no part of the package. The C file is compiled where a compiler is
 there; without one everything runs, more slowly (see protocols/crypto/eightfold.py).
@@ -23,6 +23,7 @@ setup(
             "tacit.protocols.crypto._eightfold",
             ["protocols/crypto/eightfold.c"],
             extra_compile_args=["-O3"],
+            depends=["protocols/crypto/eightfold.h"],
             optional=True,
         )
     ],

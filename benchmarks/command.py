@@ -38,7 +38,7 @@ def crypto(
     debug: Debug = False,
 ) -> int:
     """The speed of the cryptography beside other libraries; or the cost table."""
-    from tacit.benchmarks import crypto as benchmark
+    from tacit.benchmarks.crypto import speed as benchmark
 
     benchmark.main(quick, json_file, costs, plot)
     return 0
@@ -51,14 +51,14 @@ def bytes_(
     debug: Debug = False,
 ) -> int:
     """Bytes on the wire beside the formulas and each other; and where transfers are faster than Paillier."""
-    from tacit.benchmarks import bytes as benchmark
+    from tacit.benchmarks.bytes import rounds as benchmark
 
     return benchmark.main(quick, json_file, plot)
 
 
 def sim(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
     """The simulator's speed."""
-    from tacit.benchmarks import sim as benchmark
+    from tacit.benchmarks.sim import speed as benchmark
 
     benchmark.main(quick, json_file)
     return 0
@@ -66,7 +66,7 @@ def sim(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) 
 
 def training(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
     """Federated training: rounds a second beside a plain loop and other simulators."""
-    from tacit.benchmarks import training as benchmark
+    from tacit.benchmarks.training import speed as benchmark
 
     benchmark.main(quick, json_file)
     return 0
@@ -80,14 +80,14 @@ def scale(
     debug: Debug = False,
 ) -> int:
     """How time and memory of runs grow with points, clients and messages, with the fitted exponents."""
-    from tacit.benchmarks import scale as benchmark
+    from tacit.benchmarks.scale import growth as benchmark
 
     return benchmark.main(quick, json_file, plot, only)
 
 
 def attacks(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
-    """What attacks recover from deliberately weakened copies of the protocols, and from the protocols themselves."""
-    from tacit.benchmarks import attacks as benchmark
+    """Measure what attacks recover from weakened copies of the protocols, and from the protocols themselves."""
+    from tacit.benchmarks.attacks import table as benchmark
 
     benchmark.main(quick, json_file)
     return 0
@@ -101,7 +101,7 @@ def reality(
     debug: Debug = False,
 ) -> int:
     """Predictions beside real machines, in network namespaces: TCP, and runs whose parties are processes."""
-    from tacit.benchmarks import reality as benchmark
+    from tacit.benchmarks.reality import topics as benchmark
 
     return benchmark.main(quick, json_file, only, repeats)
 

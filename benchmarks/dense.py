@@ -21,7 +21,7 @@ from tacit.parties.learning.vectors import average
 from tacit.protocols.federated.experiment import cohorts_of, settings_of
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.scenarios.files.reading import load
-from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.files.splits import parts_of, split
 from tacit.scenarios.schema.scenario import ProtocolKeys, Scenario, ScenarioError
 
 __all__ = ["dense_labels", "train"]

@@ -1,4 +1,4 @@
-"""Draws the rooms and their folders, read from the tree, and the path of one message.
+"""Draws the packages and their folders, read from the tree, and the path of one message.
 
 python docs/architecture.py > architecture.svg
 
@@ -11,11 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 ROOMS = {
-    "sim": "the world: clock, links, faults, costs, bytes",
-    "parties": "who takes part: data, learning, mailbox",
-    "protocols": "what they do: messages, steps, cryptography",
-    "scenarios": "what is run: files, runner, chaos, command",
-    "benchmarks": "what it costs, beside others",
+    "sim": "simulated world: clock, links, faults, costs, bytes",
+    "parties": "clients and server: data, learning, mailbox",
+    "protocols": "algorithms: messages, steps, cryptography",
+    "scenarios": "from file to report: running, chaos, commands",
+    "benchmarks": "measurements: speed, bytes, attacks",
 }
 
 WAY = (
@@ -86,7 +86,7 @@ def arrow(x: float, y: float, to_x: float, to_y: float) -> str:
 def house() -> list[str]:
     """The rooms in their order, each with its folders."""
     width, gap, top, height = 196, 20, 64, 178
-    found = [text(20, 36, "The house: a room imports only from rooms to its left", "name")]
+    found = [text(20, 36, "Packages: each imports only from packages to its left", "name")]
     for number, (room, what) in enumerate(ROOMS.items()):
         x = 20 + number * (width + gap)
         found += [box(x, top, width, height, "room"), text(x + 12, top + 24, f"{room}/", "name")]
@@ -105,7 +105,7 @@ def way() -> list[str]:
     top, width = 316, 180
     centres = {lane: 120 + 215 * number for number, lane in enumerate(LANES)}
     found = [
-        text(20, 278, "The life of one message: DealtShares from client/1 to client/4, relayed by the server", "name")
+        text(20, 278, "The path of one message: DealtShares from client/1 to client/4, relayed by the server", "name")
     ]
     for lane, x in centres.items():
         found += [text(x, 302, lane.removesuffix(" to"), "name", "middle"), _lane(x, 310, 634)]
@@ -141,7 +141,7 @@ def way() -> list[str]:
         arrow(422, 606, 453, 606),
     ]
     found.append(
-        text(20, 664, "SimLoop drives all of it: whatever happens is a timer in its heap, at a virtual time.", "small")
+        text(20, 664, "SimLoop drives everything: each event is a timer in its heap, at a virtual time.", "small")
     )
     return found
 

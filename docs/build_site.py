@@ -2,6 +2,7 @@
 
 python docs/build_site.py           into build/site/html, which git ignores; open index.html there
 python docs/build_site.py --draft   without runs and notebooks: for a look at the text
+python docs/build_site.py --files   writes the files that pages show into these pages, and builds nothing
 
 Nothing is fetched from any network. A warning, or a command that fails, is an error. Needs the extra `docs`.
 """
@@ -41,10 +42,23 @@ TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 STRAGGLERS = "scenarios/library/federated/training-stragglers.toml"
 
 LINK = re.compile(r"(?<!`)\]\(([^)\s#]+)(#[^)\s]*)?\)")
-FILE = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
-"""A file of the tree that a page shows."""
+FILE = re.compile(r"^<!-- file: (\S+) -->\n+(`{3,})\w+\n.*?^\2$", re.MULTILINE | re.DOTALL)
+"""A file of the tree that a page shows, with its content as a block of code; `python docs/build_site.py --files`
+renews it."""
 
-LANGUAGES = {".py": "python", ".toml": "toml", ".c": "c", ".md": "markdown", ".js": "javascript", ".csv": "text"}
+PICTURE = re.compile(r"^<!-- picture: (\S+) (.+) -->$", re.MULTILINE)
+"""A picture that the build makes, with what it shows."""
+
+MADE = {
+    "docs/mathematics": "protocols/index.md",
+    "protocols/parts.py": "reference/messages.md",
+    "scenarios/running/record_format.py": "run-format.md",
+    "scenarios/schema/table.py": "scenario-keys.md",
+    "tacit/__init__.py": "reference/interface.md",
+}
+"""The pages that are made of the code: where a page of the tree links to what they are made of."""
+
+LANGUAGES = {".py": "py", ".toml": "toml", ".c": "c", ".md": "markdown", ".js": "javascript", ".csv": "text"}
 
 
 def arguments() -> argparse.Namespace:
@@ -52,6 +66,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Build the site.")
     parser.add_argument("--out", type=Path, default=OUT, help="the folder, which is emptied first")
     parser.add_argument("--draft", action="store_true", help="without runs and notebooks")
+    parser.add_argument("--files", action="store_true", help="write the files that pages show into these, and end")
     return parser.parse_args()
 
 
@@ -67,14 +82,17 @@ class Copy:
         path = self.source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         linked = LINK.sub(lambda found: self._link(found, path, origin), text)
-        path.write_text(FILE.sub(lambda found: fenced(ROOT / found[1]), linked), encoding="utf-8")
+        shown = FILE.sub(lambda found: fenced(ROOT / found[1]), linked)
+        path.write_text(PICTURE.sub(r"![\2](\1)", shown), encoding="utf-8")
 
     def _link(self, found: re.Match[str], page: Path, origin: Path) -> str:
         target, anchor = found[1], found[2] or ""
         if "://" in target or target.startswith("mailto:"):
             return found[0]
         file = Path(os.path.normpath(origin.parent / target))
-        if file.is_relative_to(DOCS) or not file.exists():
+        if (made := MADE.get(os.path.relpath(file, ROOT))) is not None:
+            place = self.source / made
+        elif file.is_relative_to(DOCS) or not file.exists():
             place = self.source / (file.relative_to(DOCS) if file.is_relative_to(DOCS) else file.name)
         elif file.name in TOP and file.parent == ROOT:
             place = self.source / file.name.lower()
@@ -98,7 +116,23 @@ class Copy:
 
 def fenced(file: Path) -> str:
     """The text of a file as a block of code."""
-    return f"``````{LANGUAGES[file.suffix]}\n{file.read_text(encoding='utf-8').rstrip()}\n``````"
+    text = file.read_text(encoding="utf-8").rstrip()
+    fence = "``````" if "```" in text else "```"
+    return f"{fence}{LANGUAGES[file.suffix]}\n{text}\n{fence}"
+
+
+def with_files(text: str) -> str:
+    """The text of a page with the files that it shows as they are now."""
+    marks = re.compile(rf"{FILE.pattern}|^<!-- file: (\S+) -->$", re.MULTILINE | re.DOTALL)
+    return marks.sub(lambda found: f"<!-- file: {(name := found[1] or found[3])} -->\n{fenced(ROOT / name)}", text)
+
+
+def renew_files() -> None:
+    """Write the files that pages show into these pages."""
+    for path in DOCS.rglob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        if (renewed := with_files(text)) != text:
+            path.write_text(renewed, encoding="utf-8")
 
 
 def copy_pages(copy: Copy, runner: page_runs.Runner) -> None:
@@ -183,6 +217,8 @@ def sphinx(source: Path, out: Path, draft: bool) -> int:
 def main() -> None:
     """Build it, and print where it is."""
     given, began = arguments(), time.monotonic()
+    if given.files:
+        return renew_files()
     out = given.out.absolute()
     shutil.rmtree(out, ignore_errors=True)
     runs = out / "runs"

@@ -48,7 +48,7 @@ SCRIPT = "\n".join(timeline._resource(name) for name in timeline._SCRIPTS)
 INLINE = f"<script>(() => {{\n{SCRIPT}}})();</script>"
 STYLE = f"<style>\n{timeline._resource('timeline.css')}</style>"
 SHARED = {"timeline.js": f"(() => {{\n{SCRIPT}}})();\n", "timeline.css": timeline._resource("timeline.css")}
-"""What timelines need, in files that all pages share."""
+"""Scripts and styles of timelines, in files that all pages share."""
 
 
 def visit_math(self: Any, node: nodes.Element) -> None:

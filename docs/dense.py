@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tacit import Scenario, load
 from tacit.parties.data.splits import Shard
-from tacit.scenarios.observing.splits import split_data
+from tacit.scenarios.files.splits import split_data
 
 Matrix = NDArray[np.float64]
 

@@ -93,7 +93,7 @@ class Runner:
 
 
 def printed(output: str) -> str:
-    """What a command printed, as a block, shortened if it is long."""
+    """Return the output of a command as a block, shortened if it is long."""
     lines = output.rstrip().splitlines()
     if not lines:
         return ""

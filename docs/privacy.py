@@ -33,7 +33,7 @@ class Option:
 
     @property
     def name(self) -> str:
-        """As it is written in a file."""
+        """The text in a file."""
         return f'`{self.key} = "{self.value}"`' if self.value else f"`{self.key}`"
 
 
@@ -215,7 +215,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def goes_with(option: Option, name: str) -> bool:
-    """Whether the protocol can take the option: what a secure sum cannot average has the key, and refuses the value."""
+    """True if the protocol can take the option: what a secure sum cannot average has the key, and refuses the value."""
     return option.key not in ("training.averaging", "protocol.identity") or getattr(PROTOCOLS[name], "secure", True)
 
 
@@ -267,7 +267,7 @@ def protocols() -> str:
 
 
 def attacks() -> str:
-    """What each attack recovered."""
+    """The findings of each attack."""
     found = json.loads(ATTACKS.read_text(encoding="utf-8"))
     rows = [
         (one["attack"], f"{one['name']} ({one['sought']})", *(f"{one[k]:.1%}" for k in ("weakened", "ours", "chance")),

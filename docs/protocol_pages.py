@@ -40,7 +40,7 @@ CHANGED = {
     "dp-fedavg": ("privacy.epsilon=8", 'training.weighting="equal"'),
     "centralised": ("data.clients=1",),
 }
-"""What the run of a protocol differs in from that of the configurations that chaos goes through."""
+"""The differences of a protocol's run from that of the configurations that chaos goes through."""
 
 
 def named(name: str) -> str:
@@ -188,7 +188,7 @@ def steps(one: Declaration) -> str:
 
 
 def learned(one: Declaration) -> str:
-    """What each role learns."""
+    """The table of who learns what."""
     return "\n".join(f"- The {role} learns {prose(what)}." for role, what in one.learned.items())
 
 

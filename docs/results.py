@@ -1,4 +1,4 @@
-"""Puts the results of sweeps into docs/results.md: the table.md of each folder, in its place on the page.
+"""Puts the results of sweeps into docs/results/*.md: the table.md of each folder, in its place on one of the pages.
 
 python docs/results.py [runs/NAME-sweep-1 ...]
 
@@ -7,8 +7,8 @@ line `<!-- curves: NAME -->`, the accuracy after each measured round goes there:
 the first of the table's columns, as the mean over the seeds.
 
 A table that does not say which code made it is from before tables did, and a line says so. Between `<!-- claims -->`
-and `<!-- end -->` each claim of the papers goes, with what the orders below the tables say of it. Without a folder
-these two are made again.
+and `<!-- end -->` on docs/results.md each claim of the papers goes, with what the orders below the tables say of it.
+Without a folder these two are made again.
 """
 
 import csv
@@ -17,10 +17,17 @@ import re
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).with_name("results.md")
+"""The page with the claims; the tables are on the pages of the folder beside it."""
+
+
+def pages() -> dict[str, str]:
+    """The text of each page with tables, by its path from the page with the claims."""
+    folder = PAGE.with_suffix("")
+    return {f"{folder.name}/{path.name}": path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
 
 
 def name_of(table: str) -> str:
@@ -33,10 +40,15 @@ def name_of(table: str) -> str:
 
 def put(page: str, table: str) -> str:
     """`page` with `table` in its place. Raises ValueError if the page has none."""
-    mark = f"<!-- table: {name_of(table)} -->"
+    mark = _mark(table)
     if page.count(mark) != 1:
-        raise ValueError(f"{PAGE.name} has no place for it: needed, once: {mark} and <!-- end -->")
+        raise ValueError(f"docs/results has no place for it: needed, once: {mark} and <!-- end -->")
     return _fill(page, mark, table)
+
+
+def _mark(table: str) -> str:
+    """The line above the place of a table."""
+    return f"<!-- table: {name_of(table)} -->"
 
 
 OLDER = "Made by an earlier code, before tables named theirs, and not run again since."
@@ -52,17 +64,17 @@ def marked(page: str) -> str:
 
 
 def block(page: str, name: str) -> str:
-    """What stands between the lines of the table `name`. Raises ValueError if the page has none."""
+    """Return the text between the lines of the table `name`. Raises ValueError if the page has none."""
     found = re.search(rf"<!-- table: {re.escape(name)} -->\n(.*?)<!-- end -->", page, re.DOTALL)
     if found is None:
-        raise ValueError(f"{PAGE.name} has no table {name}")
+        raise ValueError(f"docs/results has no table {name}")
     return found[1]
 
 
 XCLP, FEDCT = "Scott et al.", "Abourayya et al."
 
 CLAIMS: tuple[tuple[str, str, tuple[tuple[str, str], ...] | str], ...] = (
-    ("New points: XCLP labels better than each client alone", XCLP, (
+    ("New points: XCLP beats label propagation per client", XCLP, (
         ("prediction-size", "pretrained: XCLP above pretrained: per-client LP"),
         ("prediction-size", "finetuned: XCLP above finetuned: per-client LP"),
         ("prediction-mnist", "identity: XCLP above identity: per-client LP"),
@@ -70,112 +82,122 @@ CLAIMS: tuple[tuple[str, str, tuple[tuple[str, str], ...] | str], ...] = (
         ("prediction-fashion-mnist", "identity: XCLP above identity: per-client LP"),
         ("prediction-fashion-mnist", "linear: XCLP above linear: per-client LP"),
     )),
-    ("... and than what the federated model predicts", XCLP, (
+    ("New points: XCLP beats the federated model (FedAvg)", XCLP, (
         ("prediction-size", "finetuned: XCLP above finetuned: FedAvg"),
         ("prediction-labeled", "XCLP (labeled) above FedAvg"),
         ("prediction-mnist", "linear: XCLP above linear: FedAvg"),
         ("prediction-fashion-mnist", "linear: XCLP above linear: FedAvg"),
     )),
-    ("... and for a client without training data", XCLP, (("prediction-leave-one-out", "XCLP above FedAvg"),)),
-    ("Unlabeled points in the graph help", XCLP, (
+    ("New points of a client without training data: XCLP beats FedAvg", XCLP, (
+        ("prediction-leave-one-out", "XCLP above FedAvg"),
+    )),
+    ("New points: unlabeled points in the graph improve XCLP", XCLP, (
         ("prediction-labeled", "XCLP (labeled+unlabeled) above XCLP (labeled)"),
     )),
-    ("Training, iid: FedAvg+XCLP above labels alone", XCLP, (
+    ("IID training: FedAvg+XCLP beats training on labeled points only", XCLP, (
         ("training-cifar10-iid", "FedAvg+XCLP above FedAvg (labeled only)"),
         ("training-mnist", "FedAvg+XCLP above FedAvg (labeled only)"),
     )),
-    ("... above each client's own graph", XCLP, (
+    ("IID training: FedAvg+XCLP beats label propagation per client", XCLP, (
         ("training-cifar10-iid", "FedAvg+XCLP above FedAvg+perclientLP"),
         ("training-mnist", "FedAvg+XCLP above FedAvg+perclientLP"),
     )),
-    ("... above the network's own labels", XCLP, (
+    ("IID training: FedAvg+XCLP beats the network's own labels", XCLP, (
         ("training-cifar10-iid", "FedAvg+XCLP above FedAvg+network"),
         ("training-mnist", "FedAvg+XCLP above FedAvg+network"),
     )),
-    ("... above FedSem+", XCLP, (("training-cifar10-iid", "FedAvg+XCLP above FedSem+"),)),
-    ("... above FedMatch and FedSiam", XCLP, (
+    ("IID training: FedAvg+XCLP beats FedSem+", XCLP, (("training-cifar10-iid", "FedAvg+XCLP above FedSem+"),)),
+    ("IID training: FedAvg+XCLP beats FedMatch and FedSiam", XCLP, (
         ("training-cifar10-iid", "FedAvg+XCLP above FedMatch"),
         ("training-cifar10-iid", "FedAvg+XCLP above FedSiam"),
     )),
-    ("Training, not iid: FedAvg+XCLP above labels alone", XCLP, (
+    ("Non-IID training: FedAvg+XCLP beats training on labeled points only", XCLP, (
         ("training-cifar10-non-iid", "FedAvg+XCLP above FedAvg (labeled only)"),
     )),
-    ("... above each client's own graph", XCLP, (
+    ("Non-IID training: FedAvg+XCLP beats label propagation per client", XCLP, (
         ("training-cifar10-non-iid", "FedAvg+XCLP above FedAvg+perclientLP"),
     )),
-    ("... above the network's own labels", XCLP, (("training-cifar10-non-iid", "FedAvg+XCLP above FedAvg+network"),)),
-    ("... above FedSem+", XCLP, (("training-cifar10-non-iid", "FedAvg+XCLP above FedSem+"),)),
-    ("... above FedMatch and FedSiam", XCLP, (
+    ("Non-IID training: FedAvg+XCLP beats the network's own labels", XCLP, (
+        ("training-cifar10-non-iid", "FedAvg+XCLP above FedAvg+network"),
+    )),
+    ("Non-IID training: FedAvg+XCLP beats FedSem+", XCLP, (("training-cifar10-non-iid", "FedAvg+XCLP above FedSem+"),)),
+    ("Non-IID training: FedAvg+XCLP beats FedMatch and FedSiam", XCLP, (
         ("training-cifar10-non-iid", "FedAvg+XCLP above FedMatch"),
         ("training-cifar10-non-iid", "FedAvg+XCLP above FedSiam"),
     )),
     ("Training on CIFAR-100 and Mini-ImageNet", XCLP, "missing"),
-    ("FedCT is better than learning alone", FEDCT, (("fedct-table-10", "FedCT above no communication"),)),
+    ("FedCT beats learning alone", FEDCT, (("fedct-table-10", "FedCT above no communication"),)),
     ("FedCT is as accurate as FedAvg", FEDCT, "fedct-table-10"),
     ("FedCT is more accurate than PATE", FEDCT, (
         ("fedct-table-1", "FedCT above PATE: "),
         ("fedct-table-8", "FedCT above PATE"),
     )),
-    ("Hard labels betray less than probabilities", FEDCT, (("fedct-table-1", "DD above FedCT"),)),
-    ("Models betray more than probabilities", FEDCT, (("fedct-table-1", "FedAvg above DD"),)),
-    ("With unlike clients FedCT is above probabilities", FEDCT, (("fedct-table-2", "FedCT above DD"),)),
-    ("... a qualified majority helps the least alike", FEDCT, (("fedct-table-2", "FedCT (QM) above FedCT"),)),
-    ("... and FedAvg is above FedCT", FEDCT, (("fedct-table-2", "FedAvg above FedCT"),)),
-    ("The more U is like the data, the better", FEDCT, (
+    ("Hard labels leak less than probabilities", FEDCT, (("fedct-table-1", "DD above FedCT"),)),
+    ("Models leak more than probabilities", FEDCT, (("fedct-table-1", "FedAvg above DD"),)),
+    ("Non-IID clients: FedCT beats sharing probabilities (DD)", FEDCT, (("fedct-table-2", "FedCT above DD"),)),
+    ("Strongly non-IID clients: a qualified majority improves FedCT", FEDCT, (
+        ("fedct-table-2", "FedCT (QM) above FedCT"),
+    )),
+    ("Non-IID clients: FedAvg beats FedCT", FEDCT, (("fedct-table-2", "FedAvg above FedCT"),)),
+    ("FedCT's accuracy rises with the similarity of the public set U to clients' data", FEDCT, (
         ("fedct-table-4", "i.i.d. CIFAR-10 above CIFAR-10, Dirichlet α = 1.0"),
         ("fedct-table-4", "CIFAR-10, Dirichlet α = 1.0 above CIFAR-10, Dirichlet α = 0.5"),
     )),
     ("FedCT trains trees, rules and forests", FEDCT, "fedct-interpretable"),
-    ("Learners of different kinds learn together", FEDCT, "fedct-mixed"),
-    ("On film reviews FedCT is above FedAvg", FEDCT, (("fedct-imdb", "FedCT above FedAvg"),)),
-    ("At epsilon = 0.1 DP-FedCT stays accurate", FEDCT, "fedct-privacy"),
-    ("Among many clients FedAvg is above FedCT", FEDCT, (("fedct-clients", "FedAvg above FedCT"),)),
-    ("... and FedCT above learning alone", FEDCT, (("fedct-clients", "FedCT above no communication"),)),
-    ("Few public points suffice to be above it", FEDCT, (("fedct-public-size", "FedCT above no communication"),)),
+    ("FedCT works with learners of different kinds", FEDCT, "fedct-mixed"),
+    ("IMDB film reviews: FedCT beats FedAvg", FEDCT, (("fedct-imdb", "FedCT above FedAvg"),)),
+    ("DP-FedCT stays accurate at epsilon = 0.1", FEDCT, "fedct-privacy"),
+    ("Many clients: FedAvg beats FedCT", FEDCT, (("fedct-clients", "FedAvg above FedCT"),)),
+    ("Many clients: FedCT beats learning alone", FEDCT, (("fedct-clients", "FedCT above no communication"),)),
+    ("Few public points suffice for FedCT to beat learning alone", FEDCT, (
+        ("fedct-public-size", "FedCT above no communication"),
+    )),
     ("Many clients on Pneumonia (figure 8), FedMD", FEDCT, "missing"),
 )  # fmt: skip
 """Each claim, whose it is, and by which orders (the table, what its line begins with), or where words say it."""
 
 MISSING = "missing"
 SAID = {
-    "fedct-table-10": "does not show; see the figures",
-    "fedct-interpretable": "holds, by the figures beside the paper's",
-    "fedct-mixed": "holds, by the figures beside the paper's",
-    "fedct-privacy": "does not show: worse than learning alone",
+    "fedct-table-10": "not reproduced; see the figures",
+    "fedct-interpretable": "reproduced, judging by the figures",
+    "fedct-mixed": "reproduced, judging by the figures",
+    "fedct-privacy": "not reproduced: less accurate than learning alone",
 }
 
 
-def claims(page: str) -> str:
-    """The table of all claims, by the orders that stand in the page's tables."""
-    lines = ["| claim | of | here | tables |", "| --- | --- | --- | --- |"]
+def claims(texts: Mapping[str, str]) -> str:
+    """The table of all claims, by the orders that stand in the tables of the pages `texts`."""
+    lines = ["| claim | paper | result | tables |", "| --- | --- | --- | --- |"]
     for claim, source, found in CLAIMS:
         if found == MISSING:
             here, tables = "not run", "[missing](#what-is-missing)"
         elif isinstance(found, str):
-            here, tables = SAID[found], _link(page, found)
+            here, tables = SAID[found], _link(texts, found)
         else:
-            orders = [_order(page, name, start) for name, start in found]
+            orders = [_order(texts, name, start) for name, start in found]
             here = stands([line for line in orders if line]) if any(orders) else "not run"
-            tables = ", ".join(_link(page, name) for name in dict.fromkeys(name for name, _ in found))
+            tables = ", ".join(_link(texts, name) for name in dict.fromkeys(name for name, _ in found))
         lines.append(f"| {claim} | {source} | {here} | {tables} |")
     return "\n".join(lines)
 
 
-def _link(page: str, name: str) -> str:
+def _link(texts: Mapping[str, str], name: str) -> str:
     """A link to the heading above the table `name`."""
+    path, page = next((path, page) for path, page in texts.items() if f"<!-- table: {name} -->" in page)
     before = page[: page.index(f"<!-- table: {name} -->")]
     heading = re.findall(r"^#+ (.+)$", before, re.MULTILINE)[-1]
     anchor = re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
-    return f"[{name}](#{anchor})"
+    return f"[{name}]({path}#{anchor})"
 
 
-def _order(page: str, name: str, start: str) -> str:
+def _order(texts: Mapping[str, str], name: str, start: str) -> str:
     """The line of an order of a table, "" where the table has none. Raises ValueError if there is no table."""
+    page = "\n".join(texts.values())
     return next((line for line in block(page, name).splitlines() if line.startswith(f"- {start}")), "")
 
 
 def stands(orders: Sequence[str]) -> str:
-    """What the lines of `orders` say together: in how many cells they hold, and in how many beyond the spread."""
+    """Return in how many cells the lines of `orders` hold together, and in how many beyond the spread."""
     held = beyond = cells = 0
     older = False
     for line in orders:
@@ -190,16 +212,11 @@ def stands(orders: Sequence[str]) -> str:
         spread = re.search(r"beyond the spread in (\d+)", said)
         beyond += int(spread[1]) if spread else 0
     if older:
-        every = "in every cell" if held == cells else "in none" if not held else "in part"
-        return f"{every} by the means (an earlier code)"
+        every = "reproduced in every cell" if held == cells else "reproduced in part" if held else "not reproduced"
+        return f"{every} (means of an earlier code)"
     if not held:
-        return "does not show"
-    if beyond == cells:
-        return "holds beyond the spread"
-    how = "holds" if held == cells else f"shows in {held} of {cells}"
-    if not beyond:
-        return f"{how} by the means alone"
-    return f"{how}, beyond the spread in {beyond}" + (f" of {cells}" if held == cells else "")
+        return f"not reproduced (0 of {cells})"
+    return f"reproduced in {held} of {cells}; beyond the spread in {beyond or 'none'}"
 
 
 def _fill(page: str, mark: str, text: str) -> str:
@@ -224,23 +241,27 @@ def curves(folder: Path) -> str:
 
 
 def main(folders: Sequence[str]) -> None:
-    """Put the tables and curves of the folders into the page, and what follows from all; an error is one line."""
-    page = PAGE.read_text(encoding="utf-8")
+    """Put the tables and curves of the folders into their pages, and what follows from all; an error is one line."""
+    texts = pages()
     for folder in folders:
         try:
             table = (Path(folder) / "table.md").read_text(encoding="utf-8")
-            page = put(page, table)
+            path = next((path for path, page in texts.items() if _mark(table) in page), "")
+            page = put(texts.get(path, ""), table)
             mark = f"<!-- curves: {name_of(table)} -->"
-            page = _fill(page, mark, curves(Path(folder))) if mark in page else page
+            texts[path] = _fill(page, mark, curves(Path(folder))) if mark in page else page
         except OSError as error:
             raise SystemExit(f"error: {error.filename}: {error.strerror}; needed: the folder of a sweep") from None
         except ValueError as error:
             raise SystemExit(f"error: {folder}: {error}") from None
-    page = marked(page)
+    texts = {path: marked(page) for path, page in texts.items()}
+    for path, page in texts.items():
+        (PAGE.parent / path).write_text(page, encoding="utf-8")
     try:
-        PAGE.write_text(_fill(page, "<!-- claims -->", claims(page)), encoding="utf-8")
+        page = _fill(PAGE.read_text(encoding="utf-8"), "<!-- claims -->", claims(texts))
     except ValueError as error:
         raise SystemExit(f"error: {error}") from None
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

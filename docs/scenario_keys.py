@@ -3,10 +3,12 @@
 python docs/scenario_keys.py    prints it
 """
 
+from collections.abc import Collection
 from itertools import groupby
 
 from msgspec import structs
 
+from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.keys import Key, keys
 from tacit.sim.faults import KINDS
 
@@ -49,11 +51,19 @@ def line(cells: tuple[str, ...]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def used_by(protocols: Collection[str]) -> str:
+    """The protocols that use a key; of most of them those that do not."""
+    others = [name for name in PROTOCOLS if name not in protocols]
+    if not protocols:
+        return "all"
+    return f"all but {', '.join(others)}" if len(others) < len(protocols) / 2 else ", ".join(protocols)
+
+
 def row(key: Key) -> str:
     """The line of a key."""
     name, default = key.name.rpartition(".")[2], key.default
     shown = default if default in ("", "needed") else f"`{default}`"
-    users = ", ".join(key.protocols) or "all"
+    users = used_by(key.protocols)
     return line((f"`{name}`", key.type, key.unit, shown, users, key.description))
 
 

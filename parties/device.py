@@ -1,15 +1,16 @@
-"""What a party runs on: it lasts through all incarnations of the party, and faults act on it."""
+"""The device of a party: it lasts through all incarnations of the party, and faults act on it."""
 
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from tacit.parties.factory import PartyFactory
+from tacit.parties.presence import send_heartbeat
 from tacit.parties.rest import Rest
 from tacit.sim.barriers import Barrier
 from tacit.sim.compute import Machine
-from tacit.sim.faults import Fired, LinkFault, PartyFault, Slow, optional, seconds
+from tacit.sim.conditions import CONNECTION, HEARTBEAT
+from tacit.sim.faults import Crashed, Fired, LinkFault, PartyFault, Slow, optional, seconds
 from tacit.sim.handling import Handling
 from tacit.sim.machine import Host
 from tacit.sim.trace import Event
@@ -17,6 +18,21 @@ from tacit.sim.wire import Packet
 from tacit.sim.world import World
 
 __all__ = ["Device"]
+
+
+# Who makes the parties of devices that are mostly at rest.
+
+
+class PartyFactory(Protocol):
+    """Who makes the parties of devices that are at rest most of the time (`tacit.parties.registered`)."""
+
+    def make(self, device: Any) -> Any: ...
+    def begin(self, device: Any) -> None: ...
+    def slept(self, device: Any) -> None: ...
+    def woke(self, device: Any) -> None: ...
+    def fell(self) -> None: ...
+    def rested_again(self, device: Any) -> None: ...
+    def restored(self, device: Any) -> None: ...
 
 
 def _nothing(device: "Device") -> None:
@@ -88,12 +104,12 @@ class Device:
 
     @property
     def finished(self) -> bool:
-        """Whether the party's program has ended."""
+        """True if the party's program has ended."""
         return bool(self.party.finished if self.rest is None else self.rest.finished)
 
     @property
     def idle(self) -> bool:
-        """Whether the party only waits for a round to begin."""
+        """True if the party only waits for a round to begin."""
         return bool(self.party.idle if self.rest is None else self.rest.idle)
 
     @property
@@ -112,11 +128,11 @@ class Device:
         return self._machine
 
     def runs(self, party: object) -> bool:
-        """Whether `party` is what runs here."""
+        """True if `party` is what runs here."""
         return self._party is party
 
     def seen(self, name: str) -> Any:
-        """What an observer sees as the attribute `name` of the party; of a `tacit.parties.life.Observed` none is
+        """Return the attribute `name` of the party for an observer; of a `tacit.parties.life.Observed` none is
         made."""
         kept: Any = getattr(self.kind, name, None)
         return kept.of(self) if hasattr(kept, "of") else getattr(self.party, name)
@@ -175,9 +191,12 @@ class Device:
             self.rest.in_time = False
             self.wake()
 
-    def crash(self, why: str = "crash", back_after: float | None = None) -> None:
-        """Fall silent at once: nothing more is sent, received or computed, and memory is lost; come back after that."""
-        self._go(why, self.endpoint.fall)
+    def crash(self, why: str = "crash", back_after: float | None = None, *, powerless: bool = False) -> None:
+        """Fall silent at once: nothing more is sent, received or computed, and memory is lost.
+
+        The party comes back after `back_after` seconds. A machine that is `powerless` does not close its connections.
+        """
+        self._go(why, self.endpoint.fall, powerless=powerless)
         self._later(back_after, self.rejoin)
 
     def leave(self, why: str = "leave") -> None:
@@ -199,9 +218,57 @@ class Device:
             self.rest, self._party = Rest(), None
         self._note_fault(f"rejoin as incarnation {self.endpoint.incarnation}")
         self._begin()
+        self._tell(there=True)
         self.changed()
 
+    def _tell(self, *, there: bool) -> None:
+        """Let all that watch connections see that those of this party are open, or closed, a segment later."""
+        watching, watchers = self._world.watching, self._world.watchers
+        if watching is None or watching.kind != CONNECTION:
+            return
+        for name, see in watchers.items():
+            if name != self.name:
+                called = partial(see, self.name, self.endpoint.incarnation, there)
+                self._world.network.signal(self.name, name, called)
+        if there and self.name in watchers:  # it has new connections, to those alone that are up
+            for name, incarnation in self._world.network.absent().items():
+                self._world.network.signal(name, self.name, partial(self.see, name, incarnation, False))
+
+    def see(self, party: str, incarnation: int, there: bool) -> None:
+        """Let the server that runs here see that the connection of `party` was opened, or closed."""
+        if self.endpoint.paused:
+            self.endpoint.arrivals.append(partial(self.see, party, incarnation, there))
+        elif self.endpoint.alive and self._party is not None:
+            self._party.presence.see(party, incarnation, there=there)
+
+    def check_presence(self, incarnation: int) -> None:
+        """Let the server that runs here check who is silent, and again after an interval."""
+        watching, endpoint = self._world.watching, self.endpoint
+        if not endpoint.alive or endpoint.incarnation != incarnation or self.finished or watching is None:
+            return
+        if endpoint.paused:  # what was received meanwhile comes first
+            self.after_pause(partial(self.check_presence, incarnation))
+            return
+        self._party.presence.check()
+        self._later(watching.interval, partial(self.check_presence, incarnation))
+
+    def beat(self, incarnation: int) -> None:
+        """Send a heartbeat, and again after an interval, until the party has ended or is down."""
+        watching, endpoint = self._world.watching, self.endpoint
+        if not endpoint.alive or endpoint.incarnation != incarnation or self.finished or watching is None:
+            return
+        if not endpoint.paused:
+            try:
+                send_heartbeat(self.party)
+            except Crashed:  # of a fault that this message triggers
+                return
+        self._later(watching.interval, partial(self.beat, incarnation))
+
     def _begin(self) -> None:
+        watching = self._world.watching
+        if watching is not None and watching.kind == HEARTBEAT:
+            call = self.check_presence if self.name in self._world.watchers else self.beat
+            self._later(watching.interval, partial(call, self.endpoint.incarnation))
         if self.factory is None:
             self._party.begin()
         else:
@@ -298,7 +365,7 @@ class Device:
         self._world.faults.fired.append(Fired(fault, self._world.loop.time(), self.name, peer, step, fault.message))
         fault.strike(self)
 
-    def _go(self, why: str, go: Callable[[], None]) -> None:
+    def _go(self, why: str, go: Callable[[], None], *, powerless: bool = False) -> None:
         if self.endpoint.alive:
             self._note_fault(why)
             self.pauses = 0
@@ -308,6 +375,8 @@ class Device:
                 self._party.end()
             else:
                 self._end_rest(self.rest)
+            if not powerless:
+                self._tell(there=False)
             self.changed()
 
     def _end_rest(self, rest: Rest) -> None:

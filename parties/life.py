@@ -50,7 +50,7 @@ class Observed(Generic[T]):
         return value
 
     def of(self, device: Device) -> T:
-        """What the party of a `device` has, which need not be there."""
+        """The value that the party of a `device` has; the party need not be there."""
         value: T = device.observed[self._name] if self._name in device.observed else self._make()
         return value
 
@@ -120,7 +120,7 @@ class Lifecycle:
 
     @property
     def disk(self) -> dict[str, Any]:
-        """What survives a crash."""
+        """The part of its state that survives a crash."""
         return self.device.disk
 
     @property

@@ -1,4 +1,4 @@
-"""What a party has received, and who is woken by what comes.
+"""Messages that a party has received, and the waits that they end.
 
 A message is taken by type and sender. Messages wait as frames, undecoded, until they are taken; those of a later
 (round, attempt) than the party's wait until it gets there, unless their type announces a new one. Those of an earlier
@@ -48,11 +48,11 @@ class Waiter:
 
     @property
     def what(self) -> str:
-        """What is waited for, in words."""
+        """The wait in words."""
         raise NotImplementedError
 
     def concerns(self, frame: Frame) -> bool:
-        """Whether the arrival of `frame` is a reason to look again."""
+        """True if the arrival of `frame` is a reason to look again."""
         return (frame.type in self.types and frame.sender in self.sources) or frame.type in self.ends
 
     def wake(self) -> None:
@@ -78,7 +78,7 @@ class Mailbox:
 
     @property
     def awaited(self) -> str:
-        """What is waited for, in words; "" if nothing is."""
+        """The wait in words; "" if nothing is waited for."""
         return "; ".join(waiter.what for waiter in self.waiting)
 
     def state(self) -> list[tuple[str, list[Frame]]]:
@@ -91,7 +91,7 @@ class Mailbox:
         self._frames = {kind: deque(frames) for kind, frames in state}
 
     def is_late(self, frame: Frame) -> bool:
-        """Whether `frame` is late: of an earlier round or attempt, and not of a lasting type."""
+        """True if `frame` is late: of an earlier round or attempt, and not of a lasting type."""
         return (frame.round, frame.attempt) < self.stamp and not is_lasting(frame)
 
     def put(self, frame: Frame) -> None:
@@ -159,7 +159,7 @@ class Mailbox:
         return None
 
     def holds_any(self, kinds: Iterable[type[Message]]) -> bool:
-        """Whether one of `kinds` was received, from anybody and for any round."""
+        """True if one of `kinds` was received, from anybody and for any round."""
         return any(map(self._frames.get, [kind.__name__ for kind in kinds]))
 
     def check_interrupts(self) -> None:

@@ -1,4 +1,4 @@
-"""What a mailbox asks of the party that it belongs to."""
+"""The interface that a mailbox needs of the party that it belongs to."""
 
 from collections.abc import Callable
 from typing import ClassVar, Protocol, TypeVar
@@ -38,3 +38,6 @@ class Owner(Protocol):
 
     def waited(self, wait: Wait) -> None:
         """Report its end."""
+
+    def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:
+        """True if all of `sources` are known to be gone, or some are and `over()` is true."""

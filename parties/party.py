@@ -8,15 +8,15 @@ Those of a later one wait in its mailbox until the party gets there.
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, Protocol, TypeVar, overload
 
-from tacit.parties.channel import Channel
 from tacit.parties.life import Lifecycle
 from tacit.parties.mailbox import Collected, Kinds, Mailbox, NoAnswer
 from tacit.parties.rest import Rest, interned
 from tacit.parties.waiting import Arrivals, Watch, names_of, type_names
 from tacit.sim.clock import Timer
 from tacit.sim.compute import Work
+from tacit.sim.conditions import HEARTBEAT
 from tacit.sim.faults import PartyFault
 from tacit.sim.hollow import body_of
 from tacit.sim.loop import own_step
@@ -40,6 +40,23 @@ from tacit.sim.wire import (
 from tacit.sim.world import World
 
 __all__ = ["Arrivals", "Channel", "Collected", "NoAnswer", "Party"]
+
+
+# Channels that seal messages between two parties.
+
+
+class Channel(Protocol):
+    """Seals and opens what two parties send to each other. `open` raises ValueError for what is not authentic.
+
+    `bind` adds to what both must agree on.
+    """
+
+    overhead: int
+
+    def seal(self, plaintext: bytes, associated_data: bytes) -> bytes: ...
+    def open(self, sealed: bytes, associated_data: bytes) -> bytes: ...
+    def bind(self, context: bytes) -> None: ...
+
 
 M = TypeVar("M", bound=Message)
 N = TypeVar("N", bound=Message)
@@ -133,12 +150,13 @@ class Party(Lifecycle):
         return self._mailbox.rest
 
     def falls_asleep(self, kinds: Kinds, source: str, deadline: float, until: float) -> bool:
-        """Whether the party is let go until one of `kinds` from `source` is received, for `deadline` seconds at most.
+        """True if the party is let go until one of `kinds` from `source` is received, for `deadline` seconds at most.
 
         Only one that its device can make again, and that nothing else concerns. `until` is when its patience is over.
         """
         device, mailbox, old = self.device, self._mailbox, self._mailbox.rest
-        if device.factory is None or len(mailbox) or device.pauses or not (old is None or old.in_time):
+        beats = self.world.watching is not None and self.world.watching.kind == HEARTBEAT
+        if device.factory is None or beats or len(mailbox) or device.pauses or not (old is None or old.in_time):
             return False
         known = interned(tuple(self.incarnations.items()))
         number = hash(self._task)
@@ -206,7 +224,7 @@ class Party(Lifecycle):
     def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
         """Begin what this party will compute on `message` of (round, attempt), which is being sent to it.
 
-        For `tacit.parties.foresight`: nothing that the party does, sends or keeps may depend on it.
+        For `tacit.protocols.federated.experiment`: nothing that the party does, sends or keeps may depend on it.
         """
 
     def plan(self, work: Work) -> None:
@@ -336,20 +354,22 @@ class Party(Lifecycle):
         *,
         deadline: float,
         until: Kinds = (),
+        over: Callable[[], bool] | None = None,
     ) -> Arrivals[M]:
         """Each message of one of `kinds` from `sources` as it comes.
 
         ``with me.incoming(...) as arrivals: async for source, message in arrivals``. Ends after `deadline` virtual
-        seconds, or as soon as a message of a type in `until` has come.
+        seconds, or as soon as a message of a type in `until` has come. Where some of `sources` are known to be gone, it
+        ends once `over()` is true, by default when none but these are left.
         """
-        return Arrivals(self._mailbox, kinds, sources, deadline, until)
+        return Arrivals(self._mailbox, kinds, sources, deadline, until, over)
 
     def unless(self, kinds: Kinds, sources: Iterable[str], error: Exception, grace: float = 0.0) -> Watch:
         """A context that ends with `error`, `grace` seconds after a later message of `kinds` than the party is at."""
         return Watch(self._mailbox, kinds, sources, error, grace)
 
     def is_called_on(self, kinds: Kinds, sources: Iterable[str]) -> bool:
-        """Whether a message of `kinds` was received for a later round or attempt than the party's."""
+        """True if a message of `kinds` was received for a later round or attempt than the party's."""
         return self._mailbox.first_sender(kinds, frozenset(sources), self._mailbox.stamp) is not None
 
     async def together(self, *coroutines: Coroutine[Any, Any, R]) -> list[R]:
@@ -375,6 +395,19 @@ class Party(Lifecycle):
         for tap in taps:
             tap(self.world.loop.time(), wait)
         return wait
+
+    def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:
+        """True if all of `sources` are known to be gone, or some are and `over()` is true (for the mailbox).
+
+        Only a server knows of any.
+        """
+        return False
+
+    def wake_waits_for(self, source: str) -> None:
+        """Let all waits for `source` look again whether anybody is left to wait for."""
+        for wait in self._waits:
+            if source in wait.sources:
+                wait.wake()
 
     def waited(self, wait: Wait) -> None:
         """Report the end of a wait (for the mailbox)."""

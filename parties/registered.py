@@ -21,7 +21,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True)
 class Resting:
-    """What a party of a class waits for from `source` as it begins: messages of `types`, for `patience` seconds."""
+    """The first wait of parties of a class: messages of `types` from `source`, for `patience` seconds."""
 
     types: tuple[str, ...]
     source: str

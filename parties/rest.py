@@ -1,4 +1,4 @@
-"""What is kept of a party that waits for a round to begin."""
+"""The state that is kept of a party that waits for a round to begin."""
 
 from dataclasses import dataclass, fields
 from functools import cache

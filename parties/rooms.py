@@ -18,6 +18,7 @@ class Room(Server):
     def __init__(self, main: "RoomsServer", clients: Iterable[str]) -> None:
         self._main = main
         super().__init__(main.world, clients, main.name, device=main.device)
+        self.presence = main.presence
 
     @property
     def alive(self) -> bool:
@@ -39,7 +40,7 @@ class Room(Server):
         self._main.round = max(self._main.round, self.round)
 
     def awaited(self) -> str:
-        """What it waits for, in words; "" if nothing."""
+        """The wait in words; "" if it waits for nothing."""
         return self._mailbox.awaited
 
 
@@ -65,6 +66,13 @@ class RoomsServer(Server):
             return super()._awaited()
         waits = [room.awaited() for room in dict.fromkeys(self._rooms.values())]
         return f"{'; '.join(filter(None, waits)) or 'nothing that it names'} (in {self._step or 'no step'})"
+
+    def wake_waits_for(self, source: str) -> None:
+        room = self._rooms.get(source)
+        if room is None:
+            super().wake_waits_for(source)
+        else:
+            room.wake_waits_for(source)
 
     def receive(self, packet: Packet) -> None:
         room = self._rooms.get(packet.sender)

@@ -7,7 +7,8 @@ import msgspec
 
 from tacit.parties.life import Observed
 from tacit.parties.party import Party
-from tacit.sim.wire import Message
+from tacit.parties.presence import Heartbeat, Presence
+from tacit.sim.wire import Message, Packet
 from tacit.sim.world import World
 
 __all__ = ["Dismissed", "Loss", "Server"]
@@ -48,6 +49,38 @@ class Server(Party):
     def __init__(self, world: World, clients: Iterable[str], name: str = "server", **access: Any) -> None:
         super().__init__(world, name, **access)
         self.clients = tuple(clients)
+        self.presence = None if world.watching is None else Presence(self, self.clients, world.watching)
+        if self.presence is not None:
+            world.watchers[name] = self.device.see
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The clients that are not known to be gone, in their order."""
+        gone = () if self.presence is None else self.presence.gone
+        return tuple(name for name in self.clients if name not in gone) if gone else self.clients
+
+    def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:
+        if self.presence is None or not self.presence.gone:
+            return False
+        if over is not None and not self.presence.gone.keys().isdisjoint(sources):
+            return over()
+        return self.presence.all_gone(sources)
+
+    def receive(self, packet: Packet) -> None:
+        if self.presence is not None:
+            self.presence.hear(packet.sender)
+            if packet.type == Heartbeat.__name__:
+                return
+        super().receive(packet)
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | ({} if self.presence is None else {"presence": self.presence.state()})
+
+    def restore(self, state: dict[str, Any]) -> None:
+        fields = dict(state)
+        if self.presence is not None:
+            self.presence.restore(fields.pop("presence"))
+        super().restore(fields)
 
     def lose(self, parties: Iterable[str], action: str) -> None:
         """Enter `parties` as lost in the current step, with what is done about it."""

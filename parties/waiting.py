@@ -24,14 +24,21 @@ class Arrivals(Waiter, Generic[M]):
     """
 
     def __init__(
-        self, mailbox: Mailbox, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: Kinds
+        self,
+        mailbox: Mailbox,
+        kinds: tuple[type[M], ...],
+        sources: Iterable[str],
+        deadline: float,
+        until: Kinds,
+        over: Callable[[], bool] | None = None,
     ) -> None:
-        self._mailbox, self._kinds, self._until = mailbox, kinds, until
+        self._mailbox, self._kinds, self._until, self._over = mailbox, kinds, until, over
         self.sources: dict[str, None] = dict.fromkeys(sources)
         self._deadline, self._owner = deadline, mailbox.owner
         self._end = mailbox.loop.time() + deadline
         self._timer: asyncio.TimerHandle | Timer | None = None
         self._in_time, self._until_found = True, False
+        self._nobody_left = False  # all for whom it still waited are known to be gone
         self._future: asyncio.Future[None] | None = None
         self._handle: Callable[[str, M], bool] | None = None  # what messages are handed to, while it waits
         self._enough = False  # is what that said last
@@ -63,7 +70,7 @@ class Arrivals(Waiter, Generic[M]):
 
     @property
     def timer(self) -> Timer | None:
-        """What ends the waiting; None if nothing does yet."""
+        """The timer that ends the waiting; None if nothing does yet."""
         return timer_of(self._timer) if isinstance(self._timer, asyncio.TimerHandle) else self._timer
 
     def __enter__(self) -> "Arrivals[M]":
@@ -79,7 +86,8 @@ class Arrivals(Waiter, Generic[M]):
         if kind is not None:
             wait.ended = "interrupted" if issubclass(kind, Exception) else "cancelled"
         else:
-            wait.ended = "until" if self._until_found else "answered" if self._in_time else "deadline"
+            timely = "answered" if self._in_time else "deadline"
+            wait.ended = "until" if self._until_found else "gone" if self._nobody_left else timely
         wait.silent = tuple(source for source in self.sources if source not in self._heard)
         wait.missing = wait.silent if wait.ended == "answered" else tuple(self.sources)
         wait.last, wait.alone = self._last, self._times[0] - self._times[1]
@@ -162,6 +170,11 @@ class Arrivals(Waiter, Generic[M]):
         """Take no more messages from `source`: they stay in the mailbox."""
         self.sources.pop(source, None)
 
+    @property
+    def _is_over(self) -> bool:
+        """True if nobody is left to wait for who is not known to be gone."""
+        return self._owner.are_gone(self.sources, self._over)
+
     async def _look_again(self) -> bool:
         """Wait for something to come; false when the waiting has ended."""
         mailbox = self._mailbox
@@ -170,6 +183,9 @@ class Arrivals(Waiter, Generic[M]):
             return False
         if self._until and mailbox.holds_any(self._until):
             self._until_found = True
+            return False
+        if self._is_over:
+            self._nobody_left = True
             return False
         if not self._begun and self.sources:
             self._begun = True
@@ -200,7 +216,7 @@ class Arrivals(Waiter, Generic[M]):
         if self._future and not self._future.done():
             if self._handle is not None:
                 try:
-                    if self._hand_over(self._handle) and not self._enough:
+                    if self._hand_over(self._handle) and not self._enough and not self._is_over:
                         return
                 except BaseException as error:
                     self._future.set_exception(error)

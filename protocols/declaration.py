@@ -1,4 +1,4 @@
-"""What a protocol says of itself: the one object that the rest of Tacit asks about it.
+"""The declaration of a protocol: the one object that the rest of Tacit asks about it.
 
 A declaration is a name, a summary, papers, keys, its parts (`tacit.protocols.parts`) and what is not a sum of these:
 what is asked of the whole is a fold over the parts, each one method here. Those that come with Tacit are declared in
@@ -25,7 +25,7 @@ files can name it then, and everything that Tacit does for a protocol follows fr
 | `assumed`, `memory`, `loaded` | `tacit predict` |
 | `promises`, `waits`, `sums` | chaos |
 
-What `tables` has is said by `tacit.protocols.observing.experiment.Tables`, and by the structs of the tables in `uses`.
+What `tables` has is said by `tacit.protocols.experiment.experiment.Tables`, and by the structs of the tables in `uses`.
 """
 
 import math
@@ -37,14 +37,16 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import NODEFAULT, Struct, structs
+from msgspec import inspect as types
 
 from tacit.parties import server
 from tacit.parties.data.splits import Shard, counted
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.signals import AttackedMessages
-from tacit.protocols.own_keys import check_keys
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.signals import AttackedMessages
+from tacit.protocols.own_classes import check_class, place_of
 from tacit.protocols.parts import (
     Among,
     Part,
@@ -58,13 +60,69 @@ from tacit.protocols.parts import (
     payloads,
     taken,
 )
+from tacit.protocols.presence import PRESENCE
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
+from tacit.sim import plugged
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
 
 __all__ = ["Declaration", "Needs", "Problem", "Setting"]
+
+
+# The keys of a protocol of one's own: which types they may have, so that a scenario file can hold every value.
+#
+# What is refused here would be lost or not understood later: TOML has no sets and no bytes, a table would need keys
+# that nobody has described, and a date would come back from a run's folder as text.
+
+_SCALARS = (types.BoolType, types.IntType, types.FloatType, types.StrType, types.LiteralType, types.EnumType)
+_ALLOWED = "bool, int, float, str, a Literal or an Enum of those, a list or tuple of them, and each of them or None"
+
+
+def check_keys(keys: type[Struct]) -> None:
+    """Raise ValueError, in a line, for a field of `keys` whose type or default no scenario file can hold."""
+    try:
+        fields = structs.fields(keys)
+        nodes = {field.name: types.type_info(field.type) for field in fields}
+    except (TypeError, NameError) as error:
+        raise ValueError(f"the keys {keys.__name__} have a type that cannot be read: {error}") from None
+    for field in fields:
+        of = f"{field.name} of {keys.__name__}"
+        if not _is_allowed(nodes[field.name]):
+            raise ValueError(f"the key {of} has the type {_written(field.type)}; allowed: {_ALLOWED}.")
+        if field.encode_name != field.name:
+            raise ValueError(f"the key {of} would be called {field.encode_name} in a file; allowed: its own name.")
+        default = field.default if field.default_factory is NODEFAULT else field.default_factory()
+        if default is not NODEFAULT:
+            _check_default(of, default, field.type)
+
+
+def _check_default(of: str, default: Any, kind: Any) -> None:
+    try:
+        msgspec.convert(msgspec.to_builtins(default), kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ValueError(f"the default of {of} is {default!r}, which a file could not say: {error}.") from None
+
+
+def _is_allowed(node: types.Type) -> bool:
+    if isinstance(node, types.Metadata):
+        return _is_allowed(node.type)
+    if isinstance(node, types.UnionType):
+        return all(isinstance(item, types.NoneType) or _is_allowed(item) for item in node.types)
+    if isinstance(node, types.ListType | types.VarTupleType):
+        return _is_allowed(node.item_type)
+    if isinstance(node, types.TupleType):
+        return all(map(_is_allowed, node.item_types))
+    return isinstance(node, _SCALARS)
+
+
+def _written(kind: Any) -> str:
+    """A type as a program has it, without notes and modules: ``dict[str, list[int]]``."""
+    kind = getattr(kind, "__origin__", kind) if hasattr(kind, "__metadata__") else kind
+    if isinstance(kind, type) and not hasattr(kind, "__args__"):
+        return kind.__name__
+    return str(kind).replace("typing.", "").replace("datetime.", "")
 
 
 @dataclass(frozen=True)
@@ -83,13 +141,13 @@ class Needs:
 
 
 class Declaration:
-    """What is asked about a protocol, with defaults for one that declares nothing.
+    """The properties of a protocol, with defaults for one that declares nothing.
 
     `keys`: the struct of its [protocol] table, with fields of its own; None for one without. `parts`: what it is made
     of, in order. `learns`: whether something is trained, in rounds, so that a run can go on from a checkpoint. `rests`:
     whether many clients take no memory at rest (`tacit.parties.registered`). `server_returns`: whether a server that
-    was lost may come back, which goes on or ends the run by what is on its disk (`tacit.protocols.returning`). `quick`:
-    of keys, the most that they need for a quick look.
+    was lost may come back, which goes on or ends the run by what is on its disk
+    (`tacit.protocols.rounds.returning`). `quick`: of keys, the most that they need for a quick look.
     """
 
     name: str
@@ -104,13 +162,18 @@ class Declaration:
 
     @property
     def parts(self) -> Sequence[Taken]:
-        """What it is made of, in the order in which it is taken."""
+        """Its parts, in the order in which they are taken."""
         return ()
 
     @property
     def whole(self) -> Sequence[Taken]:
         """All that it is made of: its parts, and what is taken before and between them."""
         return self.parts
+
+    @property
+    def _all(self) -> Sequence[Taken]:
+        """The whole, and what every protocol may have."""
+        return (*self.whole, PRESENCE)
 
     def check_declared(self) -> None:
         """Raise ValueError, in a line, for what is declared wrongly or is not there."""
@@ -126,6 +189,13 @@ class Declaration:
             check_keys(self.keys)
         if type(self).build is Declaration.build:
             raise ValueError(f"{kind} does not say how a run of it is built: it needs a method build.")
+        for one in dict.fromkeys(map(type, (self, *all_parts(self._all)))):
+            check_class(one)
+        if not isinstance(self.learned, Mapping):
+            raise ValueError(f"learned of {kind} must say by role, server and client, what it learns.")
+        if lacking := [role for role in _ROLES if not self.learned.get(role)]:
+            said = ", ".join(f'"{role}": "..."' for role in lacking)
+            plugged.warn(f"{place_of(type(self))}{kind} does not say who learns what: add learned = {{{said}}}")
 
     # What a run is made of
 
@@ -152,7 +222,7 @@ class Declaration:
         return {name: shards[name] for name in sorted(points, key=lambda name: -points[name])[:count]}
 
     def trains_networks(self, tables: Any) -> bool:
-        """Whether networks are trained, so that it matters where they run."""
+        """True if networks are trained, so that it matters where they run."""
         return False
 
     def code(self, tables: Any) -> Mapping[str, tuple[str, Mapping[str, Path]]]:
@@ -169,7 +239,7 @@ class Declaration:
     def takings(
         self, tables: Any, parts: Parts, shards: Mapping[str, Shard]
     ) -> Iterable[tuple[Sequence[Taken], Among]] | None:
-        """What is taken among whom in a run with nobody lost, for `sent_bytes`; None without a formula."""
+        """The parts taken in a run with nobody lost, and among whom, for `sent_bytes`; None without a formula."""
         return None
 
     def attacked(self, tables: Any) -> AttackedMessages:
@@ -183,27 +253,27 @@ class Declaration:
     def uses(self) -> Collection[str]:
         """The keys of shared tables that it uses and not every protocol does, as ``training.rounds``, or ``model.*``
         for a whole table."""
-        return tuple(dict.fromkeys(key for part in all_parts(self.whole) for key in part.uses))
+        return tuple(dict.fromkeys(key for part in all_parts(self._all) for key in part.uses))
 
     @property
     def learned(self) -> Mapping[str, str]:
         """By role, what the server and a client learn, in words."""
-        said = [part.learned for part in all_parts(self.whole)]
+        said = [part.learned for part in all_parts(self._all)]
         found = {role: "; ".join(dict.fromkeys(one[role] for one in said if role in one)) for role in _ROLES}
         return {role: words for role, words in found.items() if words}
 
     @property
     def steps(self) -> Sequence[Step]:
         """The steps that may be taken, in order."""
-        return all_steps(self.whole)
+        return all_steps(self._all)
 
     @property
     def message_types(self) -> Sequence[type[Message]]:
         """The types that its parties may send, besides what the server sends in every protocol."""
-        return tuple(dict.fromkeys(kind for part in all_parts(self.whole) for kind in part.messages))
+        return tuple(dict.fromkeys(kind for part in all_parts(self._all) for kind in part.messages))
 
     def _taken(self, tables: Any) -> list[Step | Part]:
-        return list(taken(self.whole, partial(self.value, tables)))
+        return list(taken(self._all, partial(self.value, tables)))
 
     def _parts(self, tables: Any) -> list[Part]:
         """The parts that are taken with these choices."""
@@ -211,7 +281,7 @@ class Declaration:
 
     def choices(self, tables: Any) -> Mapping[str, str]:
         """The values of those keys that bring in steps or messages."""
-        return choices_in(self.whole, partial(self.value, tables))
+        return choices_in(self._all, partial(self.value, tables))
 
     def steps_with(self, tables: Any) -> Sequence[Step]:
         """The steps that are taken with these choices."""
@@ -219,12 +289,12 @@ class Declaration:
         for step in self._taken(tables):
             if isinstance(step, Step):
                 found.setdefault((step.role, step.name), step)
-        return tuple(found.values()) or self.steps
+        return tuple(found.values()) or all_steps(self.whole)
 
     def types_with(self, tables: Any) -> Sequence[type[Message]]:
         """The types of messages that may be sent with these choices, besides what the server always sends."""
         found = dict.fromkeys(kind for part in self._parts(tables) for kind in part.messages)
-        return tuple(found) or self.message_types
+        return tuple(found) or tuple(dict.fromkeys(kind for part in all_parts(self.whole) for kind in part.messages))
 
     def messages_with(self, tables: Any) -> tuple[str, ...]:
         """The names of all types of messages that may be sent with these choices."""
@@ -285,7 +355,7 @@ class Declaration:
         return sum(part.loaded(tables) for part in self._parts(tables))
 
     def promises(self, tables: Any) -> Mapping[str, Promise] | None:
-        """What must hold under any faults, by name, besides what holds for every protocol; None: not known."""
+        """The promises that hold under any faults, by name, besides those of every protocol; None: not known."""
         return {name: one for part in self._parts(tables) for name, one in part.promises(tables).items()}
 
     def suffering(self, tables: Any, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
@@ -297,7 +367,7 @@ class Declaration:
         return sum(part.waits(tables) for part in self._parts(tables)) or 4 * tables.data.clients + 4
 
     def draws_noise(self, tables: Any) -> bool:
-        """Whether a client's data pass through noise of its own that is drawn for each question."""
+        """True if a client's data pass through noise of its own that is drawn for each question."""
         return any(part.draws_noise(tables) for part in self._parts(tables))
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:

@@ -25,7 +25,7 @@ itself: t > 2 |P| / 3, so that even a server that colludes with up to |P| / 3 cl
 t signatures, and honest clients sign one an attempt: 2 t <= |P| + |P| / 3 fails).
 
 Not covered. The third is one of P, and the server says who is in P: one that leaves honest clients out may have more
-than a third of it on its side, and reads a vector (`tacit.benchmarks.attacks_identities`). Of n clients known
+than a third of it on its side, and reads a vector (`tacit.benchmarks.attacks.identities`). Of n clients known
 beforehand, `protocol.threshold` above 2 n / 3 rules that out; in training, whose cohorts the server draws, nothing
 does. With recovery = "restart" there are no second keys, and no U3: a split P goes unseen there, and sums are over
 fewer clients. With recovery = "secagg+" the graph is the server's to draw. Clients may sign what they should not. A
@@ -111,7 +111,7 @@ class Identities:
         return await me.compute({"ed25519.sign": 1}, _sign, self.private[me.name], text)
 
     async def problems(self, me: Party, what: str, attempt: int, claims: Mapping[str, Claim]) -> dict[str, str]:
-        """What is wrong with the claims of each client, if anything is; signed in the round that `me` is in."""
+        """Return the problems with the claims of each client, signed in the round that `me` is in."""
         known = {name: claim for name, claim in claims.items() if name in self.public}
         texts = [_statement(me, what, attempt, one.title, (self.among, *one.parts)) for one in known.values()]
         keys, signatures = [self.public[name] for name in known], [claim.signature for claim in known.values()]
@@ -144,7 +144,7 @@ given: ContextVar[Identities | None] = ContextVar("identities that were given", 
 
 
 def is_signed(tables: Any) -> bool:
-    """Whether a run with these tables signs what clients are shown."""
+    """True if a run with these tables signs what clients are shown."""
     return getattr(tables.protocol, "identity", "") == "signed"
 
 
@@ -159,7 +159,7 @@ def identities_of(tables: Any) -> Identities | None:
 
 
 def parted(data: bytes) -> tuple[bytes, bytes]:
-    """What was signed, and the signature that follows it. Raises ValueError."""
+    """Return the signed text, and the signature that follows it. Raises ValueError."""
     if len(data) < SIGNATURE_BYTES:
         raise ValueError(f"{len(data)} bytes are too few for a signature of {SIGNATURE_BYTES}")
     return data[:-SIGNATURE_BYTES], data[-SIGNATURE_BYTES:]

@@ -14,13 +14,13 @@ another attempt, after a crash, and in a deployed client that was started again.
 
 How many rounds there are, the client knows from the scenario: it refuses a call to a later one (`rounds`). Answers of
 labels need no entry: they follow from a secret that lasts (`randomised`). What a round of secure averaging adds is in
-`tacit.protocols.refusal`: masked values go into one sum of a round.
+`tacit.protocols.sums.refusal`: masked values go into one sum of a round.
 """
 
 import hashlib
 
 from tacit.parties.party import Party
-from tacit.protocols.refusal import refuse
+from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import BadValues
 
 __all__ = ["release"]

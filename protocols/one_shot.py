@@ -23,7 +23,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from inspect import iscoroutinefunction
+from functools import cached_property
 from numbers import Integral
 from types import ModuleType
 from typing import Any, ClassVar
@@ -35,21 +35,24 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.party import NoAnswer
 from tacit.parties.server import Loss, Server
-from tacit.protocols import secure_sum, setup
+from tacit.protocols import setup
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.declaration import Declaration
-from tacit.protocols.endings import EndingsObserver
-from tacit.protocols.observing.experiment import Setting, Tables
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.experiment.experiment import Setting, Tables
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.outcome import Abort, require
-from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, messages_in
+from tacit.protocols.own_classes import place_of
+from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
-from tacit.protocols.returning import NOT_AGAIN, OnceServer
-from tacit.protocols.rounds import CalledClient
+from tacit.protocols.rounds.endings import EndingsObserver
+from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
+from tacit.protocols.rounds.rounds import CalledClient
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import secure_sum
 from tacit.protocols.values import BadValues, announced, values_of
+from tacit.sim import plugged
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import duration
 from tacit.sim.wire import Message
@@ -155,16 +158,12 @@ class Phases(Declaration):
         for method in self.defines:
             if getattr(type(self), method) in (getattr(Phases, method, None), getattr(OneShot, method)):
                 raise ValueError(f"{kind} does not say what its {method} does: it needs a method {method}.")
-        for part in self.parts:
-            for method in ("client", "server"):
-                if not iscoroutinefunction(getattr(type(part), method)):
-                    raise ValueError(f"the {method} of {type(part).__name__} must be defined by async def.")
         for name, value, least in (("patience", self.patience, 1), ("tolerance", self.tolerance, 0)):
             if not isinstance(value, int | float) or not least <= value < math.inf:
                 raise ValueError(f"{name}(={value!r}) of {kind} must be a number >= {least}.")
 
     def oracle(self, keys: Any, over: Any) -> Any:
-        """What each part must have found, by its name, computed in the clear, or of only some parts.
+        """Return the result that each part must have found, by its name, computed in the clear, or of only some parts.
 
         `over`: for each part, by its name, the shards of just those clients whose inputs count in it.
         """
@@ -173,12 +172,15 @@ class Phases(Declaration):
     def check(self, keys: Any, shards: Mapping[str, Shard]) -> None:
         """Raise Problem where `keys` do not go together, or with the clients' points."""
 
+    def note_relayed(self, kind: type[Message]) -> None:
+        """Note that one client sends another a message of this type, which may not be declared."""
+
     def build(self, setting: Setting) -> "OneRound":
         """The server, the clients and the observer of a run."""
         return OneRound(setting, self)
 
     def equals_oracle(self, keys: Any, shards: Mapping[str, Shard], found: Mapping[str, Found]) -> bool:
-        """Whether what the parts `found` is the oracle's."""
+        """True if what the parts `found` is the oracle's."""
         over = {part: {name: shards[name] for name in one.over} for part, one in found.items()}
         wanted = self.oracle(keys, over)
         if not isinstance(wanted, Mapping) or not {*wanted} <= {*found}:
@@ -234,7 +236,7 @@ class Phases(Declaration):
         return self.patience * len(self.parts) + super().waits(tables)
 
     def promises(self, tables: Tables) -> Mapping[str, Promise] | None:
-        """What must hold under any faults besides what holds for every protocol."""
+        """The promises that hold under any faults besides those of every protocol."""
         return {**_PROMISES, **(super().promises(tables) or {})}
 
 
@@ -260,7 +262,7 @@ class _Sole(Phase):
         return 4 * int(tables.data.clients)
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        """The sum of `tacit.protocols.secure_sum` if that is among the modules, of at least `protocol.min_clients`
+        """The sum of `tacit.protocols.sums.secure_sum` if that is among the modules, of at least `protocol.min_clients`
         inputs."""
         of_one = SumBounds("secure_sum", max(2, tables.protocol.min_clients))
         return [of_one] if secure_sum in self.protocol.modules else []
@@ -302,10 +304,14 @@ class OneShot(Phases):
             raise ValueError(f"own_steps of {kind} must be steps of the roles client and server.")
         if not all(isinstance(module, ModuleType) for module in self.modules):
             raise ValueError(f"modules of {kind} must be modules, which define the messages that it sends.")
+        between = self.between_clients
+        if not isinstance(between, Collection) or not all(isinstance(one, type) for one in between):
+            raise ValueError(f"between_clients(={between!r}) of {kind} must be the types that a client sends another.")
         super().check_declared()
-        for method in ("client", "server"):
-            if not iscoroutinefunction(getattr(type(self), method)):
-                raise ValueError(f"the {method} of {kind} must be defined by async def.")
+        if not self.own_steps:
+            plugged.warn(
+                f"{place_of(type(self))}{kind} has no own_steps: no fault can name a step of its client or server"
+            )
 
     async def client(self, me: Client, keys: Any, group: Group) -> None:
         """A client's part, once it knows the `group`; with `agrees` it holds its pairs' secrets in it.
@@ -319,12 +325,25 @@ class OneShot(Phases):
         raise NotImplementedError(f"{type(self).__name__} does not say what the server does")
 
     def oracle(self, keys: Any, shards: Mapping[str, Shard]) -> Any:
-        """What the server must end with if the inputs of just the clients of `shards` count, computed in the clear."""
+        """The result that the server must have if only the clients of `shards` count, computed in the clear."""
         raise NotImplementedError(f"{type(self).__name__} does not say what must come out")
 
     def own_payloads(self, keys: Any, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         """Bytes of payload by message type after the set-up, with nobody lost, each message once."""
         return None
+
+    @cached_property
+    def _relayed(self) -> set[type[Message]]:
+        """The types that clients are known to send each other: those that are declared, and those warned of."""
+        return {kind for part in all_parts(self.whole) for kind in part.between_clients} | {*self.between_clients}
+
+    def note_relayed(self, kind: type[Message]) -> None:
+        if kind in self._relayed or type(self).own_payloads is OneShot.own_payloads:
+            return
+        self._relayed.add(kind)
+        problem = f"does not have {kind.__name__} in between_clients, and a client sends it to another one"
+        wrong = "its formula has too few bytes of it in a star, where it takes two hops"
+        plugged.warn(f"{place_of(type(self))}{type(self).__name__} {problem}: {wrong}")
 
     def equals_oracle(self, keys: Any, shards: Mapping[str, Shard], found: Mapping[str, Found]) -> bool:
         (one,) = found.values()
@@ -349,6 +368,12 @@ class OneShotClient(CalledClient):
         super().__init__(world, name, shard, protocol.patience * duration(keys.deadline), **access)
         self.protocol, self.keys = protocol, keys
         self.call = setup.RoundStart if protocol.agrees else RoundOpens
+
+    def send_each(self, receivers: Iterable[str], message: Message) -> None:
+        receivers = tuple(receivers)
+        if any(name != self.server for name in receivers):
+            self.protocol.note_relayed(type(message))
+        super().send_each(receivers, message)
 
     async def take_part(self, call: Message) -> None:
         deadline = duration(self.keys.deadline)
@@ -428,7 +453,7 @@ class OneShotServer(OnceServer):
         return replace(group, names=names)
 
     def _understood(self, part: Phase, found: Any, group: Group) -> Found:
-        """What the server of `part` has `found`. Raises TypeError and ValueError naming what it must be."""
+        """Return what the server of `part` has `found`. Raises TypeError and ValueError with what it must be."""
         kind = f"{type(part.protocol if isinstance(part, _Sole) else part).__name__}.server"
         if not isinstance(found, Found):
             raise TypeError(f"{kind} must return Found(over, value), not {type(found).__name__}.")
@@ -510,7 +535,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
         return self.losses_beside(self._server, "its part was not missed", lambda time: 1)
 
     def equals_oracle(self) -> bool | None:
-        """Whether what was found is the oracle's; None if nothing was."""
+        """True if the result is the oracle's; None without a result."""
         found = self._server.found
         return self._protocol.equals_oracle(self._keys, self._shards, found) if found else None
 

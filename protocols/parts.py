@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.sim.wire import Message
@@ -117,7 +117,7 @@ class Part:
         return ()
 
     def draws_noise(self, tables: Any) -> bool:
-        """Whether a client's data pass through noise of its own that is drawn for each question."""
+        """True if a client's data pass through noise of its own that is drawn for each question."""
         return False
 
     def waits(self, tables: Any) -> int:
@@ -125,7 +125,7 @@ class Part:
         return 0
 
     def promises(self, tables: Any) -> Mapping[str, Promise]:
-        """What must hold of it under any faults."""
+        """The promises of this part under any faults."""
         return {}
 
     def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
@@ -179,7 +179,7 @@ class Stated(Part):
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What the server ends a part with: `value`, numbers of any shape, of the inputs of the clients `over`."""
+    """The server's result of a part: `value`, numbers of any shape, of the inputs of the clients `over`."""
 
     over: tuple[str, ...]
     value: NDArray[np.float64]

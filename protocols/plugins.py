@@ -1,4 +1,4 @@
-"""What a plugin may add, a function for each; what comes with Tacit is in the same registries.
+"""Additions of plugins, a function for each; those that come with Tacit are in the same registries.
 
 A plugin is one Python file. It is imported before the scenario is read, in each process that runs a part of it; what it
 adds is there for the scenarios that name it. A name that is taken, or something of the wrong kind, is an error at the
@@ -11,6 +11,7 @@ line that adds it. Plugins import these functions from `tacit`.
 >>> add_server_update("half", "the mean of the old model and the new one", server=Half())  # doctest: +SKIP
 """
 
+import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from tacit.parties.learning.spec import MODELS, ModelSpec
 from tacit.protocols.federated.algorithms import UPDATES, Update
 from tacit.protocols.federated.method import Averaged, Companion
 from tacit.protocols.federated.server_update import ServerUpdate
+from tacit.protocols.own_classes import check_class
 from tacit.protocols.steps import Step
 from tacit.protocols.xclp.hamming import SecureHamming
 from tacit.protocols.xclp.rowsums import STEPS, SecureRowSums
@@ -107,6 +109,8 @@ def add_server_update(
     _check("server", server, server is None or isinstance(server, ServerUpdate), "a ServerUpdate")
     _check("beside", beside, callable(beside), "a function or class that makes a Companion")
     _check_text(description)
+    for part in (client, server):
+        check_class(type(part))
     additions = () if client is None else ((client, beside),)
     UPDATES.add(name, Update(description, lambda mu: additions, server))
 
@@ -170,9 +174,12 @@ def _check_text(description: object) -> None:
     _check("description", description, isinstance(description, str), "text")
 
 
-def _check_methods(name: str, value: object, wanted: Sequence[str]) -> None:
+def _check_methods(name: str, value: Callable[..., object], wanted: Sequence[str]) -> None:
     if lacking := [method for method in wanted if not callable(getattr(value, method, None))]:
-        raise TypeError(f"{name}(={value!r}) has no {', '.join(lacking)}")
+        others = [one for one in vars(value) if one not in wanted]
+        close = {method: difflib.get_close_matches(method, others, 1, 0.75) for method in lacking}
+        said = [f"{method} (did you mean {close[method][0]}?)" if close[method] else method for method in lacking]
+        raise TypeError(f"the {name} {value.__qualname__} has no {', '.join(said)}")
 
 
 def _message_types(messages: Sequence[Any]) -> tuple[type[Message], ...]:

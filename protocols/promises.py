@@ -8,11 +8,12 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Event
 
 __all__ = [
+    "FALLS",
     "Affected",
     "Promise",
     "Trial",
@@ -79,7 +80,8 @@ def announced(trial: Trial) -> dict[tuple[str, int, int, int], list[Any]]:
     return groups
 
 
-_FALLS = {name for name, kind in KINDS.items() if issubclass(kind, PartyFault) and kind.spell == "down"}
+FALLS = {name for name, kind in KINDS.items() if issubclass(kind, PartyFault) and kind.spell == "down"}
+"""The kinds of faults that take a party down."""
 
 
 def falls(trial: Trial) -> list[int]:
@@ -87,7 +89,7 @@ def falls(trial: Trial) -> list[int]:
     return [
         place
         for place, event in enumerate(trial.events)
-        if (event.kind, event.party) == ("fault", "server") and event.note.split(maxsplit=1)[0] in _FALLS
+        if (event.kind, event.party) == ("fault", "server") and event.note.split(maxsplit=1)[0] in FALLS
     ]
 
 

@@ -117,14 +117,14 @@ class SeedAgreed(Message):
 
 @dataclass(frozen=True)
 class Keys:
-    """What a client makes for one round: what is `public`, its contribution, and what is `private`."""
+    """A client's keys for one round: what is `public`, its contribution, and what is `private`."""
 
     public: bytes = b""
     private: Any = field(default=None, repr=False)
 
 
 class Contribution(Protocol):
-    """What each client adds to the set-up, as its `published` in sentences: "Paillier key"."""
+    """A contribution of each client to the set-up, as its `published` in sentences: "Paillier key"."""
 
     published: str
 
@@ -132,7 +132,7 @@ class Contribution(Protocol):
         """This round's keys of `me`."""
 
     async def examine(self, me: Party, published: Mapping[str, bytes]) -> tuple[dict[str, bytes], dict[str, str]]:
-        """What is of use in each contribution that may be used, and what is wrong with every other, by client."""
+        """Return the useful content of each valid contribution, and the problem with every other, by client."""
 
 
 class NoContribution:
@@ -350,7 +350,7 @@ def _signed_parts(join: Join, contribution: bytes) -> tuple[bytes, ...]:
 async def _examined(
     me: Client, group: Group, roster: Roster, begun: int, contribution: Contribution, identities: Identities | None
 ) -> dict[str, bytes]:
-    """What is of use in the contributions in the list. Raises ValueError naming whose does not pass."""
+    """Return the useful content of the contributions in the list. Raises ValueError naming whose does not pass."""
     lists = zip(roster.public_keys, roster.contributions, roster.points, strict=True)
     joins = dict(zip(group.names, (Join(*one) for one in lists), strict=True))
     titles = {name: f"{name}#{life}" for name, life in zip(group.names, roster.incarnations, strict=True)}

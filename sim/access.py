@@ -1,4 +1,4 @@
-"""What a party has: its access to the network and its processor; and what the links between parties are like."""
+"""A party's access to the network and its processor; and the links between parties."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -26,7 +26,7 @@ class Access:
 
 
 class Pairs(Protocol):
-    """What each link is like, where they are not all alike. `loses`: whether any of them loses messages."""
+    """The link between each two parties, where links differ. `loses`: whether any of them loses messages."""
 
     @property
     def loses(self) -> bool: ...

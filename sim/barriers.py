@@ -1,4 +1,4 @@
-"""What blocks messages: partitions and holds, while they last."""
+"""Barriers that block messages: partitions and holds, while they last."""
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -7,7 +7,7 @@ __all__ = ["Barrier"]
 
 
 class Barrier:
-    """What blocks messages between `party` and each `peer` (a pattern), or only from `party` to them if `one_way`.
+    """A barrier that blocks messages between `party` and each `peer` (a pattern), or only to them if `one_way`.
 
     It cuts them off, or `holds` back what they send; `kept` are the messages to deliver once it is removed.
     """
@@ -19,7 +19,7 @@ class Barrier:
         self.kept: list[Callable[[], object]] = []
 
     def is_between(self, sender: str, receiver: str) -> bool:
-        """Whether it blocks messages from `sender` to `receiver`."""
+        """True if it blocks messages from `sender` to `receiver`."""
         if sender == self.party and fnmatchcase(receiver, self.peer):
             return True
         return not self.one_way and receiver == self.party and fnmatchcase(sender, self.peer)

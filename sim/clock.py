@@ -79,7 +79,7 @@ class Line:
 
 
 def _nothing() -> None:
-    """What a cancelled timer calls."""
+    """Do nothing, in place of a cancelled timer's call."""
 
 
 class Environment(simpy.Environment):

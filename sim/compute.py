@@ -1,4 +1,4 @@
-"""What computing costs in virtual time, and where it really runs.
+"""The cost of computing in virtual time, and the place where it really runs.
 
 A party's job has a duration in virtual seconds and holds one of the party's cores for it. The duration is *free* (0),
 *modelled* (operations times the seconds each takes, from a cost table), *measured* (wall time), or *replayed* from a
@@ -298,7 +298,7 @@ class Computing:
 
     @property
     def runs_ahead(self) -> bool:
-        """Whether `ahead` may begin a job."""
+        """True if `ahead` may begin a job."""
         return getattr(self.engine, "concurrent", False) and not self._cost.measures
 
     def ahead(self, party: str, work: Work, function: Callable[..., Any], *arguments: Any) -> None:
@@ -312,7 +312,7 @@ class Computing:
             self._ahead[party] = _Ahead(function, arguments, self.engine.submit(function, arguments))
 
     def beside(self, function: Callable[..., R], *arguments: Any) -> Callable[[], R]:
-        """What returns `function(*arguments)`, which no party computes: begun now, if several jobs run at a time."""
+        """Begin `function(*arguments)`, which no party computes, if several jobs run at a time; call for the result."""
         concurrent = getattr(self.engine, "concurrent", False)
         return (self.engine if concurrent else self._inline).submit(function, arguments).result
 
@@ -396,7 +396,7 @@ class _Ahead(NamedTuple):
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether arguments are the same objects, or bytes, texts or numbers that are equal, or sequences of such."""
+    """True if arguments are the same objects, or bytes, texts or numbers that are equal, or sequences of such."""
     if one is other:
         return True
     if type(one) is not type(other):

@@ -189,7 +189,7 @@ class _Job(Generic[R]):
         self.lost = 0
 
     def begins(self) -> bool:
-        """Whether it is to be run, for the first time or again."""
+        """True if it is to be run, for the first time or again."""
         return self.done.running() or self.done.set_running_or_notify_cancel()
 
     def result(self) -> R:
@@ -212,9 +212,9 @@ class _Worker:
     """An actor, a process of its own on some node."""
 
     def begin(self, wanted: dict[str, str], modules: plugged.Shipped) -> tuple[str, str]:
-        """What `unfit` says, and the id of the worker's node."""
+        """Return the answer of `unfit`, and the id of the worker's node."""
         return unfit(wanted, modules), own_node()
 
     def run(self, data: bytes, *long: Any) -> bytes:
-        """What `carried_out` returns."""
+        """Return the result of `carried_out`."""
         return carried_out(data, long)

@@ -1,4 +1,4 @@
-"""What the links of a network are like, and what has happened on them."""
+"""The links of a network, and the events on them."""
 
 import math
 from dataclasses import dataclass, field
@@ -6,12 +6,35 @@ from dataclasses import dataclass, field
 from tacit.sim.access import Pairs
 from tacit.sim.latency import Latency, parse_latency
 
-__all__ = ["Conditions", "Statistics"]
+__all__ = ["CONNECTION", "HEARTBEAT", "Conditions", "Statistics", "Watching"]
+
+CONNECTION, HEARTBEAT = "connection", "heartbeat"
+"""The ways in which a server may know who is gone."""
+
+
+@dataclass(frozen=True)
+class Watching:
+    """How a server knows who is gone: by the end of a `CONNECTION`, or by each `HEARTBEAT`.
+
+    A client sends a heartbeat each `interval` seconds; it is gone once none was received for `misses` of them.
+    """
+
+    kind: str
+    interval: float = 10.0
+    misses: int = 3
+
+    def __post_init__(self) -> None:
+        if self.kind not in (CONNECTION, HEARTBEAT):
+            raise ValueError(f"kind(={self.kind!r}) must be {CONNECTION} or {HEARTBEAT}.")
+        if not 0 < self.interval < math.inf:
+            raise ValueError(f"interval(={self.interval}) must be > 0 seconds, and finite.")
+        if self.misses < 1:
+            raise ValueError(f"misses(={self.misses}) must be >= 1.")
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What all links have in common: topology ("mesh" or "star"), latency, jitter in seconds, loss in [0, 1).
+    """Properties that all links share: topology ("mesh" or "star"), latency, jitter in seconds, loss in [0, 1).
 
     `transport` is "reliable" or "datagram" (see `tacit.sim.transport`) or "tcp" (see `tacit.sim.tcp`),
     `retransmission_timeout` the reliable one's first, in seconds. `pairs` says what each link is like, where they are
@@ -28,7 +51,7 @@ class Conditions:
 
     @property
     def loses(self) -> bool:
-        """Whether any link loses messages."""
+        """True if any link loses messages."""
         return self.loss > 0 if self.pairs is None else self.pairs.loses
 
     def between(self, near: str, far: str) -> tuple[Latency, float]:

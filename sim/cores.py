@@ -58,5 +58,5 @@ _MARK = "tacit_on_all_cores"
 
 
 def uses_all_cores(function: Callable[..., Any]) -> bool:
-    """Whether `function`, also as a bound method, is marked by `on_all_cores`."""
+    """True if `function`, also as a bound method, is marked by `on_all_cores`."""
     return bool(getattr(function, _MARK, False))

@@ -61,14 +61,14 @@ class Endpoint:
 
     @property
     def up(self) -> Pipe | None:
-        """What it sends through; None if unlimited."""
+        """The pipe it sends through; None if unlimited."""
         if self._up is None and self._rates[0]:
             self._up = self._pipe(self._rates[0])
         return self._up
 
     @property
     def down(self) -> Pipe | None:
-        """What it receives through; None if unlimited."""
+        """The pipe it receives through; None if unlimited."""
         if self._down is None and self._rates[1]:
             self._down = self._pipe(self._rates[1])
         return self._down
@@ -80,7 +80,7 @@ class Endpoint:
 
     @property
     def handler(self) -> Handler | None:
-        """What handles messages before they leave or are received; None if that takes no time."""
+        """The handler of messages before they leave or are received; None if handling takes no time."""
         if self._handler is None and self._handled is not None:
             self._handler = Handler(self._env, *self._handled, math.inf if self.paused else self._factor)
         return self._handler
@@ -140,13 +140,13 @@ class Endpoint:
                 delattr(self, name)
 
     def state(self) -> list[Any]:
-        """Whether it is there, what waits for it to resume, and what is in its pipes."""
+        """Its state: present or not, held-back items, and the content of its pipes."""
         parts = [None if part is None else part.state() for part in (*self.pipes, self._handler)]
         return [self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, *parts]
 
     @property
     def is_new(self) -> bool:
-        """Whether its state is that of one that was never used."""
+        """True if its state is that of one that was never used."""
         parts = (*self.pipes, self._handler)
         used = self.arrivals or self.sends or any(part is not None and not part.is_empty for part in parts)
         return (self.incarnation, self.alive, self.paused, self._factor) == (1, True, False, 1.0) and not used

@@ -47,6 +47,7 @@ __all__ = [
     "Partition",
     "PartyFault",
     "Pause",
+    "Power",
     "Slow",
     "availability",
     "availability_file",
@@ -82,9 +83,9 @@ class FaultError(ValueError):
 
 
 class Device(Protocol):
-    """What a fault of a party acts on: see `tacit.parties.device`."""
+    """The device that a fault of a party acts on: see `tacit.parties.device`."""
 
-    def crash(self, why: str, back_after: float | None = None) -> None: ...
+    def crash(self, why: str, back_after: float | None = None, *, powerless: bool = False) -> None: ...
     def leave(self, why: str) -> None: ...
     def pause(self, why: str, lasts: float | None = None) -> None: ...
     def slow(self, fault: "Slow") -> None: ...
@@ -92,7 +93,7 @@ class Device(Protocol):
 
 
 class Journey(Protocol):
-    """What a fault of messages acts on: see `tacit.sim.journey`."""
+    """The copy of a message that a fault acts on: see `tacit.sim.journey`."""
 
     delay: float
     doomed: bool
@@ -132,7 +133,7 @@ class Fault(Keys, metaclass=_Kind, tag_field="kind", tag=str.lower, kw_only=True
 
     kind: ClassVar[str] = ""
     summary: ClassVar[str]
-    """What it is, in half a sentence."""
+    """Half a sentence that explains it."""
     when: ClassVar[tuple[str, ...]] = ()
     """The keys of which exactly one says when; none where a fault strikes all messages that match."""
     needed: ClassVar[tuple[str, ...]] = ()
@@ -201,7 +202,7 @@ _Round = Annotated[
 ]
 _Probability = Annotated[
     Annotated[float, Meta(gt=0, le=1)] | None,
-    Meta(description="In place of `occurrence`: each time, with this chance.", extra={"unit": "probability"}),
+    Meta(description="Chance that it strikes each time, instead of `occurrence`.", extra={"unit": "probability"}),
 ]
 _Time = Annotated[
     Duration | None, Meta(description="When it happens, in virtual time; of messages: from then on.", extra=DURATION)
@@ -222,7 +223,7 @@ class _OfParty(Fault, kw_only=False, frozen=True):
     party: Annotated[str, _PARTY]
 
     def applies_to(self, party: str) -> bool:
-        """Whether the fault applies to `party`."""
+        """True if the fault applies to `party`."""
         return party == self.party or fnmatch.fnmatchcase(party, self.party)
 
 
@@ -238,11 +239,11 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
     strikes: ClassVar[Literal["running", "staying", "any"]] = "running"
     """Whom it strikes: parties that are up and have not ended, those that have not left either, or any."""
     spell: ClassVar[str] = ""
-    """What lasts after it: the party is ``down``, ``paused`` or ``slow``, or its link is ``cut`` or ``held``."""
+    """The state that lasts after it: the party is ``down``, ``paused`` or ``slow``, or its link is ``cut`` or ``held``."""
     over: ClassVar[str] = ""
     """How the note begins or ends that says in a trace that the spell is over."""
     went: ClassVar[str] = ""
-    """What a party did that it took down, as in ``client/3 crashed``."""
+    """The verb for a party that it took down, as in ``client/3 crashed``."""
     when: ClassVar[tuple[str, ...]] = ("at", "before", "after", "time", "message")
     needed: ClassVar[tuple[str, ...]] = ("party",)
 
@@ -304,8 +305,9 @@ class Crash(PartyFault, kw_only=True, frozen=True):
     back_after: Annotated[
         Duration | None,
         Meta(
-            description="How long until a party that crashed comes back, to take part from the next round on. A server "
-            "goes on with the next round; a run ends that has one round, or lost its server in one with a secure sum.",
+            description="`crash`, `power`: how long until the party comes back, to take part from the next round on. "
+            "A server goes on with the next round; a run ends that has one round, or lost its server in one with a "
+            "secure sum.",
             extra=DURATION,
         ),
     ] = None
@@ -313,6 +315,17 @@ class Crash(PartyFault, kw_only=True, frozen=True):
     def strike(self, device: Device) -> None:
         """Take the party down."""
         device.crash(f"{self.kind} {self.trigger}", optional(self.back_after))
+
+
+class Power(Crash, kw_only=True, frozen=True):
+    """The machine of the party loses its power: a crash after which no connection of it is seen to be closed."""
+
+    summary: ClassVar[str] = "so does its machine, which closes no connection (`protocol.presence`)"
+    went: ClassVar[str] = "lost its power"
+
+    def strike(self, device: Device) -> None:
+        """Take the party's machine down."""
+        device.crash(f"{self.kind} {self.trigger}", optional(self.back_after), powerless=True)
 
 
 class Leave(PartyFault, kw_only=True, frozen=True):
@@ -422,7 +435,7 @@ class MessageFault(_OfMessages, kw_only=True, frozen=True):
 
     needed: ClassVar[tuple[str, ...]] = ("party", "peer")
     again: ClassVar[bool] = False
-    """Whether it may apply to a copy that is sent again, too."""
+    """True if it may apply to a copy that is sent again, too."""
     copies: ClassVar[int] = 0
     """How many more copies travel."""
 
@@ -444,7 +457,7 @@ class MessageFault(_OfMessages, kw_only=True, frozen=True):
         """Do to a message what the fault does; `draw` gives a number below the one it gets."""
 
     def matches(self, sender: str, receiver: str, message: str, now: float, round_number: int) -> bool:
-        """Whether the fault applies to a message of that type, sent now in the sender's round."""
+        """True if the fault applies to a message of that type, sent now in the sender's round."""
         begin = 0.0 if self.time is None else seconds(self.time)
         return (
             begin <= now < (math.inf if self.lasts is None else begin + seconds(self.lasts))

@@ -38,7 +38,7 @@ class Handling:
             raise ValueError(f"rate(={self.rate}) must be > 0 bytes/s.")
 
     def __bool__(self) -> bool:
-        """Whether it takes any time."""
+        """True if it takes any time."""
         return self.message > 0 or self.rate < math.inf
 
     def seconds(self, size: int) -> float:
@@ -65,7 +65,7 @@ class Handler(Span):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """True if there is nothing to do."""
         return not self._queue
 
     def take(self, size: int, then: Then, cut: Then, times: int = 1) -> None:
@@ -99,7 +99,7 @@ class Handler(Span):
             cut()
 
     def state(self) -> list[Any]:
-        """What is being handled and what waits, and how much of the first is done."""
+        """The message being handled, those that wait, and how much of the first is done."""
         return [list(map(list, self._queue)), self._timer, self._due, self._left, self._factor, self._slowness]
 
     def restore(self, state: list[Any]) -> None:

@@ -209,7 +209,7 @@ def hollow(stand_in: StandIn) -> Callable[[F], F]:
 
 
 def stand_ins(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What finds the function that is run for a job in runs of that `kind`: its stand-in, or the job itself."""
+    """Return the function that finds what is run for a job in runs of that `kind`: its stand-in, or the job itself."""
 
     def find(job: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(job, partial):
@@ -254,7 +254,7 @@ class _Held(Blank):
 
 
 class Body(_Held):
-    """What stands for the encoding of a `message` with blanks in it, on the wire; sealed, it is the `number`-th."""
+    """A stand-in for the encoding of a `message` with blanks, on the wire; sealed, it is the `number`-th."""
 
     message: Any
     number: int

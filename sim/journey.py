@@ -60,10 +60,10 @@ class Journey:
 
     @property
     def is_relayed(self) -> bool:
-        """Whether it is on its second hop."""
+        """True if it is on its second hop."""
         return self.near is not self.source
 
 
 def is_refused(journey: Journey) -> bool:
-    """Whether the hop's TLS connection rejects what arrived; it cannot detect what the relay flipped."""
+    """True if the hop's TLS connection rejects what arrived; it cannot detect what the relay flipped."""
     return not journey.packet.sealed and journey.flipped is not None and journey.flipped != journey.packet.data

@@ -39,7 +39,7 @@ class Pipe(Span):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is on its way through."""
+        """True if nothing is on its way through."""
         return not self._queue
 
     def carry(self, size: int, through: Then, cut: Then, since: float = 0.0) -> None:
@@ -65,7 +65,7 @@ class Pipe(Span):
             cut()
 
     def state(self) -> list[Any]:
-        """What is being sent and what waits, and how much of the first has been sent."""
+        """The messages being sent and waiting, and how much of the first has been sent."""
         return [list(map(list, self._queue or ())), self._timer, self._due, self._left, self._factor]
 
     def restore(self, state: list[Any]) -> None:
@@ -221,18 +221,18 @@ class Link:
             self._down.carry(size, then, then)
 
     def loses(self) -> bool:
-        """Whether the packet that now enters the link is lost there."""
+        """True if the packet that now enters the link is lost there."""
         self._drawn[1] += 1
         return self._chances is not None and next(self._chances) < self._loss
 
     def loses_answer(self) -> bool:
-        """Whether the acknowledgement of a packet is lost on its way back."""
+        """True if the acknowledgement of a packet is lost on its way back."""
         self._drawn[2] += 1
         return self._answers is not None and next(self._answers) < self._loss
 
     @property
     def is_idle(self) -> bool:
-        """Whether all has arrived that was sent, so that a link which goes on from its draws is the same."""
+        """True if all has arrived that was sent, so that a link which goes on from its draws is the same."""
         pipes = (self._up, self._down)
         return self._last <= self._env.now and all(pipe is None or pipe.is_empty for pipe in pipes)
 

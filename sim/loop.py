@@ -107,7 +107,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     @property
     def is_still(self) -> bool:
-        """Whether nothing but the running task happens at this moment."""
+        """True if nothing but the running task happens at this moment."""
         return not self._ready
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
@@ -261,7 +261,7 @@ REFUSED = (
     "sock_recvfrom_into", "sock_sendall", "sock_sendfile", "sock_sendto", "start_tls", "subprocess_exec",
     "subprocess_shell",
 )  # fmt: skip
-"""What asyncio's loops have and a simulation refuses."""
+"""Features of asyncio's loops that a simulation refuses."""
 
 for _name in REFUSED:
     setattr(SimLoop, _name, _no_sockets)

@@ -62,7 +62,7 @@ class Cores:
 
 
 class Paced(Protocol):
-    """What takes turns on the cores of a host."""
+    """A machine that takes turns on the cores of a host."""
 
     def set_pace(self, *, as_before: bool = False) -> None:
         """Go on at the pace that the host now has; `as_before`: what is due stays due."""
@@ -182,7 +182,7 @@ class Machine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has nothing to do."""
+        """True if it has nothing to do."""
         return not (len(self._jobs) or self.cores.count or self.cores.queue)
 
     async def work(self, seconds: float, due: float | None = None) -> None:

@@ -97,7 +97,7 @@ class LinkNetwork:
             self._retired.popleft()
 
     def _let_go(self, endpoint: Endpoint) -> bool:
-        """Whether none of the endpoint's links is needed now; they are forgotten but for their draws."""
+        """True if none of the endpoint's links is needed now; they are forgotten but for their draws."""
         ends = [(near, far) for near, far in (*endpoint.outgoing, *endpoint.incoming)]  # links, where nothing is lost
         if not all(self._links[key].is_idle for key in ends):
             return False
@@ -122,8 +122,31 @@ class LinkNetwork:
 
     @property
     def is_perfect(self) -> bool:
-        """Whether nothing is lost, cut or held on its way."""
+        """True if nothing is lost, cut or held on its way."""
         return self._is_perfect
+
+    def absent(self) -> dict[str, int]:
+        """The parties that are down, with the incarnation that each one had last."""
+        return {name: endpoint.incarnation for name, endpoint in self._endpoints.items() if not endpoint.alive}
+
+    def signal(self, sender: str, receiver: str, call: Callable[[], object]) -> None:
+        """Call `call()` as a segment without data from `sender` is received by `receiver`, behind all sent before.
+
+        It is no message, and not counted. One that is lost or cut off is sent again after a timeout.
+        """
+        again = partial(self.signal, sender, receiver, call)
+        barrier = self.barrier(sender, receiver) if self._barriers else None
+        stream = self._transports.get((sender, receiver))
+        if barrier is not None and barrier.holds:
+            barrier.kept.append(again)
+        elif barrier is not None or (isinstance(stream, TcpStream) and stream.is_busy):
+            self._loop.env.at(self._loop.env.now + self._conditions.retransmission_timeout, again)
+        else:
+            link = self._link(self._endpoints[sender], self._endpoints[receiver])
+            link.send(0, call, partial(self._signal_later, again))
+
+    def _signal_later(self, again: Callable[[], object], _: str) -> None:
+        self._loop.env.at(self._loop.env.now + self._conditions.retransmission_timeout, again)
 
     def block(self, barrier: Barrier) -> None:
         """Put `barrier` up; only in a network that was made with faults of links."""
@@ -207,7 +230,7 @@ class LinkNetwork:
         return None
 
     def is_cut(self, sender: str, receiver: str) -> bool:
-        """Whether a partition is between the two."""
+        """True if a partition is between the two."""
         return any(not barrier.holds and barrier.is_between(sender, receiver) for barrier in self._barriers)
 
     def again(self, journey: Journey, note: str) -> Journey:
@@ -224,7 +247,7 @@ class LinkNetwork:
         self._trace.tell(self._event("resend", journey, journey.near.name, journey.far.name, why))
 
     def is_gone(self, journey: Journey) -> bool:
-        """Whether the receiver at the end of the hop is no longer the incarnation that it was sent to."""
+        """True if the receiver at the end of the hop is no longer the incarnation that it was sent to."""
         return not journey.far.alive or journey.far.incarnation != journey.far_incarnation
 
     def arrive(self, journey: Journey) -> None:

@@ -37,7 +37,7 @@ class Span:
 
     @property
     def timer(self) -> Timer | None:
-        """What ends the work; None while there is none, or it is stopped."""
+        """The timer that ends the work; None while there is none, or it is stopped."""
         return self._timer
 
     @property

@@ -273,7 +273,7 @@ def _says_more(connection: Connection) -> bool:
 
 
 def _function_of(job: _Job[Any]) -> object:
-    """What is the same for jobs that take about as long."""
+    """Return a key that is equal for jobs that take about as long."""
     function: Any = job.function
     while isinstance(function, partial):
         function = function.func

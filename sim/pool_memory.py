@@ -94,7 +94,7 @@ class _Item:
 
 
 class Shelf:
-    """What jobs are given, each content once: a round's model, and the points that a client trains on in each round.
+    """Arguments of jobs, each content kept once: a round's model, and the points that a client trains on in each round.
 
     Beside what jobs in progress use it keeps at most `most` bytes, those used last.
     """
@@ -172,7 +172,7 @@ class _Pickler(cloudpickle.Pickler):  # which also takes functions of __main__
         return self._put(value) if type(value) is bytes and len(value) >= LARGE else None
 
     def _keep(self, buffer: pickle.PickleBuffer) -> bool:
-        """Whether `buffer` stays in the pickle."""
+        """True if `buffer` stays in the pickle."""
         raw = buffer.raw()
         if raw.nbytes < LARGE:
             return True

@@ -42,7 +42,7 @@ class Server:
 
     @property
     def alive(self) -> bool:
-        """Whether the server takes orders; it may have ended because it was not needed."""
+        """True if the server takes orders; it may have ended because it was not needed."""
         try:
             self.order(("answer", None))
             self._control.recv()

@@ -1,4 +1,4 @@
-"""What runs in the processes of a pool: a server that forks workers, and the workers.
+"""The processes of a pool: a server that forks workers, and the workers.
 
 The server is a new interpreter, not a copy of the process that runs the simulation. It imports the libraries that jobs
 are known to need, once for all workers, and runs no job. It has one thread, so that what it forks is whole.
@@ -26,7 +26,7 @@ IDLE = 60.0
 """Seconds after which a server ends that no pool needs."""
 
 Order = tuple[str, Any]
-"""What the server is to do: ``answer``; ``import`` modules; ``begin`` and ``end`` a pool; ``fork`` a worker for it."""
+"""An order to the server: ``answer``; ``import`` modules; ``begin`` and ``end`` a pool; ``fork`` a worker for it."""
 
 Done = tuple[int, float, bool, Packed, list[Place]]
 """The number of a job, the seconds it took, whether it has a result or an error, that, and all places that it takes."""

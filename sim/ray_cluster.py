@@ -125,7 +125,7 @@ class Cluster:
             raise ClusterError(f"{self.name} is frozen: its head has not answered for {SILENCE:g} s")
 
     def answered(self, function: Callable[..., R], *arguments: Any) -> R:
-        """What ``function(*arguments)`` returns, which asks the head. Raises ClusterError as soon as that is frozen."""
+        """Return ``function(*arguments)``, which asks the head. Raises ClusterError as soon as the head is frozen."""
         found: Future[R] = Future()
 
         def ask() -> None:
@@ -157,7 +157,7 @@ class Cluster:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the head is."""
+        """True if the head is."""
         return time.monotonic() - self._heard > SILENCE + _ASKING
 
     def _alive(self) -> list[dict[str, Any]]:
@@ -293,7 +293,7 @@ def _quiet() -> Iterator[None]:
 
 
 def line_of(error: BaseException) -> str:
-    """What `error` says, in one line of moderate length."""
+    """Return the message of `error` in one line of moderate length."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 300 else f"{text[:297]}..."
 
@@ -367,7 +367,7 @@ def outcome_of(found: bytes) -> Any:
 
 @functools.cache
 def installed() -> dict[str, str]:
-    """What this process computes with: versions of packages, and a digest of Tacit's own modules."""
+    """Return the versions of packages that this process computes with, and a digest of Tacit's own modules."""
     found = {"Tacit's code": own_code.digest()}
     for name in _PACKAGES:
         try:

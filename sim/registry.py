@@ -80,7 +80,7 @@ class Registry(Mapping[str, T]):
         del self._added[name], self._own[name]
 
     def _of(self, module: str) -> dict[str, tuple[T, Added]]:
-        """What the file of a plugin that is `module` has added."""
+        """The additions of the plugin file that is `module`."""
         found: dict[str, tuple[T, Added]] = {}
         if plugged.is_plugged(module):
             found = vars(sys.modules.get(module, object)).get(_ENTRIES, {}).get(self.what, found)
@@ -107,7 +107,7 @@ class Registry(Mapping[str, T]):
         return sum(1 for _ in self)
 
     def added(self) -> list[Added]:
-        """What plugins that count have added: installed ones, and files that are active."""
+        """All additions of active plugins: installed ones, and files."""
         ofs = (entry[1] for module in plugged.active() for entry in self._of(module).values())
         return [*self._added.values(), *ofs]
 

@@ -1,4 +1,4 @@
-"""What is wrong with a setting or a key, as data: whoever asked for it may know where the key stands."""
+"""Problems with settings and keys, as data: the caller may know where the key stands."""
 
 from typing import Any, Self
 

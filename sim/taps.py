@@ -19,9 +19,10 @@ class Wait:
     """A party's wait for messages of `types` from each of `sources`, for `deadline` virtual seconds at most.
 
     `step`, `round` and `attempt` are those in which it began. Once it has ended, `ended` says how: ``answered``; at the
-    ``deadline``; ``until`` another message was received; ``interrupted`` by one that ends all waiting; ``cancelled``,
-    as by a crash. `missing` are those from whom more was waited for, `silent` those of them from whom nothing was
-    received; `last` is whose message was received last, `alone` for how many seconds after the last of anybody else.
+    ``deadline``; as all of `missing` were known to be ``gone``; ``until`` another message was received;
+    ``interrupted`` by one that ends all waiting; ``cancelled``, as by a crash. `missing` are those from whom more was
+    waited for, `silent` those of them from whom nothing was received; `last` is whose message was received last,
+    `alone` for how many seconds after the last of anybody else.
     """
 
     party: str

@@ -36,7 +36,7 @@ C = TypeVar("C", bound=Copy)
 
 
 class TcpStream(Generic[C]):
-    """What the party `source` sends to the party `target`, over a `link` that loses nothing; `back` is the way back."""
+    """A stream from the party `source` to `target`, over a `link` that loses nothing; `back` is the way back."""
 
     back: "TcpStream[C]"
     most_at_once = FIRST // 2  # segments of a message that is sent in one chunk
@@ -70,7 +70,7 @@ class TcpStream(Generic[C]):
             self._fly(flow, other, 0, 0)
 
     def _is_short(self, flow: Flow[C], copy: C) -> bool:
-        """Whether `copy` is sent in one chunk at once; then it was."""
+        """True if `copy` is sent in one chunk at once; then it was."""
         size, now = copy.size, self._env.now
         count = -(-size // SEGMENT)
         if count > self.most_at_once:
@@ -103,6 +103,11 @@ class TcpStream(Generic[C]):
         if flow.unsent:
             self._flush(flow)
         self._carrier.arrive(copy)
+
+    @property
+    def is_busy(self) -> bool:
+        """True if something that was sent has not arrived."""
+        return bool(self._flow.items)
 
     def close(self, why: str = UNSENT) -> None:
         """Give the connection up, as one of its ends is gone; what is sent from now on goes by a new one.
@@ -265,9 +270,9 @@ class TcpStream(Generic[C]):
     # Where links lose, and are cut
 
     def _is_stopped(self, flow: Flow[C], other: Flow[C], number: int, tries: int) -> bool:
-        """Whether a flight of the set-up does not go on now."""
+        """True if a flight of the set-up does not go on now."""
         return False
 
     def _is_heard(self, flow: Flow[C], count: int) -> bool:
-        """Whether the acknowledgement of `count` segments gets through."""
+        """True if the acknowledgement of `count` segments gets through."""
         return True

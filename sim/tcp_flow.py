@@ -1,4 +1,4 @@
-"""What a TCP stream knows of its messages, and of one connection."""
+"""The state that a TCP stream keeps of its messages, and of one connection."""
 
 from collections import deque
 from typing import Generic, TypeVar
@@ -10,7 +10,7 @@ from tacit.sim.transport import Copy
 __all__ = ["HELD", "Flow", "Sending"]
 
 _BUFFER, HELD = 43, 3
-"""What the send buffer of a new connection holds in segments, and of later ones for each of the window."""
+"""Segments in the send buffer of a new connection, and segments for each one of the window of later ones."""
 
 C = TypeVar("C", bound=Copy)
 

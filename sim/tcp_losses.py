@@ -48,7 +48,7 @@ def streams(
 
 
 class LossyTcpStream(TcpStream[C]):
-    """What one party sends to another over links that lose segments, behind partitions, and with faults of messages."""
+    """A stream over links that lose segments, behind partitions, and with faults of messages."""
 
     most_at_once = 0
 

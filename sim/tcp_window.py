@@ -36,7 +36,7 @@ FIRST = 10
 """The window of a new connection (RFC 6928)."""
 
 SHORTEST = 0.2
-"""What a retransmission timeout is longer than a round trip: Linux's TCP_RTO_MIN, in seconds."""
+"""The least seconds by which a retransmission timeout is longer than a round trip: Linux's TCP_RTO_MIN."""
 
 LONGEST = 120.0
 """The longest timeout: Linux's TCP_RTO_MAX, in seconds."""
@@ -49,7 +49,7 @@ SET_UP = sum(FLIGHTS) + HEADERS + 1150
 """All bytes that a connection's set-up takes, with the session tickets after it."""
 
 SET_UP_NAME = "TCP and TLS set-up"
-"""What stands in tables of bytes in place of a message's type."""
+"""The name in tables of bytes for traffic of no message type."""
 
 _MOST = (4 << 20) // SEGMENT
 """The largest window: that of Linux's send buffer."""

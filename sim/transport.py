@@ -1,4 +1,4 @@
-"""What a hop does about packets that its link loses or doubles: a reliable transport, or datagrams.
+"""Hops over links that lose or double packets: a reliable transport, or datagrams.
 
 *Reliable*, as TCP: a copy that is lost, or whose acknowledgement is, is sent again after a timeout that doubles up to
 60 s (RFC 6298). The receiver removes second copies and delivers in order, so a message waits for those before it.
@@ -49,7 +49,7 @@ class Carrier(Protocol[C]):
         """The first thing that blocks messages between the two, or None."""
 
     def is_cut(self, sender: str, receiver: str) -> bool:
-        """Whether a partition is between the two."""
+        """True if a partition is between the two."""
 
     def again(self, copy: C, note: str) -> C:
         """One more copy on the same hop, counted and traced as sent."""
@@ -58,7 +58,7 @@ class Carrier(Protocol[C]):
         """Show that a part of a copy was lost, and that its connection sends that part again."""
 
     def is_gone(self, copy: C) -> bool:
-        """Whether the receiver at the end of the hop is no longer the incarnation that it was sent to."""
+        """True if the receiver at the end of the hop is no longer the incarnation that it was sent to."""
 
     def arrive(self, copy: C) -> None:
         """Receive a copy at the end of its hop."""

@@ -43,7 +43,7 @@ class Faults:
 
     @property
     def of_links(self) -> bool:
-        """Whether any fault concerns messages, so that the network must ask."""
+        """True if any fault concerns messages, so that the network must ask."""
         return bool(self._of_messages) or any(isinstance(fault, LinkFault) for _, fault in self._of_parties)
 
     def timed(self, party: str) -> list[PartyFault]:

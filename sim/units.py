@@ -9,7 +9,7 @@ import re
 __all__ = ["DURATION", "Duration", "duration", "format_bytes", "format_duration", "rate"]
 
 DURATION = {"unit": "duration"}
-"""What the field of a struct says of itself that is a duration."""
+"""Metadata for the fields of structs that are durations."""
 
 Duration = str | float
 """Text such as ``40ms``, or a plain number of seconds; `duration` reads it."""

@@ -297,12 +297,12 @@ def flip_bit(data: bytes, position: int) -> bytes:
 
 
 def announces(frame: Frame) -> bool:
-    """Whether messages of the frame's type announce."""
+    """True if messages of the frame's type announce."""
     return _types[frame.type].announces
 
 
 def is_lasting(frame: Frame) -> bool:
-    """Whether messages of the frame's type are never late."""
+    """True if messages of the frame's type are never late."""
     return _types[frame.type].lasting
 
 

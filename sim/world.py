@@ -1,10 +1,10 @@
 """One simulated world: the clock, the network, the computing, the faults and the trace, made from one seed."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tacit.sim.compute import Computing, Cost, CostTable, Engine, Inline, Modelled, StandIns
-from tacit.sim.conditions import Conditions
+from tacit.sim.conditions import Conditions, Watching
 from tacit.sim.faults import Fault
 from tacit.sim.hollow import Meter
 from tacit.sim.loop import SimLoop
@@ -19,7 +19,7 @@ __all__ = ["World", "lasting_secret"]
 
 
 def lasting_secret(seed: int, seeded: bool, given: bytes = b"") -> bytes:
-    """What a world's lasting secrets are made of: from the seed, or as `given`, or drawn if that is empty."""
+    """Return the seed of a world's lasting secrets: from the run's seed, or as `given`, or drawn if that is empty."""
     return derive(seed, "lasting") if seeded else given or os.urandom(32)
 
 
@@ -28,7 +28,8 @@ class World:
 
     `lasting`, 32 bytes, is what secrets are made of that must outlive the process; drawn if it is empty. `hollow`: what
     counts the bytes of a run on hollow values (`tacit.sim.hollow`), None for a real one. Without `hashed` no hash of
-    the trace is made.
+    the trace is made. `watching` says how servers know who is gone, `watchers` what to call at each of them with a
+    party, its incarnation and whether its connection is open.
     """
 
     def __init__(
@@ -47,8 +48,11 @@ class World:
         lasting: bytes = b"",
         hollow: Meter | None = None,
         hashed: bool = True,
+        watching: Watching | None = None,
     ) -> None:
         self.seed = seed
+        self.watching = watching
+        self.watchers: dict[str, Callable[[str, int, bool], None]] = {}
         self.hollow = hollow
         self.seeded = seeded
         self._lasting = lasting_secret(seed, seeded, lasting)

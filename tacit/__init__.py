@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from tacit.parties.server import Server as ServerParty
     from tacit.protocols.declaration import Declaration as Protocol
     from tacit.protocols.declaration import Needs
-    from tacit.protocols.endings import EndingsObserver
+    from tacit.protocols.experiment.experiment import Experiment, Setting
+    from tacit.protocols.experiment.simulated import Simulated
     from tacit.protocols.federated.server_update import ServerUpdate
-    from tacit.protocols.observing.experiment import Experiment, Setting
-    from tacit.protocols.observing.simulated import Simulated
     from tacit.protocols.one_shot import OneShot, Phases
     from tacit.protocols.outcome import Abort
     from tacit.protocols.parts import Found, Phase
@@ -54,8 +53,9 @@ if TYPE_CHECKING:
     )
     from tacit.protocols.promises import Promise
     from tacit.protocols.registry import add as add_protocol
-    from tacit.protocols.secure_sum import SecureSum
+    from tacit.protocols.rounds.endings import EndingsObserver
     from tacit.protocols.steps import Step
+    from tacit.protocols.sums.secure_sum import SecureSum
     from tacit.protocols.values import BadValues
     from tacit.scenarios.chaos.campaign import Findings
     from tacit.scenarios.chaos.chaos import chaos
@@ -100,8 +100,8 @@ else:
         "ClientParty": "tacit.parties.client.Client",
         "DismissedError": "tacit.parties.client.DismissedError",
         "ServerParty": "tacit.parties.server.Server",
-        "EndingsObserver": "tacit.protocols.endings.EndingsObserver",
-        "Simulated": "tacit.protocols.observing.simulated.Simulated",
+        "EndingsObserver": "tacit.protocols.rounds.endings.EndingsObserver",
+        "Simulated": "tacit.protocols.experiment.simulated.Simulated",
         "duration": "tacit.sim.units.duration",
         "Abort": "tacit.protocols.outcome.Abort",
         "Active": "tacit.parties.learning.additions.Active",
@@ -117,13 +117,13 @@ else:
         "OneShot": "tacit.protocols.one_shot.OneShot",
         "Phase": "tacit.protocols.parts.Phase",
         "Phases": "tacit.protocols.one_shot.Phases",
-        "SecureSum": "tacit.protocols.secure_sum.SecureSum",
-        "Experiment": "tacit.protocols.observing.experiment.Experiment",
+        "SecureSum": "tacit.protocols.sums.secure_sum.SecureSum",
+        "Experiment": "tacit.protocols.experiment.experiment.Experiment",
         "Needs": "tacit.protocols.declaration.Needs",
         "Problem": "tacit.sim.setting_error.Problem",
         "Promise": "tacit.protocols.promises.Promise",
         "Protocol": "tacit.protocols.declaration.Declaration",
-        "Setting": "tacit.protocols.observing.experiment.Setting",
+        "Setting": "tacit.protocols.experiment.experiment.Setting",
         "Result": "tacit.scenarios.running.folder.Result",
         "ServerUpdate": "tacit.protocols.federated.server_update.ServerUpdate",
         "Step": "tacit.protocols.steps.Step",

@@ -22,7 +22,7 @@ SAID = {"client/1", "client/4", "run.sqlite"}
 
 
 def is_there(name: str) -> bool:
-    """Whether `name` is a path in the tree, the dotted name of an object, a message, a step, or a command."""
+    """True if `name` is a path in the tree, the dotted name of an object, a message, a step, or a command."""
     if name in SAID or name in STEPS:
         return True
     if name.startswith("tacit run "):
@@ -35,7 +35,7 @@ def is_there(name: str) -> bool:
 
 
 def _is_object(name: str) -> bool:
-    """Whether `name` is a module, or what can be reached from one by attributes."""
+    """True if `name` is a module, or what can be reached from one by attributes."""
     parts = name.split(".")
     for count in range(len(parts) - 1, 0, -1):
         try:

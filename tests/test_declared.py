@@ -25,7 +25,7 @@ BY_NAME = {
     "scenarios/reporting/run_page.py",
     "scenarios/reporting/html.py",  # "dd" is an element of HTML
     "sim/ray_cluster.py",  # "local" is the address of a Ray of one's own
-    "scenarios/files/unused.py",  # "fedprox" is a value of training.update
+    "scenarios/files/reading.py",  # "fedprox" is a value of training.update
 }
 """Files that may have a protocol's name in them."""
 
@@ -119,7 +119,7 @@ def test_no_type_of_message_is_spelled_outside_of_its_folder() -> None:
 
 
 def test_spelling_is_seen() -> None:
-    names = {"MaskedChunk": "tacit.protocols.secure_sum"}
+    names = {"MaskedChunk": "tacit.protocols.sums.secure_sum"}
     assert spelled("kinds = ('MaskedChunk',)", "tacit.protocols.federated.round", names) == {"MaskedChunk"}
     assert spelled("secure_sum.MaskedChunk", "tacit.scenarios.chaos.trial", names) == {"MaskedChunk"}
     assert not spelled("secure_sum.MaskedChunk", "tacit.protocols.federated.round", names)

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import tacit
-from tacit.benchmarks.attacks import ATTACKS
+from tacit.benchmarks.attacks.table import ATTACKS
 from tacit.parties import server
 from tacit.protocols.declaration import messages_in
 from tacit.protocols.registry import PROTOCOLS
@@ -32,7 +32,10 @@ README = [block.text.strip() for block in blocks()]
 ELSEWHERE = ("flower.md", "ray.md", "deploying.md", "privacy.md")
 """Pages whose commands tests of their own run."""
 
-SHOWN = ("data.md", "prediction.md", "results.md", "validation.md", "performance.md", "devices.md", "architecture.md")
+SHOWN = (
+    *("data.md", "prediction.md", "results.md", "validation.md", "performance.md", "devices.md", "architecture.md"),
+    *(path.relative_to(DOCS).as_posix() for path in (DOCS / "results").glob("*.md")),
+)
 """Pages of evidence and reference, whose commands take long or fetch data."""
 
 
@@ -44,11 +47,17 @@ def test_the_table_of_keys_has_every_key() -> None:
 
 def test_the_claims_are_what_the_tables_say() -> None:
     results = runpy.run_path(str(DOCS / "results.py"))
-    page = (DOCS / "results.md").read_text(encoding="utf-8")
-    assert results["marked"](page) == page and results["claims"](page) in page, "run: python docs/results.py"
-    headings = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
-    assert set(re.findall(r"\]\(#([^)]+)\)", page)) <= anchors
+    page, tables = (DOCS / "results.md").read_text(encoding="utf-8"), results["pages"]()
+    assert all(results["marked"](text) == text for text in tables.values()), "run: python docs/results.py"
+    assert results["claims"](tables) in page, "run: python docs/results.py"
+    anchors: dict[str, set[str]] = {}
+    for path, text in {"results.md": page, **tables}.items():
+        headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        anchors[path] = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    for path, text in {"results.md": page, **tables}.items():
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text):
+            goal = os.path.normpath(Path(path).parent / target) if target else path
+            assert anchor in anchors[goal], f"{path}: {target}#{anchor}"
 
 
 def test_what_orders_say_together_is_counted_in_their_cells() -> None:
@@ -61,16 +70,16 @@ def test_what_orders_say_together_is_counted_in_their_cells() -> None:
         "- A above B: in 1 of 2 columns, beyond the spread in 1; in x: +1.00 [+0.10, +1.90]; not in y: -1.0, without."
     )
     none = "- A above B: in 0 of 1 rows; not in x: -1.00 [-2.00, +0.50]."
-    assert stands([beyond]) == "holds beyond the spread"
-    assert stands([beyond, means]) == "holds, beyond the spread in 2 of 3"
-    assert stands([means]) == "holds by the means alone"
-    assert stands([beyond, part]) == "shows in 3 of 4, beyond the spread in 3"
-    assert stands([part, none, means]) == "shows in 2 of 4, beyond the spread in 1"
-    assert stands([none]) == "does not show"
-    assert stands(["- A above B: in every row."]) == "in every cell by the means (an earlier code)"
+    assert stands([beyond]) == "reproduced in 2 of 2; beyond the spread in 2"
+    assert stands([beyond, means]) == "reproduced in 3 of 3; beyond the spread in 2"
+    assert stands([means]) == "reproduced in 1 of 1; beyond the spread in none"
+    assert stands([beyond, part]) == "reproduced in 3 of 4; beyond the spread in 3"
+    assert stands([part, none, means]) == "reproduced in 2 of 4; beyond the spread in 1"
+    assert stands([none]) == "not reproduced (0 of 1)"
+    assert stands(["- A above B: in every row."]) == "reproduced in every cell (means of an earlier code)"
     assert (
         stands(["- A above B: in 0 of 2 rows; not in x: 1.00 against 2.00."])
-        == "in none by the means (an earlier code)"
+        == "not reproduced (means of an earlier code)"
     )
 
 
@@ -103,7 +112,11 @@ def test_the_picture_shows_a_run(tmp_path: Path) -> None:
 
 
 def test_every_page_with_commands_is_run() -> None:
-    named = {path for path, blocks in PAGES.items() if blocks and path.name not in (*ELSEWHERE, *SHOWN)}
+    named = {
+        path
+        for path, blocks in PAGES.items()
+        if blocks and path.relative_to(DOCS).as_posix() not in (*ELSEWHERE, *SHOWN)
+    }
     assert named == {path for path in EXECUTED if PAGES[path]}
 
 
@@ -167,3 +180,37 @@ def test_the_long_blocks_of_a_page_run(path: Path, tmp_path: Path) -> None:
     for block in (block for block in PAGES[path] if block.mark == "long" and block.text.strip() not in README):
         done = RUNS["run_block"](block, folder)
         assert done.returncode == 0, f"{block.text}\n{done.stdout}"
+
+
+ROOT = DOCS.parent
+TEXTS = [path for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "tests").rglob("*.md")) if path.is_file()]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_of_a_text_leads_somewhere_in_the_tree(path: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"(?<!`)\]\(([^)\s#]+)(?:#[^)\s]*)?\)", text)
+    assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
+
+
+def test_pages_show_files_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    site = importlib.import_module("build_site")
+    shown = []
+    for path in DOCS.rglob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        shown += re.findall(r"^<!-- file: (\S+) -->\n```", text, re.MULTILINE)
+        assert site.with_files(text) == text, "run: python docs/build_site.py --files"
+    assert "examples/secure_mean.py" in shown
+
+
+def test_a_link_to_the_code_leads_to_the_page_that_is_made_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    site = importlib.import_module("build_site")
+    text = "[keys](../../scenarios/schema/table.py) [all](../mathematics) [this](folder.md#x)\n\n"
+    text += "<!-- picture: a.svg A -->\n"
+    site.Copy(tmp_path).put("howto/page.md", text, DOCS / "howto" / "page.md")
+    made = "[keys](../scenario-keys.md) [all](../protocols/index.md) [this](folder.md#x)\n\n![A](a.svg)\n"
+    assert (tmp_path / "howto" / "page.md").read_text(encoding="utf-8") == made

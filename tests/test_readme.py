@@ -15,7 +15,11 @@ ROOT = Path(__file__).parents[1]
 MAKE = ["make demo", "make test"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/ray.md", "docs/performance.md")
+PAGES = (
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/ray.md", "docs/performance.md"),
+    *(f"docs/results/{path.name}" for path in sorted((ROOT / "docs" / "results").glob("*.md"))),
+    "docs/results.md",
+)
 MADE = {"architecture.svg", "run-format.md", "scenario-keys.md", "stragglers.svg"}
 """Files of docs/ that only the site has; its build finds whether they are there."""
 

@@ -7,12 +7,15 @@ import os
 import pydoc
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import tacit
 from tacit import Data, Fault, Findings, ProtocolKeys, Result, Scenario, ScenarioError, Watch, chaos, load, run, sweep
+from tacit.scenarios.command.main import app
 from tacit.sim.trace import Event
 
 ROOT = Path(__file__).parents[1]
@@ -187,7 +190,7 @@ def test_a_scenario_made_in_python_can_be_changed(elsewhere: Path) -> None:
     scenario = Scenario(title="Mine", data=Data(limit=120), protocol=ProtocolKeys(hamming="plaintext"))
     changed = load(scenario, ["protocol.k=4", "title='Yours'"], seed=9)
     assert (changed.protocol.k, changed.title, changed.seed, changed.data.limit) == (4, "Yours", 9, 120)
-    with pytest.raises(ScenarioError, match=r"^--set: protocol.k: "):
+    with pytest.raises(ScenarioError, match=r"^changes: protocol.k: "):
         load(scenario, ["protocol.k=0"])
 
 
@@ -326,3 +329,53 @@ def test_a_misspelt_key_of_a_table_is_an_error_that_names_the_table_and_the_key(
         ProtocolKeys(hammin="plaintext")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"^Fault has no key 'prty'; did you mean party[?]$"):
         Fault(prty="client/1")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (
+            lambda: load("xclp-digits", ["protocol.kk=1"]),
+            r"changes: protocol.kk: there is no such key; did you mean pr",
+        ),
+        (
+            lambda: load("xclp-digits", ["protocol.k"]),
+            'changes "protocol.k": allowed: key=value, such as protocol.k=5$',
+        ),
+        (
+            lambda: load("xclp-digits", ["fault.x=1"]),
+            r"changes: fault.x: is no field .*, as a list: 'fault=\[{...}\]'$",
+        ),
+        (lambda: load("xclp-digits", seed=-1), "seed: -1 is too small"),
+        (
+            lambda: load("xclp-digits", ["plugins=['x.py']"]),
+            "changes: plugins: .* no change takes in; .* in a Scenario$",
+        ),
+        (lambda: run("xclp-digits", engine="warp"), 'engine: "warp" is not an engine'),
+        (
+            lambda: sweep("xclp-digits", {"protocol.kk": [1, 2]}),
+            "over: protocol.kk: there is no such key; did you mean",
+        ),
+        (
+            lambda: sweep("xclp-digits", {"protocol.k": [3, 3]}),
+            r'over\["protocol.k"\]: 3 is given twice; .* are seeds$',
+        ),
+        (lambda: sweep("xclp-digits", {"protocol.k": []}), r'over\["protocol.k"\]: no value; allowed: one or more'),
+        (lambda: sweep("xclp-digits", jobs="rya"), "jobs: 'rya' is not known; allowed: a number >= 1, ray"),
+        (lambda: chaos("xclp-digits", changes=["fault=[]"]), "changes: fault: chaos brings its own faults$"),
+        (lambda: tacit.predict("xclp-digits", ["protocol.kk=1"]), "changes: protocol.kk: .*; did you mean protocol.k?"),
+        (lambda: tacit.keys("zzzz"), r"zzzz: no key begins so; `tacit.keys\(\)` lists all$"),
+        (lambda: tacit.compare(3, 4), "run is 3, of type int; allowed: a Result, or a run's folder"),
+    ],
+)
+def test_errors_name_arguments_as_python_does(elsewhere: Path, call: Callable[[], object], line: str) -> None:
+    with pytest.raises((ScenarioError, TypeError), match=f"^{line}") as caught:
+        call()
+    assert "--" not in str(caught.value)
+
+
+def test_errors_of_commands_name_options() -> None:
+    result = CliRunner().invoke(app, ["sweep", "xclp-digits", "--over", "protocol.k=3,3"])
+    assert result.stderr == ("error: --over protocol.k=3,3: 3 is given twice; more runs of one value are --seeds\n")
+    with pytest.raises(ScenarioError, match=r"^changes: "):
+        load("xclp-digits", ["protocol.kk=1"])  # in the same process

@@ -1,1 +1,1 @@
-"""What clients hold: data sets, files, splits and features."""
+"""Data of clients: data sets, files, splits and features."""

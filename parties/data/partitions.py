@@ -81,7 +81,7 @@ def _dirichlet(dataset: Dataset, clients: int, numbers: Numbers, random: np.rand
 
 
 def _filled(dealt: list[Rows]) -> list[Rows]:
-    """What was dealt, but each client without a row, as a small a may leave, gets one of the first that has most."""
+    """Return `dealt`, but give each client without a row, as a small a may leave, one of the largest client."""
     most = [(-len(rows), client) for client, rows in enumerate(dealt)]
     heapify(most)
     for client in range(len(dealt)):

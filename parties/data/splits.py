@@ -1,5 +1,6 @@
-"""What each client holds of a data set, and which labels it may use; which rows it gets says
-`tacit.parties.data.partitions`.
+"""Shares of a data set that clients hold, and the labels that they may use.
+
+The rows of each client are those of `tacit.parties.data.partitions`.
 
 A client's share is rows of the data set and a stream of random numbers, until somebody asks for it.
 """
@@ -149,7 +150,7 @@ class _Rule:
     unlabeled: float
 
     def known(self, clients: int | NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each of the `labels`, of points of these `clients`, is known and may be drawn for use."""
+        """Return for each of the `labels`, of points of these `clients`, whether it is known and may be used."""
         return labels >= 0 if self.usable is None else (labels >= 0) & self.usable[clients, labels]
 
     def counts(self, client: int, points: int, known: int) -> tuple[int, int, int]:

@@ -70,7 +70,7 @@ def folder(name: str) -> Path:
 
 
 def present(name: str) -> bool:
-    """Whether data set `name` is stored, in the format of this version."""
+    """True if data set `name` is stored, in the format of this version."""
     return _about(name) is not None
 
 

@@ -72,7 +72,7 @@ class Fleet:
     # What parties have
 
     def of(self, party: str) -> Access:
-        """What `party` has."""
+        """The access and processor of `party`."""
         host = next((host for patterns, host in self._hosts if _is_meant(party, patterns)), None)
         if party == SERVER:
             own = self._server
@@ -91,7 +91,7 @@ class Fleet:
         return replace(access, host=access.host or Host(access.cores), handling=self.handling.at(access.speed))
 
     def kind(self, client: str) -> Kind:
-        """What the kind of the `client` has."""
+        """The properties of the kind of the `client`."""
         return self._kind(int(self._codes[int(client.removeprefix(_CLIENT))]))
 
     def host(self, party: str) -> int | None:
@@ -113,7 +113,7 @@ class Fleet:
 
     @cached_property
     def loses(self) -> bool:
-        """Whether any link loses messages."""
+        """True if any link loses messages."""
         own = any(kind.loss for _, kind in self.groups())
         return bool(self._loss or own or any(link.loss for link in self._links))
 
@@ -132,13 +132,13 @@ class Fleet:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all links are as [network] says."""
+        """True if all links are as [network] says."""
         return not (self._clients_tables or self._links)
 
     # When they are up
 
     def crashes(self) -> tuple[Crash, ...]:
-        """What takes clients down that have an `availability`. Those of one table have a crash in common."""
+        """The crashes of clients that have an `availability`. Those of one table have a crash in common."""
         found: list[Crash] = []
         for numbers, kind in self.groups():
             if kind.availability:
@@ -303,13 +303,13 @@ class Fleet:
 
 
 def _client_defaults(network: Any, device: Any) -> dict[str, Any]:
-    """What [network] and [device] say of each client."""
+    """The values of [network] and [device] for each client."""
     up, down = network.up or network.bandwidth, network.down or network.bandwidth
     return {"up": up, "down": down, "cores": device.cores, "speed": device.speed}
 
 
 def _handling(device: Any) -> Handling:
-    """What [device] says of each message. Raises Problem."""
+    """The handling of each message, from [device]. Raises Problem."""
     found = {}
     for key, read in (("handling", duration), ("handling_rate", rate)):
         try:
@@ -333,6 +333,6 @@ def _is_meant(party: str, patterns: Sequence[str]) -> bool:
 
 
 def _joins(link: Any, near: str, far: str) -> bool:
-    """Whether `link` says something of messages from `near` to `far`."""
+    """True if `link` says something of messages from `near` to `far`."""
     forth = fnmatchcase(near, link.party) and fnmatchcase(far, link.peer)
     return forth or (not link.one_way and fnmatchcase(far, link.party) and fnmatchcase(near, link.peer))

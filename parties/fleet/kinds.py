@@ -1,4 +1,4 @@
-"""What a kind of client has, read from the values of its keys."""
+"""Kinds of clients, read from the values of their keys."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Kind:
-    """What clients of a kind have: rates in bytes a second, infinity if unlimited; `latency` and `loss` if their own.
+    """The properties of a kind of clients: rates in bytes a second, infinity if unlimited; own `latency` and `loss`.
 
     `availability`: the file of their uptimes, "" if they are always up.
     """
@@ -39,7 +39,7 @@ class Kind:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether its clients differ in something."""
+        """True if its clients differ in something."""
         return any(one.draw is not None for one in (self.up, self.down, self.speed))
 
 

@@ -1,4 +1,4 @@
-"""What a method adds to plain local training: a base class whose hooks do nothing.
+"""Additions of a method to plain local training: a base class whose hooks do nothing.
 
 An `Addition` is a small record of settings, sent to workers with the rest of the update; `begin` makes the object that
 takes part in one update. The hooks are called in this order, for each batch: `loss` (a term for the gradient),
@@ -70,7 +70,7 @@ class Addition:
     """Settings of what a method adds to training. This one adds nothing: it suits methods with a server term alone."""
 
     unlabeled: ClassVar[bool] = False
-    """Whether points without any label take part."""
+    """True if points without any label take part."""
 
     passes: ClassVar[float] = 0.0
     """The extra cost of a batch, in forward and backward passes."""

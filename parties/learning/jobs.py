@@ -1,4 +1,4 @@
-"""What a party computes with a network: plain functions for `Party.compute`, wherever it runs them.
+"""Jobs of a party with a network: plain functions for `Party.compute`, wherever it runs them.
 
 Arguments and results can be pickled; nothing is kept but a cache of built networks. On the processor the same arguments
 give the same bytes, in this process or another (processors of another kind may round differently). Torch is imported
@@ -20,6 +20,7 @@ from tacit.sim.hollow import blank, filled, hollow
 
 __all__ = [
     "accuracy",
+    "check_network",
     "choose_device",
     "embed_all",
     "embed_work",
@@ -50,6 +51,13 @@ def choose_device(name: str) -> str:
 
     device = backend.choose_device(name)
     return "cpu" if device.type == "cpu" else backend.torch.cuda.get_device_name(device)
+
+
+def check_network(spec: ModelSpec) -> None:
+    """Raise PluginError where a plugin's network cannot be built, does not fit its inputs, or has other outputs."""
+    from tacit.parties.learning import networks
+
+    networks.check(spec)
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What libraries take of memory once they are loaded. Measured with those for the processor, on Linux x86-64."""
+"""Memory of libraries once they are loaded. Measured with those for the processor, on Linux x86-64."""
 
 __all__ = ["ADAM", "TORCH", "TREES"]
 

@@ -17,7 +17,7 @@ RECIPES = {"paper": ((50, 0.3), (0, 0.1)), "authors-code": ((50, 0.3), (20, 0.1)
 """The learning rate by the least number of labeled points in a batch, for each recipe."""
 
 AUGMENTATIONS = ("none", "translate-flip", "rotate-flip", "strong")
-"""The augmentations; `tacit.parties.learning.augmentation` says what each does."""
+"""The augmentations; `tacit.parties.learning.sgd` says what each does."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What learners of tables share: points as rows of numbers, checks of labels, states as bytes that are safe to read.
+"""Shared parts of learners of tables: points as rows of numbers, checks of labels, states as bytes that are safe.
 
 A state is the SHA-256 of the points and labels learnt from, then a numpy archive (or whatever else the learner writes).
 A learner that is not warm, but has already learnt from the very same points and labels, keeps its state: fitted again,

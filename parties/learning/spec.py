@@ -103,5 +103,5 @@ class ModelSpec:
 
     @property
     def unit_features(self) -> bool:
-        """Whether features are scaled to length 1."""
+        """True if features are scaled to length 1."""
         return MODELS[self.name].normalised if self.normalised is None else self.normalised

@@ -48,7 +48,7 @@ def torchvision() -> ModuleType:
 
 
 def _loads() -> bool:
-    """Whether torchvision's compiled library can be loaded; if so, it is, as importing torchvision does again."""
+    """True if torchvision's compiled library can be loaded; if so, it is, as importing torchvision does again."""
     import torch
 
     place = importlib.util.find_spec("torchvision")

@@ -69,7 +69,7 @@ def _operations(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> Oper
 
 
 def _is_layer(module: nn.Module) -> bool:
-    """Whether `module` computes on points: not the parts of a weight normalisation, nor flattening, which is free."""
+    """True if `module` computes on points: not the parts of a weight normalisation, nor flattening, which is free."""
     if isinstance(module, nn.Conv2d | nn.Linear):
         return True
     normalises_weights = module.__class__.__module__.startswith("torch.nn.utils")

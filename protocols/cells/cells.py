@@ -11,7 +11,7 @@
 
 Sources: Lloyd's algorithm on noisy sums (Blum, Dwork, McSherry, Nissim, PODS 2005; Su et al., CODASPY 2016), Gaussian
 differential privacy (`tacit.protocols.privacy.gaussian`), distributed discrete Gaussian noise (Kairouz, Liu, Steinke,
-ICML 2021), secure sums (`tacit.protocols.secure_sum`).
+ICML 2021), secure sums (`tacit.protocols.sums.secure_sum`).
 
 What is released, all of it in one chain of which each depends on those before:
 
@@ -64,7 +64,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.life import Observed
-from tacit.protocols import secure_sum
 from tacit.protocols.cells.mechanism import (
     Known,
     Plan,
@@ -77,11 +76,12 @@ from tacit.protocols.cells.mechanism import (
     summand_work,
 )
 from tacit.protocols.ledger import release
-from tacit.protocols.masking import Ring
 from tacit.protocols.one_shot import OneShotClient, OneShotServer
-from tacit.protocols.refusal import refuse
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import BadValues, values_of
 from tacit.sim.hollow import array_in
 from tacit.sim.wire import Message
@@ -108,7 +108,7 @@ class CellLabels(Message):
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """What the server has of one sum: `contributors`, the `ring` of all numbers, and the `centres` that follow.
+    """The server's result of one sum: `contributors`, the `ring` of all numbers, and the `centres` that follow.
 
     `points`: how many the contributors have. Of the last sum the labels of the cells are `labels`.
     """

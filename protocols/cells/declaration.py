@@ -10,19 +10,19 @@ import numpy as np
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.server import Server
-from tacit.protocols import secure_sum
 from tacit.protocols.cells import cells
 from tacit.protocols.cells.cells import STEPS, CellsClient, CellsServer
 from tacit.protocols.cells.keys import CellsTables
 from tacit.protocols.cells.mechanism import Plan
 from tacit.protocols.cells.observer import CellsObserver
 from tacit.protocols.crypto import sizes
-from tacit.protocols.observing.experiment import Setting
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.experiment import Setting
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.one_shot import Found, OneRound, OneShot
 from tacit.protocols.parts import Among, Stated, Taken
 from tacit.protocols.privacy.spending import asked, noise_cautions
 from tacit.protocols.setup import Group
+from tacit.protocols.sums import secure_sum
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 from tacit.sim.units import duration

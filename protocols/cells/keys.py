@@ -4,7 +4,7 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta
 
-from tacit.protocols.observing.experiment import Tables
+from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.sim.table import Keys

@@ -1,4 +1,4 @@
-"""What is computed of points, noise and sums: plain functions, the mathematics of `tacit.protocols.cells.cells`.
+"""Computations on points, noise and sums: plain functions, the mathematics of `tacit.protocols.cells.cells`.
 
 All that is summed is whole numbers, in units of 2^-24: each point's vector is clipped and rounded towards zero before
 anything is added, so sums are exact and move by no more than the clipping allows.
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.protocols.masking import Ring
 from tacit.protocols.privacy.gaussian import LARGEST_DEVIATION, discrete_gaussian, mu_for
 from tacit.protocols.privacy.noise import gaussian
+from tacit.protocols.sums.masking import Ring
 from tacit.sim.hollow import filled, hollow
 from tacit.sim.streams import Entropy
 
@@ -83,7 +83,7 @@ class Plan:
         return rows * columns
 
     def norm(self, number: int) -> float:
-        """What vectors are clipped to in sum `number`, by which counts of points are multiplied; 1 for the last."""
+        """The norm that clips vectors in sum `number`, and multiplies counts of points; 1 for the last."""
         return self.clip if number == 1 else 1.0 if number == self.sums else self.radius
 
     @property
@@ -98,14 +98,14 @@ class Plan:
         return self.multiplier * self.norm(number)
 
     def mu_after(self, sums: int) -> float:
-        """That of the first `sums` releases."""
+        """The mu of the first `sums` releases together."""
         vectors = min(sums, self.steps + 1)
         squares = vectors * self.sums_share / (self.steps + 1) + (sums == self.sums) * (1 - self.sums_share)
         return self.mu * math.sqrt(squares) if sums else 0.0
 
     @property
     def mu_of_counts(self) -> float:
-        """That of the last release alone."""
+        """The mu of the last release alone."""
         return self.mu * math.sqrt(1 - self.sums_share)
 
     def part(self, number: int) -> float:
@@ -138,7 +138,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What all know as a sum begins: the noisy `mean` (d,), 0 before the first, and the `centres` (count, d)."""
+    """The public knowledge as a sum begins: the noisy `mean` (d,), 0 before the first, and the `centres` (count, d)."""
 
     mean: Vectors
     centres: Vectors
@@ -186,7 +186,7 @@ def _hollow_summand(
 def summand(
     features: Vectors, labels: NDArray[np.int64], known: Known, plan: Plan, number: int, entropy: Entropy
 ) -> tuple[Ring, NDArray[np.int64]]:
-    """What a client adds to sum `number`, (size,), and the noise in it.
+    """Return a client's summand of sum `number`, (size,), and the noise in it.
 
     `features` (n_j, d); `labels` (n_j,), -1 where a label may not be used.
     """

@@ -12,8 +12,8 @@ from tacit.parties.data.splits import Shard
 from tacit.protocols.cells.cells import CellsClient, CellsServer
 from tacit.protocols.cells.mechanism import Plan
 from tacit.protocols.cells.oracle import Points, plain_cells
-from tacit.protocols.observing.scores import accuracy, balanced_accuracy, counting
-from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.experiment.scores import accuracy, balanced_accuracy, counting
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.one_shot import OneShotObserver
 from tacit.protocols.privacy.gaussian import epsilon_of
 from tacit.protocols.privacy.spending import finite, seeded_caveats
@@ -25,7 +25,7 @@ _POINT = "one point of one client with its label, replaced"
 
 
 def spent_on(plan: Plan, delta: float, entropy: str, sums: int, clients: int) -> Spent:
-    """What the first `sums` of the plan's sums of `clients` reveal together.
+    """Return what the first `sums` of the plan's sums of `clients` reveal together.
 
     Epsilons are those with `delta` and exact noise; the stated deltas have the sampling error added, (1 + e^epsilon)
     times the distance to exact noise in total variation.
@@ -99,7 +99,7 @@ class CellsObserver(OneShotObserver):
         return {name: one.found for name, one in clients.items() if one.alive and one.found is not None}
 
     def equals_oracle(self) -> bool | None:
-        """Whether sums, centres and labels are the oracle's; None without a result, or where the noise is not known."""
+        """True if sums, centres and labels are the oracle's; None without a result, or where the noise is not known."""
         released, plan = self._parties.released, self.plan
         if not self._server.found:
             return None

@@ -32,7 +32,7 @@ LIES: tuple[LieKind, ...] = get_args(LieKind)
 
 @dataclass(frozen=True, eq=False)
 class Lie:
-    """What a Byzantine client sends. `truth`, int64 (n,), is known to colluding clients, -1 where it is unknown.
+    """The lie of a Byzantine client. `truth`, int64 (n,), is known to colluding clients, -1 where it is unknown.
 
     `secret` is theirs, the same in all rounds. Raises ValueError for another kind.
     """

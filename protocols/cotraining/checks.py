@@ -1,4 +1,4 @@
-"""What [public], [learner] and [cotraining] may not say: what does not go together, or does not fit the data."""
+"""Checks of [public], [learner] and [cotraining]: values that do not go together, or do not fit the data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,11 @@ from tacit.parties.learning.learners import LEARNERS
 from tacit.parties.learning.spec import MODELS
 from tacit.protocols.cotraining.experiment import method_of, names_of, settings_of
 from tacit.protocols.cotraining.keys import Cotraining, CotrainingTables, Learner
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.federated.blame import key_of
+from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.keys import Model
-from tacit.protocols.observing.parts import Parts
+from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
@@ -51,11 +53,15 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
         problem = f"0 is too small: {name} shares predictions of public points; allowed: 1 or more"
         raise Problem("public.size", problem)
     try:
+        if "network" in names_of(tables):
+            jobs.check_network(model_of(tables, parts.held))
         settings = settings_of(tables, parts)
         if {"network", "mlp"} & set(names_of(tables)):
             jobs.choose_device(tables.training.device)
     except MissingExtra as missing:
         raise Problem("learner", str(missing)) from None
+    except PluginError:
+        raise
     except ValueError as error:
         key = key_of(error, {"learner": Learner, "cotraining": Cotraining, "model": Model}) or "cotraining"
         raise Problem(key, str(error)) from None
@@ -74,7 +80,7 @@ def _learner_key(tables: CotrainingTables) -> str:
 
 
 def _check_learners(tables: CotrainingTables) -> None:
-    """That they are known, and that a network can be made."""
+    """Check that all learners are known, and that a network can be made."""
     names = names_of(tables)
     for name in names:
         check_name(_learner_key(tables), name, LEARNERS)
@@ -88,7 +94,7 @@ def _check_learners(tables: CotrainingTables) -> None:
 
 
 def _check_soft(tables: CotrainingTables, learners: Sequence[LearnerOfClient]) -> None:
-    """That all can learn how likely each class is."""
+    """Check that all can learn how likely each class is."""
     names = names_of(tables)
     for i, learner in enumerate(learners):
         if not isinstance(learner, SoftLearner):

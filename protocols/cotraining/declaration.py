@@ -1,26 +1,28 @@
 """Co-training, declared: each algorithm with its name, its parts, and the keys that it uses."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from tacit.parties.data.splits import Shard
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning.learners import LEARNERS
 from tacit.parties.learning.loaded import ADAM, TORCH, TREES
-from tacit.protocols import secure_sum, setup
-from tacit.protocols.cotraining.attack import attacked_counts, attacked_predictions
+from tacit.protocols import setup
 from tacit.protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
+from tacit.protocols.cotraining.dp_fedct import NoisyLabels
 from tacit.protocols.cotraining.experiment import (
     CotrainingRun,
     exchanges_of,
     learners_of,
     method_of,
     names_of,
+    questions_of,
     votes_of,
 )
 from tacit.protocols.cotraining.keys import CotrainingTables
-from tacit.protocols.cotraining.payloads import cotraining_takings
-from tacit.protocols.cotraining.promises import PROMISES
 from tacit.protocols.cotraining.round import (
     AGREE,
     LEARN,
@@ -30,25 +32,133 @@ from tacit.protocols.cotraining.round import (
     CotrainingRound,
     LocalPredictions,
 )
+from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
 from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.probe import Probe, probe_of
+from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, Reader
 from tacit.protocols.federated.declaration import LEARNING, RANDOMISED_LABELS
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.signals import AttackedMessages
-from tacit.protocols.parts import Among, Choice, Part, SumBounds, Taken
+from tacit.protocols.parts import Among, Choice, Part, Stated, SumBounds, Taken
 from tacit.protocols.privacy.spending import (
     check_noise,
     noise_cautions,
     sensitivity_cautions,
     sensitivity_of,
 )
-from tacit.protocols.promises import Promise
-from tacit.protocols.rounds import ENROLMENT
-from tacit.protocols.rounds_promises import promises_of_rounds
+from tacit.protocols.promises import Affected, Promise, Trial
+from tacit.protocols.rounds.promises import promises_of_rounds
+from tacit.protocols.rounds.rounds import ENROLMENT
+from tacit.protocols.sums import secure_sum
 from tacit.sim.setting_error import Problem
+from tacit.sim.wire import Message
 
 __all__ = ["DECLARATIONS", "Cotraining"]
+
+
+# The predictions that clients of co-training send, as an attacker on membership reads them.
+
+
+def attacked_predictions(tables: CotrainingTables) -> AttackedMessages:
+    """The predictions that each client shares: the last round's, and the answers to what a curious server asks."""
+    sharing = method_of(tables).sharing
+
+    def reader(parts: Parts, probe: Probe) -> Reader:
+        points, classes = len(probe.labels), len(parts.held.classes)
+
+        def read(message: Message, rows: NDArray[np.int64]) -> Probabilities:
+            assert isinstance(message, LocalPredictions)
+            reading = _of_bits if isinstance(sharing, NoisyLabels) else _of_one_alone
+            return reading(sharing, message.predictions, points, classes)[rows]
+
+        return read
+
+    last, _ = exchanges_of(tables, method_of(tables))
+    return AttackedMessages(sharing.needs, LocalPredictions, questions_of(tables), (last, 2), reader)
+
+
+def attacked_counts(tables: CotrainingTables) -> AttackedMessages:
+    """How many clients gave each class to what a curious server asks, in the last rounds: the same for each client."""
+
+    def reader(parts: Parts, probe: Probe) -> Reader:
+        shape = len(probe.labels), len(parts.held.classes)
+
+        def read(message: Message, rows: NDArray[np.int64]) -> Probabilities:
+            assert isinstance(message, AskedCounts)
+            counts = np.frombuffer(message.counts, "<u2").reshape(shape).astype(np.float64)
+            return (counts / message.voters)[rows]
+
+        return read
+
+    last, _ = exchanges_of(tables, method_of(tables))
+    epochs = questions_of(tables)
+    return AttackedMessages("counts", AskedCounts, epochs, (last - epochs + 1, 0), reader, to=True)
+
+
+def _of_one_alone(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
+    """The result of `sharing` for a single message: the client's own labels, or probabilities."""
+    found = sharing.receive(sharing.merge([sent], points, classes, bytes(32)), points, classes)
+    return np.eye(classes)[found.labels] if found.probabilities is None else found.probabilities.astype(np.float64)
+
+
+def _of_bits(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
+    """Bits that may have flipped, used as scores: the attack model learns how much a bit reveals."""
+    bits = np.unpackbits(np.frombuffer(sent, np.uint8), count=points * classes, bitorder="little")
+    scores = np.exp(bits.reshape(points, classes).astype(np.float64))
+    return scores / scores.sum(1, keepdims=True)
+
+
+# The payloads of co-training, by formula: what clients share, and what they agree on.
+
+
+def cotraining_takings(
+    tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard], votes: Taken
+) -> list[tuple[Sequence[Taken], Among]]:
+    """The parts that are taken in the whole run with nobody lost; `votes`: how labels are counted.
+
+    In each round every client sends its message; what they agree on goes to every client in all rounds but the first.
+    Clients without a label of their own have nothing to say in the first round (but of `fedmd`). What an attacker asks
+    at the end all answer.
+    """
+    method, classes, public = method_of(tables), len(parts.held.classes), parts.public
+    points = 0 if public is None else len(public.labels)
+    rounds, _ = exchanges_of(tables, method)
+    among, clients = Among(*counted(shards), classes), len(shards)
+    down = {"CotrainingRound": clients * (rounds - 1) * method.sharing.merged_size(points, classes)}
+    questions, asked = questions_of(tables), asked_points(tables, parts, list(shards.values()))
+    if (secure := votes_of(tables)) is not None:
+        found: list[tuple[Sequence[Taken], Among]] = []
+        for times, more in ((rounds - questions, 0), (questions, asked)):
+            words = secure.settings(points + more, classes, 1.0).dimension
+            found += [((votes,), replace(among, dimension=words))] * times
+        counts = {"AskedCounts": clients * questions * 2 * asked * classes} if questions else {}
+        return [*found, ((Stated(down | counts),), among)]
+    mute = 0 if method.training.labelled else sum(1 for shard in shards.values() if not shard.labeled.any())
+    answer = method.sharing.size(asked, classes) if asked else 0
+    up = (clients * rounds - mute) * method.sharing.size(points, classes) + clients * questions * answer
+    return [((Stated(down | {"LocalPredictions": up}),), among)]
+
+
+def asked_points(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> int:
+    """How many points an attacker asks about; 0 without one."""
+    return len(probe_of(parts, shards, tables.attack.points, tables.seed).labels) if tables.attack.kind else 0
+
+
+# The promises of co-training under any faults; chaos checks them with those of every protocol.
+
+
+def lost_rounds_change_nothing(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A round that was lost leaves what clients agree on as it was."""
+    bodies = {one.round: one.body for one in trial.announcements if (one.type, one.attempt) == ("CotrainingRound", 1)}
+    for record in trial.records:
+        before, after = bodies.get(record.number), bodies.get(record.number + 1)
+        if record.lost and None not in (before, after) and before != after:
+            yield f"round {record.number} was lost ({record.lost}), and what clients agree on has changed"
+
+
+PROMISES = {"a lost round changes nothing": Promise(lost_rounds_change_nothing)}
+
 
 _CONSENSUS = ("cotraining.consensus", "cotraining.quorum")
 _EPSILON = ("privacy.epsilon", "privacy.delta")
@@ -117,7 +227,7 @@ class Shared(Part):
 
 
 class Asked(Part):
-    """What a curious server asks in a secure sum of votes."""
+    """The questions of a curious server in a secure sum of votes."""
 
     messages = (AskedCounts,)
 

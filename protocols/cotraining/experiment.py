@@ -1,29 +1,42 @@
 """Co-training: from the tables [public], [learner] and [cotraining] to clients, a server and an observer."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
 
 from tacit.parties.data.sets import Dataset
 from tacit.parties.learning import jobs, learners
 from tacit.parties.learning.learner import Learner
-from tacit.protocols.cotraining.algorithms import ALGORITHMS, Options
+from tacit.protocols.cotraining.byzantine import Lie
+from tacit.protocols.cotraining.dd import SoftLabels
+from tacit.protocols.cotraining.dp_fedct import NoisyLabels
+from tacit.protocols.cotraining.dp_pate import NoisyTeachers
+from tacit.protocols.cotraining.fedct import HardLabels
+from tacit.protocols.cotraining.fedmd import DigestAndRevisit
 from tacit.protocols.cotraining.keys import CotrainingTables
-from tacit.protocols.cotraining.local_training import CotrainingMethod, Public
+from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public
 from tacit.protocols.cotraining.observer import CotrainingObserver
+from tacit.protocols.cotraining.pate import Teachers
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from tacit.protocols.cotraining.secure_votes import SecureVotes
+from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy
-from tacit.protocols.cotraining.threats import threatened
+from tacit.protocols.experiment.experiment import Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.probe import probe_of
 from tacit.protocols.federated.averaging import fewest_hidden
 from tacit.protocols.federated.experiment import model_of
-from tacit.protocols.observing.experiment import Setting
-from tacit.protocols.observing.parts import Parts
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import Spent
+from tacit.sim.streams import derive
 from tacit.sim.units import duration
 
 __all__ = [
+    "ALGORITHMS",
     "CotrainingRun",
+    "Options",
     "exchanges_of",
     "learners_of",
     "method_of",
@@ -32,6 +45,64 @@ __all__ = [
     "settings_of",
     "votes_of",
 ]
+
+
+# The algorithms of co-training by the names that scenarios give them.
+
+
+@dataclass(frozen=True)
+class Options:
+    """`consensus` and `quorum` of those that share labels: see `fedct`; and their `batches`: see `local_training`.
+
+    Of the differentially private ones `flip`, the probability that a bit flips (`dp_fedct`), and `sigma`, the noise in
+    votes (`dp_pate`), and which noise that is.
+    """
+
+    consensus: Literal["majority", "qualified"] = "majority"
+    quorum: float = 0.9
+    batches: Literal["halves", "joined"] = "halves"
+    flip: float = 0.0
+    sigma: float = 0.0
+    votes_noise: Literal["gaussian", "laplace"] = "gaussian"
+
+
+def _hard(options: Options, sharing: Sharing) -> CotrainingMethod:
+    return CotrainingMethod(sharing, LocalTraining(halves=options.batches == "halves"))
+
+
+ALGORITHMS: dict[str, Callable[[Options], CotrainingMethod]] = {
+    "fedct": lambda options: _hard(options, HardLabels(options.consensus, options.quorum)),
+    "dp-fedct": lambda options: _hard(options, NoisyLabels(options.consensus, options.quorum, options.flip)),
+    "dd": lambda options: CotrainingMethod(SoftLabels()),
+    "fedmd": lambda options: CotrainingMethod(SoftLabels(), DigestAndRevisit()),
+    "pate": lambda options: CotrainingMethod(Teachers()),
+    "dp-pate": lambda options: CotrainingMethod(NoisyTeachers(sigma=options.sigma, noise=options.votes_noise)),
+    # Every client learns by itself. The server still opens rounds and clients answer, without any content.
+    "local": lambda options: CotrainingMethod(Sharing()),
+    # The same with a single client, which scenarios make of all clients (`declaration.Cotraining.alone`).
+    "centralised": lambda options: CotrainingMethod(Sharing()),
+}
+
+
+# Deviations from co-training: the tables [attack] and [byzantine].
+
+
+def byzantine_clients(clients: int, byzantine: int) -> tuple[str, ...]:
+    """The names of the Byzantine ones among `clients`: the last."""
+    return tuple(f"client/{i}" for i in range(clients - byzantine, clients))
+
+
+def threatened(settings: CotrainingSettings, setting: Setting, questions: int) -> CotrainingSettings:
+    """`settings` with the points that a curious server asks about, and what Byzantine clients send."""
+    tables = setting.tables
+    lie = Lie(tables.byzantine.kind, settings.public.labels, derive(tables.seed, "byzantine"))
+    false = byzantine_clients(tables.data.clients, tables.byzantine.clients)
+    settings = replace(settings, byzantine=dict.fromkeys(false, lie))
+    if not tables.attack.kind:
+        return settings
+    probe = probe_of(setting.parts, list(setting.shards.values()), tables.attack.points, tables.seed)
+    asked = Public(probe.points, np.full(len(probe.labels), -1))
+    return replace(settings, asked=asked, questions=questions)
 
 
 class CotrainingRun:
@@ -61,7 +132,7 @@ class CotrainingRun:
         self.rounds = self.settings.rounds
 
     def plan(self) -> None:
-        """As it will be if nobody is lost and every point has a consensus."""
+        """Plan the run as it goes if nobody is lost and every point has a consensus."""
         settings = self.settings
         sharing, training, points = settings.method.sharing, settings.method.training, len(settings.public)
         for number in range(1, settings.rounds + 1):
@@ -95,7 +166,7 @@ def names_of(tables: CotrainingTables) -> Sequence[str]:
 
 
 def learners_of(tables: CotrainingTables, held: Dataset) -> tuple[Learner, ...]:
-    """That of each client. Raises ValueError."""
+    """Return the learner of each client. Raises ValueError."""
     names = names_of(tables)
     made = {name: learner_of(name, tables, held) for name in dict.fromkeys(names)}
     return tuple(made[names[i % len(names)]] for i in range(tables.data.clients))
@@ -124,7 +195,7 @@ def model_bytes(tables: CotrainingTables, held: Dataset) -> int | None:
 
 
 def settings_of(tables: CotrainingTables, parts: Parts) -> CotrainingSettings:
-    """What all parties of a run of co-training know beforehand. Raises ValueError for what does not go together."""
+    """Return the settings that all parties of co-training know beforehand. Raises ValueError for contradictions."""
     held, method = parts.held, method_of(tables)
     rounds, period = exchanges_of(tables, method)
     public = held.take(slice(0)) if parts.public is None else parts.public

@@ -47,7 +47,7 @@ class HardLabels(Sharing):
 
     @property
     def gaps(self) -> bool:
-        """Whether points may have no consensus."""
+        """True if points may have no consensus."""
         return self.consensus == "qualified"
 
     def size(self, points: int, classes: int) -> int:

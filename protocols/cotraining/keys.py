@@ -53,7 +53,7 @@ class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     names: Annotated[
         tuple[str, ...],
         Meta(
-            description="In place of `name` one for each client, in order; with more clients from the first again.",
+            description="One name for each client, in order, instead of `name`; further clients begin again.",
         ),
     ] = ()
     warm: Annotated[
@@ -136,7 +136,7 @@ class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "majority"
     quorum: Annotated[
         float,
-        Meta(gt=0, le=1, description="What a qualified majority is: a share of the answers that were received."),
+        Meta(gt=0, le=1, description="Share of the received answers that is a qualified majority."),
     ] = 0.9
     votes: Annotated[
         Literal["plain", "secure"],
@@ -166,7 +166,7 @@ class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     kind: Annotated[
         Literal["random", "flipped", "colluding"],
         Meta(
-            description="What they send: `random` labels; `flipped`, the class after the one that they predict; "
+            description="Labels that they send: `random` labels; `flipped`, the class after the one that they predict; "
             "`colluding`, all the same label of a point, one that they know to be wrong.",
         ),
     ] = "random"

@@ -45,7 +45,7 @@ class LocalTraining:
     halves: bool = False
 
     labelled: ClassVar[bool] = False
-    """Whether it uses the labels of the public points."""
+    """True if it uses the labels of the public points."""
 
     @hollow(lambda self, *of_client: b"hollow")
     def train(

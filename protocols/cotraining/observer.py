@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.rounds import Enrolled
-from tacit.protocols.rounds_observer import HeldRound, RoundsObserver, testing_points
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.rounds.observer import HeldRound, RoundsObserver, testing_points
+from tacit.protocols.rounds.rounds import Enrolled
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 
@@ -74,7 +74,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         self._labels: NDArray[np.int64] | None = None  # that clients agree on
 
     def state(self) -> Any:
-        """What it has seen so far."""
+        """The state of the observer so far."""
         return self.rounds, self.ended, self._labels
 
     def restore(self, state: Any) -> None:
@@ -132,7 +132,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         )
 
     def _states(self) -> dict[str, bytes]:
-        """What each client has learnt, of those that have learnt anything; and the student, if there is one."""
+        """The learnt state of each client that has learnt anything; and of the student, if there is one."""
         found = {client.name: state for client in self._clients.values() if (state := client.learnt) is not None}
         return found | ({"student": self._server.student} if self._server.student else {})
 

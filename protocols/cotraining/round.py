@@ -2,7 +2,7 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.enroll | those of `tacit.protocols.rounds` | | | who is there, with how many points and labels? |
+| train.enroll | those of `tacit.protocols.rounds.rounds` | | | who is there, with how many points and labels? |
 | train.open | CotrainingRound | server -> each client | `merged_size`; at first 0 | the last round's consensus |
 | cotrain.predict | LocalPredictions | client -> server | `size` | its learner's predictions for the public points |
 
@@ -48,16 +48,18 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning.learner import Learner
 from tacit.parties.party import NoAnswer
-from tacit.protocols import rounds, secure_sum, setup
+from tacit.protocols import setup
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
 from tacit.protocols.cotraining.secure_votes import SecureVotes, counted, packed
 from tacit.protocols.cotraining.sharing import Sharing, Targets
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, require
-from tacit.protocols.refusal import may_answer, refuse
-from tacit.protocols.rounds import RoundsClient, RoundsServer
+from tacit.protocols.rounds import rounds
+from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.refusal import may_answer, refuse
 from tacit.protocols.values import understood, values_of
 from tacit.sim.compute import total_work
 from tacit.sim.hollow import HollowArray, filled, hollow
@@ -122,7 +124,7 @@ class CotrainingSettings:
     votes: SecureVotes | None = None
 
     def asks(self, number: int) -> bool:
-        """Whether a curious server asks in a secure sum of votes of round `number`."""
+        """True if a curious server asks in a secure sum of votes of round `number`."""
         return self.votes is not None and number > self.rounds - self.questions
 
     def voted(self, number: int) -> Public:
@@ -331,12 +333,17 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
             with self.step("cotrain.agree"):  # on nothing
                 await self.collect(LocalPredictions, self.clients, deadline=settings.deadline)
 
+    @property
+    def fewest(self) -> int:
+        return self.settings.min_clients
+
     def sums_in(self, number: int) -> bool:
         return self.settings.votes is not None
 
     def select_clients(self, number: int) -> tuple[str, ...]:
-        self.broadcast(self.clients, CotrainingRound(self.agreed))
-        return self.clients
+        members = self.present
+        self.broadcast(members, CotrainingRound(self.agreed))
+        return members
 
     async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Record:
         settings = self.settings

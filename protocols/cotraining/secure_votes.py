@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.protocols import secure_sum
-from tacit.protocols.masking import Ring
+from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.masking import Ring
 
 __all__ = ["MOST_VOTERS", "SecureVotes", "counted", "packed", "words_of"]
 

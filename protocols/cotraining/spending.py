@@ -1,4 +1,4 @@
-"""What a run of co-training reveals by [privacy]; and how much its labels change with one element of the data."""
+"""Privacy that a run of co-training spends by [privacy]; and the change of its labels by one element of the data."""
 
 import hashlib
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from tacit.parties.data.splits import Shard
 from tacit.protocols.cotraining.keys import CotrainingTables
 from tacit.protocols.cotraining.round import CotrainingSettings
-from tacit.protocols.observing.experiment import Progress, silent
+from tacit.protocols.experiment.experiment import Progress, silent
 from tacit.protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
 from tacit.protocols.privacy.spending import spending_on_labels, spending_on_votes
 from tacit.protocols.privacy.spent import Spending
@@ -25,7 +25,7 @@ _MOST = 16
 
 
 SpendsBy = Callable[[CotrainingTables, CotrainingSettings, Sequence[Shard], Progress], Spending]
-"""What a run with settings and the clients' shards reveals; shows the progress of what takes long.
+"""A function from a run's settings and the clients' shards to what it reveals; shows the progress of what takes long.
 
 The answers to a curious server's questions are labels as those of rounds are, and are all charged.
 """
@@ -34,7 +34,7 @@ The answers to a curious server's questions are labels as those of rounds are, a
 def spending_by_labels(
     tables: CotrainingTables, settings: CotrainingSettings, shards: Sequence[Shard], progress: Progress
 ) -> Spending:
-    """What noisy labels reveal (`dp_fedct`)."""
+    """Return what noisy labels reveal (`dp_fedct`)."""
     tries = partial(estimate, tables.seed, settings, shards, progress=progress)
     points = _points(settings)
     return spending_on_labels(tables.privacy, tables.entropy, points, settings.rounds, settings.questions, tries)
@@ -43,7 +43,7 @@ def spending_by_labels(
 def spending_by_votes(
     tables: CotrainingTables, settings: CotrainingSettings, shards: Sequence[Shard], progress: Progress
 ) -> Spending:
-    """What noisy votes reveal (`dp_pate`)."""
+    """Return what noisy votes reveal (`dp_pate`)."""
     return spending_on_votes(tables.privacy, tables.entropy, _points(settings))
 
 
@@ -90,7 +90,7 @@ def estimate(
 def _labels(
     settings: CotrainingSettings, client: int, seed: bytes, points: NDArray[np.generic], labels: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """What a client predicts for the public points once it has learnt these alone."""
+    """Return a client's predictions for the public points once it has learnt these alone."""
     learner, public = settings.learners[client], settings.public
     state = settings.method.training.train(learner, None, (points, labels), public, None, settings.period, seed)
     return learner.predict(state, public.points)

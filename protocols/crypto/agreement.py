@@ -115,7 +115,7 @@ class KeyPair:
             raise ValueError("an X25519 public key is a point of small order: no secret comes of it") from None
 
     def hollow(self, peer: bytes) -> bytes:
-        """What stands for `agree` in a hollow run: both ends have the same, and nothing is agreed on."""
+        """Return a stand-in for `agree` in a hollow run: both ends have the same, and nothing is agreed on."""
         return sha256(min(self.public, peer) + max(self.public, peer)).digest()
 
     def __repr__(self) -> str:

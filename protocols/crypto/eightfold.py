@@ -1,11 +1,13 @@
 """Powers and products modulo one number, eight at a time where the processor can.
 
 `eightfold.c` computes with eight numbers side by side in AVX-512 registers, by their multiplications of 52 bits (IFMA):
-three times as fast as OpenSSL at powers modulo 2048 bits, eight times as fast as gmpy2 at products by the entries of a
-table. It is compiled when Tacit is installed, if a C compiler is there. Without it, or on another processor, the same
-numbers are computed one by one by gmpy2; nothing else differs.
+five times as fast as OpenSSL at powers modulo the square of 1024 bits, eight times as fast as gmpy2 at products by the
+entries of a table. It is compiled when Tacit is installed, if a C compiler is there. Without it, or on another
+processor, the same numbers are computed one by one by gmpy2; nothing else differs.
 
-Running times depend on the numbers, as elsewhere: nothing here is protected against an observer of time or cache.
+Running times depend on the numbers, as elsewhere, so nothing is protected as a whole against an observer of time or
+cache. In the C file `tacit_square_powers` alone has no branch or address that depends on a base or an exponent, but for
+the length of the longest exponent; what is computed before and after it is gmpy2's.
 """
 
 import ctypes
@@ -14,23 +16,41 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from typing import TypeAlias
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-__all__ = ["WORTHWHILE", "Table", "eightfold", "one_by_one", "powers"]
+__all__ = [
+    "WORTHWHILE",
+    "Indices",
+    "Packed",
+    "SumTable",
+    "Table",
+    "eightfold",
+    "one_by_one",
+    "opened",
+    "powers",
+    "square_powers",
+    "subset_tables",
+]
 
-WORTHWHILE = 3
+WORTHWHILE = 2
 """From this number on, eight at a time take less time than one after another."""
 
 _DIGIT = 52
-_INT, _BYTES, _LONG = ctypes.c_int, ctypes.c_char_p, ctypes.c_long
+_WIDEST = 20  # elements of a table of subset products
+_INT, _BYTES, _LONG, _POINTER = ctypes.c_int, ctypes.c_char_p, ctypes.c_long, ctypes.c_void_p
 _FUNCTIONS = {
     "tacit_eightfold": (),
     "tacit_powers": (_BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES, _LONG, _BYTES, _INT),
-    "tacit_products": (_BYTES, _INT, _INT, ctypes.c_void_p, *(_INT,) * 3, _BYTES, _INT, _BYTES, _INT),
+    "tacit_square_powers": (*(_BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES), _LONG, _LONG, _BYTES, _INT),
+    "tacit_subsets": (_BYTES, _POINTER, _INT, *(_BYTES,) * 3, _INT, _POINTER, _POINTER, _INT),
+    "tacit_digits": (_POINTER, _INT, _INT, _POINTER, _INT),
+    "tacit_products": (_POINTER, _INT, _POINTER, *(_INT,) * 3, _BYTES, _INT, _BYTES, _INT),
+    "tacit_sums": (_POINTER, _INT, _POINTER, *(_INT,) * 3, _POINTER, _INT),
 }
 
 
@@ -57,14 +77,20 @@ def eightfold() -> ctypes.CDLL | None:
 def _loaded() -> ctypes.CDLL | None:
     for suffix in EXTENSION_SUFFIXES:
         try:
-            library = ctypes.CDLL(str(Path(__file__).with_name(f"_eightfold{suffix}")))
-            for name, arguments in _FUNCTIONS.items():
-                function = getattr(library, name)
-                function.restype, function.argtypes = _INT, arguments
+            library = opened(Path(__file__).with_name(f"_eightfold{suffix}"))
         except (OSError, AttributeError):
             continue
         return library if library.tacit_eightfold() else None
     return None
+
+
+def opened(path: Path) -> ctypes.CDLL:
+    """The library compiled from `eightfold.c`. Raises OSError or AttributeError for another file."""
+    library = ctypes.CDLL(str(path))
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = _INT, arguments
+    return library
 
 
 def powers(bases: Sequence[mpz], exponent: mpz, modulus: mpz) -> list[mpz]:
@@ -90,24 +116,105 @@ def powers(bases: Sequence[mpz], exponent: mpz, modulus: mpz) -> list[mpz]:
     return [gmpy2.powmod(base, exponent, modulus) for base in bases]
 
 
+def square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: mpz) -> list[mpz]:
+    """base^exponent mod `root`^2 of each of `bases`: one exponent for all, or one for each; `root` is odd and above 1.
+
+    An exponent is not negative. In less than half the time of `powers` mod `root`^2, as numbers are split at `root`.
+    """
+    own = None if isinstance(exponents, mpz) else exponents
+    if own is not None and len(own) != len(bases):
+        raise ValueError(f"{len(bases)} bases have {len(own)} exponents")
+    square = root * root
+    found = _square_powers(bases, exponents, root, square) if len(bases) >= WORTHWHILE else None
+    if found is not None:
+        return found
+    if own is None:
+        return [gmpy2.powmod(base, exponents, square) for base in bases]
+    return [gmpy2.powmod(base, exponent, square) for base, exponent in zip(bases, own, strict=True)]
+
+
+def _square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: mpz, square: mpz) -> list[mpz] | None:
+    """The same, or None where the library cannot."""
+    library = eightfold()
+    if library is None:
+        return None
+    own = [exponents] if isinstance(exponents, mpz) else exponents
+    bits = max(1, *(exponent.bit_length() for exponent in own))
+    size, stride = _size(root), -(-bits // 8)
+    one = (mpz(1) << (_DIGIT * _digits(size, 4))) % square
+    out = ctypes.create_string_buffer(2 * len(bases) * (size + 1))
+    done = library.tacit_square_powers(
+        _pairs([base % square for base in bases], root, size),
+        len(bases),
+        _pairs([one], root, size),
+        _pairs([one * one % square], root, size),
+        root.to_bytes(size, "little"),
+        size,
+        _joined(own, stride),
+        0 if isinstance(exponents, mpz) else stride,
+        bits,
+        out,
+        size + 1,
+    )
+    if not done:
+        return None
+    halves = iter(_parted(out.raw, size + 1))
+    return [(a - root * b) % square for a, b in zip(halves, halves, strict=True)]
+
+
+Packed: TypeAlias = NDArray[np.uint8]
+"""Numbers of one length in bytes, (number, bytes), lowest byte first."""
+
+Element: TypeAlias = tuple[mpz, mpz, mpz]
+
+Indices: TypeAlias = NDArray[np.int32]
+"""Indices of entries of a table, (rows, columns, blocks)."""
+
+
+class _Numbers:
+    """Numbers of `size` bytes, given as a list or as an array (number, size) of bytes: each when it is asked for."""
+
+    def __init__(self, given: Sequence[mpz] | Packed, size: int) -> None:
+        self._given, self._size = given, size
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    @functools.cached_property
+    def listed(self) -> Sequence[mpz]:
+        return _parted(self._given.tobytes(), self._size) if isinstance(self._given, np.ndarray) else self._given
+
+    @functools.cached_property
+    def packed(self) -> Packed:
+        if isinstance(self._given, np.ndarray):
+            return self._given
+        return np.frombuffer(_joined(self._given, self._size), np.uint8).reshape(-1, self._size)
+
+
 class Table:
     """Numbers in [0, 2^(8 `size`)) of which products modulo `modulus`, odd and above 1, are taken."""
 
-    def __init__(self, entries: Sequence[mpz], size: int, modulus: mpz) -> None:
-        self._entries, self._size, self._modulus = entries, size, modulus
+    def __init__(self, entries: Sequence[mpz] | Packed, size: int, modulus: mpz) -> None:
+        self._entries, self._modulus = _Numbers(entries, size), modulus
         self._library = eightfold()
-        self._packed = b"" if self._library is None else _joined(entries, size)
+        if self._library is not None:
+            self._count, number = _digits(size), len(entries)
+            self._digits = np.zeros(number * self._count + 7, np.uint64)
+            at = self._entries.packed.ctypes.data
+            self._library.tacit_digits(at, number, size, self._digits.ctypes.data, self._count)
 
-    def products(self, indices: NDArray[np.int32]) -> list[mpz]:
-        """One result for each row of `indices` (rows, columns, blocks).
+    def products(self, indices: Indices) -> list[mpz]:
+        """One result for each row of `indices`.
 
-        At each column what was computed so far is squared and multiplied by the entries at its indices.
+        At each column what was computed so far is squared and multiplied by the entries at its indices. Raises
+        ValueError for an index that no entry has.
         """
+        _check(indices, len(self._entries))
         found = self._eightfold(indices) if len(indices) >= WORTHWHILE else None
         return self._one_by_one(indices) if found is None else found
 
-    def _one_by_one(self, indices: NDArray[np.int32]) -> list[mpz]:
-        modulus, entry_at = self._modulus, self._entries.__getitem__
+    def _one_by_one(self, indices: Indices) -> list[mpz]:
+        modulus, entry_at = self._modulus, self._entries.listed.__getitem__
         found = []
         for columns in indices.tolist():
             product = mpz(1)
@@ -118,28 +225,107 @@ class Table:
             found.append(product)
         return found
 
-    def _eightfold(self, indices: NDArray[np.int32]) -> list[mpz] | None:
-        """The same, or None where the library cannot. Raises ValueError for an index that no entry has."""
+    def _eightfold(self, indices: Indices) -> list[mpz] | None:
+        """The same, or None where the library cannot."""
         if self._library is None:
             return None
-        if indices.size and not 0 <= indices.min() <= indices.max() < len(self._entries):
-            raise ValueError(f"an index must be in 0..{len(self._entries) - 1}")
         modulus, size, (rows, columns, blocks) = self._modulus, _size(self._modulus), indices.shape
         at = np.ascontiguousarray(indices, np.int32)
         out = ctypes.create_string_buffer(rows * (size + 1))
         done = self._library.tacit_products(
-            self._packed, len(self._entries), self._size, at.ctypes.data, rows, columns, blocks,
+            self._digits.ctypes.data, self._count, at.ctypes.data, rows, columns, blocks,
             modulus.to_bytes(size, "little"), size, out, size + 1,
         )  # fmt: skip
         if not done:
             return None
         # A multiplication divides by 2^(52 d), d digits of an entry, and a squaring by 2^(52 l): made up for at once.
         divided = 0
-        for column in range(columns):
+        for column in range(columns if blocks else 0):
             divided = (2 * divided + _digits(size)) if column else 0
-            divided += blocks * _digits(self._size)
+            divided += blocks * self._count
         factor = gmpy2.powmod(2, _DIGIT * divided, modulus)
         return [value * factor % modulus for value in _parted(out.raw, size + 1)]
+
+
+class SumTable:
+    """Numbers in [0, 2^(8 `size`)) of which sums are taken; as an array they have `word_bytes(size)` bytes each."""
+
+    def __init__(self, entries: Sequence[mpz] | Packed, size: int) -> None:
+        self._words = word_bytes(size) // 4
+        self._entries = _Numbers(entries, word_bytes(size))
+        self._library = eightfold()
+
+    def sums(self, indices: Indices) -> list[mpz]:
+        """One result for each row of `indices`.
+
+        At each column what was computed so far is doubled, and the entries at its indices are added. Raises
+        ValueError for an index that no entry has.
+        """
+        _check(indices, len(self._entries))
+        found = self._eightfold(indices) if len(indices) >= WORTHWHILE else None
+        return self._one_by_one(indices) if found is None else found
+
+    def _one_by_one(self, indices: Indices) -> list[mpz]:
+        entry_at, found = self._entries.listed.__getitem__, []
+        for columns in indices.tolist():
+            total = mpz(0)
+            for column in columns:
+                total = sum(map(entry_at, column), total + total)
+            found.append(total)
+        return found
+
+    def _eightfold(self, indices: Indices) -> list[mpz] | None:
+        """The same, or None where the library cannot."""
+        if self._library is None:
+            return None
+        rows, columns, blocks = indices.shape
+        at = np.ascontiguousarray(indices, np.int32)
+        words = self._words + -(-(columns + blocks.bit_length()) // 32)
+        out = np.empty((rows, words), "<u4")
+        done = self._library.tacit_sums(
+            self._entries.packed.ctypes.data, self._words, at.ctypes.data, rows, columns, blocks, out.ctypes.data, words
+        )
+        return _parted(out.tobytes(), 4 * words) if done else None
+
+
+def subset_tables(elements: Sequence[Sequence[Element]], modulus: mpz) -> tuple[Packed, Packed] | None:
+    """The products of all subsets of each group of `elements`, or None where the library cannot.
+
+    An element r (1 + m s) mod m^2 is r, s and the inverse of r mod m = `modulus`, all in [0, m). Of group k, entry S of
+    2^len(group) takes element i if bit i of S is set. Returns residues, in the bytes of the modulus, and slopes, in
+    `word_bytes` of as many, of all groups one after another.
+    """
+    library = eightfold()
+    widths = np.array([len(group) for group in elements], np.int32)
+    if library is None or not widths.size or widths.max() > _WIDEST:
+        return None
+    size, entries = _size(modulus), int((1 << widths.astype(np.int64)).sum())
+    one = (mpz(1) << (_DIGIT * _digits(size, 4))) % (modulus * modulus)
+    residues = np.empty((entries, size), np.uint8)
+    slopes = np.empty((entries, word_bytes(size)), np.uint8)
+    done = library.tacit_subsets(
+        _joined([part for group in elements for element in group for part in element], size),
+        widths.ctypes.data,
+        len(elements),
+        (one % modulus).to_bytes(size, "little"),
+        _pairs([one * one % (modulus * modulus)], modulus, size),
+        modulus.to_bytes(size, "little"),
+        size,
+        residues.ctypes.data,
+        slopes.ctypes.data,
+        slopes.shape[1],
+    )
+    return (residues, slopes) if done else None
+
+
+def word_bytes(size: int) -> int:
+    """The bytes of the 32-bit words that hold `size` bytes."""
+    return -(-size // 4) * 4
+
+
+def _check(indices: Indices, entries: int) -> None:
+    if indices.size and not 0 <= indices.min() <= indices.max() < entries:
+        raise ValueError(f"an index must be in 0..{entries - 1}")
 
 
 def _size(value: mpz) -> int:
@@ -147,9 +333,18 @@ def _size(value: mpz) -> int:
     return -(-value.bit_length() // 8)
 
 
-def _digits(size: int) -> int:
-    """The digits in which `eightfold.c` holds numbers of `size` bytes, and up to four times as large."""
-    return -(-(8 * size + 2) // _DIGIT)
+def _digits(size: int, headroom: int = 2) -> int:
+    """The digits in which `eightfold.c` holds numbers of `size` bytes, and up to 2^headroom times as large."""
+    return -(-(8 * size + headroom) // _DIGIT)
+
+
+def _pairs(values: Sequence[mpz], root: mpz, size: int) -> bytes:
+    """Each value a - root b mod root^2 as a, then b, both of `size` bytes."""
+    halves = []
+    for value in values:
+        b, a = divmod(value, root)
+        halves += [a, root - b]
+    return _joined(halves, size)
 
 
 def _joined(values: Sequence[mpz], size: int) -> bytes:

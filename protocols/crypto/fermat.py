@@ -33,7 +33,7 @@ from typing import Protocol
 import gmpy2
 from gmpy2 import mpz
 
-from tacit.protocols.crypto.eightfold import WORTHWHILE, eightfold, powers
+from tacit.protocols.crypto.eightfold import WORTHWHILE, eightfold, square_powers
 
 __all__ = [
     "FermatQuotient",
@@ -82,7 +82,7 @@ def fermat_quotients(quotient: FermatQuotient, prime: mpz, values: Sequence[mpz]
     """q(x) of each of `values`, `quotient` being that of the same odd `prime`. Raises ValueError when p divides one."""
     if len(values) < WORTHWHILE or eightfold() is None:
         return [quotient(value) for value in values]
-    found = [divmod(power - 1, prime) for power in powers(values, prime - 1, prime * prime)]
+    found = [divmod(power - 1, prime) for power in square_powers(values, prime - 1, prime)]
     if any(rest for _, rest in found):
         raise ValueError("the prime divides the value")
     return [quotient for quotient, _ in found]

@@ -17,20 +17,31 @@ Running times depend on the exponents: nothing here is protected against an obse
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from tacit.protocols.crypto.eightfold import Table
+from tacit.protocols.crypto.eightfold import Indices, Packed, SumTable, Table, subset_tables
 from tacit.sim.streams import Entropy
 
-__all__ = ["Comb", "FixedBase", "Split", "SubsetTable", "TableProducts", "choose_comb", "join", "split", "split_all"]
+__all__ = [
+    "Comb",
+    "Digits",
+    "FixedBase",
+    "Split",
+    "SubsetTable",
+    "TableProducts",
+    "choose_comb",
+    "join",
+    "split",
+    "split_all",
+]
 
 # Times of one table entry and of one squaring, in products by a table entry; measured with gmpy2 at m of 1024
 # and 2048 bits.
@@ -38,6 +49,10 @@ _ENTRY = 1.7
 _SQUARING = 1.7
 _WIDEST = 16  # rows; a digit fits 16 bits
 _BATCH = 128  # exponents whose digits are extracted together
+
+
+Digits: TypeAlias = NDArray[np.int32]
+"""One exponent of a comb: blocks * columns digits of `rows` bits, the column running fastest."""
 
 
 class Split(NamedTuple):
@@ -105,25 +120,31 @@ class SubsetTable:
 
 
 class TableProducts:
-    """Products of the entries of `tables`, one after another: the i-th entry of all of them has the index i."""
+    """Products of the entries of tables of subset products, see `SubsetTable`, one table for each group of `elements`.
 
-    def __init__(self, tables: Sequence[SubsetTable], modulus: mpz) -> None:
+    The i-th entry of all tables one after another has the index i; `starts` are the indices of the first of each.
+    """
+
+    def __init__(self, elements: Sequence[Sequence[Split]], modulus: mpz) -> None:
         size = -(-modulus.bit_length() // 8)
-        self._residues = Table([entry for table in tables for entry in table.residues], size, modulus * modulus)
-        self._slopes = [entry for table in tables for entry in table.slopes]
-        self.starts = np.cumsum([0, *(len(table.residues) for table in tables)], dtype=np.int32)[:-1]
+        residues: Sequence[mpz] | Packed
+        slopes: Sequence[mpz] | Packed
+        if (found := subset_tables(elements, modulus)) is not None:
+            residues, slopes = found
+        else:
+            tables = [SubsetTable(group, modulus) for group in elements]
+            residues = [entry for table in tables for entry in table.residues]
+            slopes = [entry for table in tables for entry in table.slopes]
+        self._residues = Table(residues, size, modulus * modulus)
+        self._slopes = SumTable(slopes, size)
+        self.starts = np.cumsum([0, *(1 << len(group) for group in elements)], dtype=np.int32)[:-1]
 
-    def __call__(self, indices: NDArray[np.int32]) -> Iterator[tuple[mpz, mpz]]:
-        """A product and its slope for each row of `indices` (rows, columns, blocks).
+    def __call__(self, indices: Indices) -> Iterator[tuple[mpz, mpz]]:
+        """A product and its slope for each row of `indices`.
 
         At each column what was computed so far is squared and multiplied by the entries at its indices.
         """
-        slope_at = self._slopes.__getitem__
-        for product, columns in zip(self._residues.products(indices), indices.tolist(), strict=True):
-            slope = mpz(0)
-            for column in columns:
-                slope = sum(map(slope_at, column), slope + slope)
-            yield product, slope
+        return zip(self._residues.products(indices), self._slopes.sums(indices), strict=True)
 
 
 @dataclass(frozen=True)
@@ -194,8 +215,7 @@ class FixedBase:
         while len(chain) < comb.rows * comb.blocks:
             chain.append(gmpy2.powmod(chain[-1], step, square))
         generators = split_all(chain, modulus)
-        tables = [SubsetTable(generators[block :: comb.blocks], modulus) for block in range(comb.blocks)]
-        self._products = TableProducts(tables, modulus)
+        self._products = TableProducts([generators[block :: comb.blocks] for block in range(comb.blocks)], modulus)
 
     def __repr__(self) -> str:
         return f"<FixedBase, {self._modulus.bit_length()}-bit modulus, {self.comb}>"
@@ -221,7 +241,11 @@ class FixedBase:
             yield from self._evaluate(digits)
 
     def random_powers(self, count: int, entropy: Entropy) -> Iterator[tuple[mpz, mpz]]:
-        """`count` powers with exponents uniform in [0, 2^comb.bits), in two parts.
+        """`count` powers with exponents uniform in [0, 2^comb.bits), in two parts."""
+        yield from self.powers_of_digits(self.random_digits(count, entropy))
+
+    def random_digits(self, count: int, entropy: Entropy) -> Iterator[Digits]:
+        """The digits of `count` exponents uniform in [0, 2^comb.bits), drawn as they are taken, some ahead.
 
         The bits of a uniform exponent are independent, so its digits are drawn directly.
         """
@@ -229,8 +253,13 @@ class FixedBase:
         for first in range(0, count, _BATCH):
             size = min(_BATCH, count - first)
             words = np.frombuffer(entropy.bytes(2 * size * comb.products), "<u2")
-            digits = (words >> (16 - comb.rows)).astype(np.int32)
-            yield from self._evaluate(digits.reshape(size, comb.products))
+            yield from (words >> (16 - comb.rows)).astype(np.int32).reshape(size, comb.products)
+
+    def powers_of_digits(self, exponents: Iterable[Digits]) -> Iterator[tuple[mpz, mpz]]:
+        """The powers for exponents given by their digits, see `random_digits`, in two parts."""
+        remaining = iter(exponents)
+        while batch := list(islice(remaining, _BATCH)):
+            yield from self._evaluate(np.stack(batch))
 
     def _evaluate(self, digits: NDArray[np.int32]) -> Iterator[tuple[mpz, mpz]]:
         """Powers for the rows of `digits`, each blocks * columns digits with the column running fastest."""

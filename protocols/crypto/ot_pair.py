@@ -1,4 +1,4 @@
-"""What both clients of a pair, and the server, compute of SecureHamming by oblivious transfer: sizes, chunks, sums."""
+"""SecureHamming by oblivious transfer at both clients of a pair and at the server: sizes, chunks, sums."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -42,7 +42,7 @@ from gmpy2 import invert, mpz
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.protocols.crypto import paillier
-from tacit.protocols.crypto.fixed_base import Split, SubsetTable, TableProducts, join, split_all
+from tacit.protocols.crypto.fixed_base import Split, TableProducts, join, split_all
 from tacit.protocols.crypto.paillier import FreshRerandomiser, PrivateKey, PublicKey, Rerandomiser
 from tacit.sim.hollow import blank, filled, hollow
 from tacit.sim.streams import Entropy
@@ -192,15 +192,16 @@ def evaluate(
     masks: list[list[bytes]] = []
     for group in range(layout.groups):
         parts = split_all(received[group * length : (group + 1) * length], n)
-        subsets = TableProducts([SubsetTable(parts[i : i + step], n) for i in range(0, length, step)], n)
+        subsets = TableProducts([parts[i : i + step] for i in range(0, length, step)], n)
         chosen = subsets((choices + subsets.starts)[:, None])
         all_inverse, all_slope = _inverse_product(parts, square)
         ones = _ones(layout.filled(group), layout.width)
         group_results, group_masks = [], []
-        rows = zip(weights, chosen, hide.residues(vectors), strict=True)
-        for weight, (product, slope), (residue, residue_slope) in rows:
+        drawn = [(draw, mpz(entropy.below(int(n)))) for draw in hide.draws(vectors)]
+        hidden = hide.powers([draw for draw, _ in drawn])
+        rows = zip(weights, chosen, drawn, hidden, strict=True)
+        for weight, (product, slope), (_, mask), (residue, residue_slope) in rows:
             # (prod_{x_l=0} c_l)^2 (prod_l c_l)^-1 (1 + N (|x| ones + R)) z
-            mask = mpz(entropy.below(int(n)))
             product = product * product % square * all_inverse % square * residue % square
             slope = 2 * slope + all_slope + residue_slope + weight * ones + mask
             group_results.append(join(product, slope, n, square).to_bytes(key.ciphertext_bytes, "big"))

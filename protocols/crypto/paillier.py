@@ -15,27 +15,29 @@ alone: its Jacobi symbol stays.
 **Assumption.** Semantic security rests on decisional composite residuosity (DCR) for moduli of the form above, in the
 semi-honest model: parties follow the protocol. `key_proof` proves of a key that y -> y^N is a bijection of Z_N*, not
 that it has this form; nobody proves that a ciphertext is well formed. Running times depend on secrets (gmpy2.powmod,
-table look-ups): the setting is a simulation, in which nobody times a party.
+table look-ups; see `eightfold` for the part that does not): the setting is a simulation, in which nobody times a party.
 
 Integers are gmpy2.mpz inside; plaintexts and ciphertexts are given as int or mpz.
 """
 
 import functools
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import gmpy2
 from gmpy2 import mpz
 
+from tacit.protocols.crypto.eightfold import square_powers
 from tacit.protocols.crypto.fermat import fermat_quotient, fermat_quotients
-from tacit.protocols.crypto.fixed_base import Comb, FixedBase, choose_comb, join
-from tacit.protocols.crypto.primes import find_factor
+from tacit.protocols.crypto.fixed_base import Comb, Digits, FixedBase, choose_comb, join
 from tacit.sim.streams import Entropy
 
 __all__ = [
     "INSECURE_BITS",
     "SECURE_BITS",
+    "Encryptor",
     "FreshRerandomiser",
     "PrivateKey",
     "PublicKey",
@@ -47,6 +49,60 @@ __all__ = [
     "slots",
     "unpack",
 ]
+
+
+# Prime factors for Paillier moduli: p = 2 c p' + 1 with primes c and p'.
+#
+# Such a p makes the squares mod p^2 of order dividing p - 1 a cyclic group of known order c p' without small
+# factors, as a safe prime would, but is found a hundred times sooner: p' stays and c is tried until p is prime.
+
+_COFACTOR_GAP = 128  # bits by which p' is shorter than p
+_ROUNDS = 32  # gmpy2's argument: a Baillie-PSW test and 8 rounds of Miller and Rabin
+_WHEEL = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
+
+
+@functools.cache
+def _small_primes() -> mpz:
+    """The product of the odd primes below 2000."""
+    return gmpy2.primorial(2000) // 2
+
+
+def find_factor(bits: int, entropy: Entropy) -> tuple[mpz, mpz]:
+    """Primes c and p' such that p = 2 c p' + 1 is a prime in [3 2^(bits-2), 2^bits), p' uniform of bits - 128
+    bits.
+
+    Two primes of that range have a product of exactly 2 bits bits. p' stays and c is drawn again.
+    """
+    small = _small_primes()
+    top = mpz(1) << (bits - _COFACTOR_GAP - 1)
+    while True:
+        subprime = top | entropy.bits(bits - _COFACTOR_GAP - 1) | 1
+        if gmpy2.gcd(subprime, small) == 1 and subprime.is_prime(_ROUNDS):
+            break
+    # c runs over what puts p = 2 c p' + 1 in the range. With w the product of the wheel's primes, c = t w +
+    # residue, where the residues that make c and p coprime to the wheel are drawn by CRT: every c that can
+    # pass is equally likely.
+    low = -((1 - (mpz(3) << (bits - 2))) // (2 * subprime))
+    high = ((mpz(1) << bits) - 2) // (2 * subprime)
+    wheel = math.prod(_WHEEL)
+    residues = []
+    for prime in _WHEEL:
+        lift = wheel // prime * pow(wheel // prime, -1, prime)
+        allowed = [c * lift for c in range(1, prime) if (2 * c * subprime + 1) % prime]
+        residues.append(allowed)
+    choices = math.prod(map(len, residues))
+    first, count = low // wheel, int(high // wheel - low // wheel + 1)
+    while True:
+        choice, residue = entropy.below(choices), 0
+        for allowed in residues:
+            choice, i = divmod(choice, len(allowed))
+            residue += allowed[i]
+        cofactor = (first + entropy.below(count)) * wheel + residue % wheel
+        if not low <= cofactor <= high or not cofactor.is_prime(_ROUNDS):
+            continue
+        if (2 * cofactor * subprime + 1).is_prime(_ROUNDS):
+            return cofactor, subprime
+
 
 Integer: TypeAlias = int | mpz
 
@@ -149,6 +205,13 @@ class PublicKey:
         message = self.check_plaintext(plaintext)
         return join(self.residue(entropy), message, self.n, self.square)
 
+    def encrypt_all(self, plaintexts: Sequence[Integer], entropy: Entropy) -> list[mpz]:
+        """The ciphertexts that `encrypt` gives for `plaintexts`, one after another. An `Encryptor` takes less time."""
+        messages = [self.check_plaintext(plaintext) for plaintext in plaintexts]
+        units = [_unit(self.n, entropy) for _ in messages]
+        residues = square_powers(units, 2 * self.n, self.n)
+        return [join(*pair, self.n, self.square) for pair in zip(residues, messages, strict=True)]
+
     def residue(self, entropy: Entropy) -> mpz:
         """A random encryption of 0: r^(2N) mod N^2."""
         return gmpy2.powmod(_unit(self.n, entropy), 2 * self.n, self.square)
@@ -167,13 +230,26 @@ class PublicKey:
         A factor above N/2 represents a negative one: its power is taken of the inverse, which is quick for
         -1, -2, ... Raises ValueError when that inverse does not exist.
         """
-        base, exponent = self._in_range(ciphertext), self.check_plaintext(factor)
-        if 2 * exponent > self.n:
-            try:
-                base, exponent = gmpy2.invert(base, self.square), self.n - exponent
-            except ZeroDivisionError:
-                raise ValueError("a ciphertext shares a factor with the modulus") from None
-        return gmpy2.powmod(base, exponent, self.square)
+        return self.multiply_plain_all([ciphertext], [factor])[0]
+
+    def multiply_plain_all(self, ciphertexts: Sequence[Integer], factors: Sequence[Integer]) -> list[mpz]:
+        """Ciphertexts of the products of each of `ciphertexts` with its own of `factors`, see `multiply_plain`.
+
+        Raises ValueError as that does, and where there are not as many of both.
+        """
+        if len(ciphertexts) != len(factors):
+            raise ValueError(f"{len(ciphertexts)} ciphertexts have {len(factors)} factors")
+        bases, exponents = [], []
+        for ciphertext, factor in zip(ciphertexts, factors, strict=True):
+            base, exponent = self._in_range(ciphertext), self.check_plaintext(factor)
+            if 2 * exponent > self.n:
+                try:
+                    base, exponent = gmpy2.invert(base, self.square), self.n - exponent
+                except ZeroDivisionError:
+                    raise ValueError("a ciphertext shares a factor with the modulus") from None
+            bases.append(base)
+            exponents.append(exponent)
+        return square_powers(bases, exponents, self.n)
 
     def rerandomise(self, ciphertext: Integer, entropy: Entropy) -> mpz:
         """A ciphertext of the same plaintext with fresh randomness. For many of them use a `Rerandomiser`."""
@@ -205,9 +281,17 @@ class Rerandomiser:
     def __repr__(self) -> str:
         return f"<Rerandomiser for {self._key!r}>"
 
+    def draws(self, count: int) -> Iterator[Digits]:
+        """The exponents s of `count` powers, drawn as they are taken, some ahead."""
+        return self._powers.random_digits(count, self._entropy)
+
+    def powers(self, drawn: Sequence[Digits]) -> Iterator[tuple[mpz, mpz]]:
+        """A random encryption of 0 for each of `drawn`, as (product, slope), see `fixed_base.join`."""
+        return self._powers.powers_of_digits(drawn)
+
     def residues(self, count: int) -> Iterator[tuple[mpz, mpz]]:
-        """`count` random encryptions of 0, each as (product, slope), see `fixed_base.join`."""
-        return self._powers.random_powers(count, self._entropy)
+        """`count` random encryptions of 0, each as (product, slope)."""
+        return self.powers(list(self.draws(count)))
 
 
 class FreshRerandomiser:
@@ -223,11 +307,46 @@ class FreshRerandomiser:
     def __repr__(self) -> str:
         return f"<FreshRerandomiser for {self._key!r}>"
 
+    def draws(self, count: int) -> Iterator[mpz]:
+        """The units y of `count` powers, drawn as they are taken."""
+        return (_unit(self._key.n, self._entropy) for _ in range(count))
+
+    def powers(self, drawn: Sequence[mpz]) -> Iterator[tuple[mpz, mpz]]:
+        """A random encryption of 0 for each of `drawn`, as (product, slope), see `fixed_base.join`."""
+        return ((power, mpz(0)) for power in square_powers(drawn, self._key.n, self._key.n))
+
     def residues(self, count: int) -> Iterator[tuple[mpz, mpz]]:
-        """`count` random encryptions of 0, each as (product, slope), see `fixed_base.join`; drawn as they are taken."""
+        """`count` random encryptions of 0, each as (product, slope)."""
+        return self.powers(list(self.draws(count)))
+
+
+class Encryptor:
+    """Encrypts many plaintexts under a public key alone: (1 + N)^m h^s, with h = y^(2N) drawn once, y a random unit,
+    and s drawn again for each, uniform in |N| + 128 bits or a few more.
+
+    Of a key that its owner made in the form above, h^s is within 2^-126 of uniform in the squares among the N-th
+    residues, like r^(2N), see `Rerandomiser`. A key of another form weakens ciphertexts towards others than the owner,
+    who reads them anyway.
+    """
+
+    def __init__(self, key: PublicKey, entropy: Entropy, uses: int = 10_000) -> None:
+        """`uses` is the expected number of plaintexts and only shapes the tables: 14 MB at most at 2048 bits."""
+        self._key, self._entropy = key, entropy
+        comb = choose_comb(key.bits + _STATISTICAL, max(uses, 1), limit=1 << 14)
+        self._powers = FixedBase(key.residue(entropy), key.n, comb)
+
+    def __repr__(self) -> str:
+        return f"<Encryptor for {self._key!r}>"
+
+    def encrypt_all(self, plaintexts: Sequence[Integer]) -> list[mpz]:
+        """One ciphertext for each of `plaintexts` in [0, N)."""
         key = self._key
-        for _ in range(count):
-            yield gmpy2.powmod(_unit(key.n, self._entropy), key.n, key.square), mpz(0)
+        messages = [key.check_plaintext(plaintext) for plaintext in plaintexts]
+        powers = self._powers.random_powers(len(messages), self._entropy)
+        return [
+            join(product, slope + message, key.n, key.square)
+            for message, (product, slope) in zip(messages, powers, strict=True)
+        ]
 
 
 class _Factor:

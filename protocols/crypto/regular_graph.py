@@ -20,7 +20,7 @@ these t the best. They are computed exactly, in whole numbers. t > k/2, so that 
 and t who take it for left have one in common.
 
 Where no k < n - 1 is enough the graph is complete, and each client holds a share of its own secrets, too:
-t = floor(n/2) + 1 of n, as without a graph (`tacit.protocols.dealing`).
+t = floor(n/2) + 1 of n, as without a graph (`tacit.protocols.sums.dealing`).
 """
 
 import math
@@ -40,7 +40,7 @@ MOST_CLIENTS = 1 << 20
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What a sum shall withstand: the shares of `corrupt` clients and of `dropouts`, less than 1 together.
+    """The losses that a sum shall withstand: shares of `corrupt` clients and of `dropouts`, less than 1 together.
 
     It does except with a probability of 2^-exponent, if these are chosen before the graph is drawn.
     """
@@ -71,7 +71,7 @@ class Degree:
 
     @property
     def complete(self) -> bool:
-        """Whether everybody is everybody's neighbour."""
+        """True if everybody is everybody's neighbour."""
         return self.k == self.clients - 1
 
     @property

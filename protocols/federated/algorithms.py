@@ -54,7 +54,7 @@ ALGORITHMS = {
 
 @dataclass(frozen=True)
 class Update:
-    """What `training.update` adds to any algorithm.
+    """An addition of `training.update` to any algorithm.
 
     `additions` gives the client terms with their server sides, from `training.mu`; `server` is what the server makes of
     the mean model, None: the next model.

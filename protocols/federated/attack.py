@@ -4,12 +4,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.probe import Probe
+from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, Reader
 from tacit.protocols.federated.averaging import LocalModel
 from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.keys import TrainingTables
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.probe import Probe
-from tacit.protocols.observing.signals import AttackedMessages, Probabilities, Reader
 from tacit.sim.wire import Message
 
 __all__ = ["attacked_models"]

@@ -34,11 +34,12 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import average, decode, encode
 from tacit.parties.server import Server
-from tacit.protocols import neighbours, quorum, secure_sum, setup
+from tacit.protocols import setup
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Part, SumBounds, Taken
+from tacit.protocols.sums import neighbours, quorum, secure_sum
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.wire import Message
@@ -84,7 +85,7 @@ class LocalModel(Message):
 
 @dataclass(frozen=True)
 class Update:
-    """What a client ends a round with. `weight` 0: it had nothing to train on."""
+    """A client's result of a round. `weight` 0: it had nothing to train on."""
 
     vectors: tuple[bytes, ...] = field(repr=False)
     weight: float
@@ -100,7 +101,7 @@ class Expected:
 
 
 def update_in(sent: LocalModel, expected: Expected) -> Update:
-    """What a client sent. Raises ValueError where it is invalid."""
+    """Return the update that a client sent. Raises ValueError where it is invalid."""
     vectors = (sent.model, *sent.additions)
     if tuple(map(len, vectors)) != expected.sizes:
         raise ValueError(f"vectors of {[len(v) for v in vectors]} bytes, not {list(expected.sizes)}")
@@ -215,6 +216,8 @@ class Plain:
             sent = await me.collect(LocalModel, left, deadline=seconds, quorum=enough - len(found))
             found |= understood(me, sent.answers, lambda name, answer: update_in(answer, expected))
             left = sent.missing
+            if me.are_gone(dict.fromkeys(left)):
+                break
         return {name: found[name] for name in members if name in found}
 
 
@@ -327,7 +330,7 @@ def fewest_hidden(drawn: int, made_for_many: bool) -> int:
 
 
 def tolerance_of(tables: Any) -> Tolerance:
-    """What a sum in a graph withstands."""
+    """Return the losses that a sum in a graph withstands."""
     keys = tables.training
     return Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent)
 

@@ -1,4 +1,4 @@
-"""What [model] and [training] may not say: what does not go together, or does not fit the data or the machine."""
+"""Checks of [model] and [training]: values that do not go together, or do not fit the data or the machine."""
 
 from collections.abc import Collection
 
@@ -11,11 +11,12 @@ from tacit.parties.learning.spec import MODELS
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
 from tacit.protocols.federated.averaging import SecAggPlus
 from tacit.protocols.federated.blame import key_of
-from tacit.protocols.federated.experiment import settings_of, smallest_cohort
+from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.privacy.spending import check_noise
+from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
@@ -44,11 +45,14 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     _check_order(tables)
     _check_augmentation(tables, held)
     try:
+        jobs.check_network(model_of(tables, held))
         settings = settings_of(tables, held, labels=labels)
         jobs.choose_device(tables.training.device)
         jobs.size(settings.spec)
     except MissingExtra as missing:
         raise Problem("model.name", f"{toml(tables.model.name)}: {missing}") from None
+    except PluginError:
+        raise
     except ValueError as error:
         key = key_of(error, {"training": Training, "model": Model}) or "training"
         raise Problem(key, str(error)) from None
@@ -100,7 +104,7 @@ def _check_buffered(tables: TrainingTables, labels: Collection[int]) -> None:
 
 
 def _fits_buffer(update: Update) -> bool:
-    """Whether all of it is done by clients."""
+    """True if all of it is done by clients."""
     return update.server is None and all(type(make()) is Companion for _, make in update())
 
 

@@ -25,11 +25,13 @@ def draw(
     source: np.random.Generator | Entropy,
     *,
     only_labeled: bool = False,
+    present: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
     """A cohort, in the order of `clients`.
 
     `labeled`: how many labels each has; one that is missing there is not known to have any. `share`: tau in (0, 1].
-    `only_labeled` leaves out those without labels, for rounds that train on labels alone.
+    `only_labeled` leaves out those without labels, for rounds that train on labels alone. The numbers are shares of all
+    `clients`, of whom only those `present` are drawn, by default all.
     """
     if not 0 < share <= 1:
         raise SettingError("share", share, "must lie in (0, 1].")
@@ -37,6 +39,9 @@ def draw(
     others = [name for name in clients if not labeled.get(name)]
     first = _rounded_up(share * len(having))
     rest = 0 if only_labeled else max(0, _rounded_up(share * len(clients)) - first)
+    if present is not None and len(present) < len(clients):
+        here = {*present}
+        having, others = ([name for name in names if name in here] for names in (having, others))
     chosen = {*some(having, first, source), *some(others, rest, source)}
     return tuple(name for name in clients if name in chosen)
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning.loaded import TORCH
-from tacit.protocols import secure_sum
 from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import averaging, fedavg_then_xclp
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
@@ -19,14 +21,12 @@ from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.prediction import FedavgThenXclp
 from tacit.protocols.federated.promises import PROMISES
 from tacit.protocols.federated.round import AVERAGE, LABEL, Called, Calling, TrainingRound
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.signals import AttackedMessages
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
 from tacit.protocols.promises import Promise
-from tacit.protocols.rounds import ENROLMENT
-from tacit.protocols.rounds_promises import promises_of_rounds
+from tacit.protocols.rounds.promises import promises_of_rounds
+from tacit.protocols.rounds.rounds import ENROLMENT
+from tacit.protocols.sums import secure_sum
 from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.protocols.xclp.variants import ROW_SUMS
@@ -54,7 +54,7 @@ TRAINING = tuple(
 
 
 class NetworkTraining(Part):
-    """What all training of networks has."""
+    """The shared properties of all training of networks."""
 
     def check_data(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         check_training(tables, parts.held, counted(shards)[1].values())
@@ -143,12 +143,12 @@ class FederatedTraining(Declaration):
 
     @property
     def private(self) -> bool:
-        """Whether models are clipped, and noise is added."""
+        """True if models are clipped, and noise is added."""
         return ALGORITHMS[self.name].private
 
     @property
     def labelling(self) -> Sequence[Taken]:
-        """What is taken between the call of a round and its training."""
+        """The parts that are taken between the call of a round and its training."""
         graph = (NeighbourGraph(),) if self.graph else ()
         return (*((PseudoLabels(),) if self.labels else ()), *graph, self._propagation() or RANDOMISED_LABELS)
 
@@ -230,7 +230,7 @@ class TrainingThenPrediction(FederatedTraining):
 
     @property
     def after(self) -> Sequence[Taken]:
-        """What follows the training."""
+        """The parts that follow the training."""
         return (fedavg_then_xclp.EMBED, NeighbourGraph(), Propagation(), Compared())
 
     @property

@@ -83,7 +83,7 @@ class Clipped:
 
     @hollow(lambda self, before, after, fewest, entropy: blank(len(after)))
     def sent(self, before: bytes, after: bytes, fewest: int, entropy: Entropy) -> bytes:
-        """What a client sends that trained the model `before` to `after`; `fewest`, of models in a round.
+        """Return what a client sends after training from `before` to `after`; `fewest`, of models in a round.
 
         With noise at the clients `fewest` >= 2.
         """
@@ -102,7 +102,7 @@ class Clipped:
 
     @hollow(lambda self, mean, models, entropy: blank(len(mean)))
     def released(self, mean: bytes, models: int, entropy: Entropy) -> bytes:
-        """What the server makes of the `mean` of this number of models."""
+        """Return the model that the server makes of the `mean` of this number of models."""
         deviation = self._deviation / models if self.at == "server" else 0.0
         if not deviation:
             return mean

@@ -2,18 +2,19 @@
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import counted
-from tacit.parties.foresight import foresee
 from tacit.parties.learning import jobs
 from tacit.parties.learning.settings import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.life import Present
+from tacit.parties.party import Party
+from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
 from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, fewest_hidden, tolerance_of
@@ -25,13 +26,14 @@ from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.observer import BufferedObserver, TrainingObserver
 from tacit.protocols.federated.round import TrainingRound, TrainingSettings
 from tacit.protocols.identities import identities_of
-from tacit.protocols.observing.experiment import Setting
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models
 from tacit.protocols.setup import Group
 from tacit.protocols.xclp.choices import parameters_of
 from tacit.sim.streams import generator
 from tacit.sim.units import duration
+from tacit.sim.wire import Message, Packet, decode_body, unpack_frame
+from tacit.sim.world import World
 
 __all__ = [
     "BufferedTraining",
@@ -47,6 +49,45 @@ __all__ = [
     "sum_dimension",
     "trains",
 ]
+
+
+# Jobs that begin before their party hands them in, where an engine runs several at a time.
+#
+# In virtual time a model is still on its way to the last client of a cohort while the first one trains, so few clients
+# train at the same moment, and a pool would have few jobs to run. But what a client will train is known as soon as its
+# call is sent. Such a job is only begun early: the party hands it in when it has received the call, at its virtual time
+# and with its own arguments, and unless these are the same, what was begun is dropped
+# (`tacit.sim.compute.Computing.ahead`).
+
+
+def foresee(world: World, parties: Sequence[Party], kind: type[Message]) -> None:
+    """Let `parties` begin jobs as messages of `kind` are sent to them; sealed ones are left alone.
+
+    Without seeds a job cannot be known beforehand: then nothing is begun.
+    """
+    present, latest = Present(parties), _Latest(kind)
+
+    def sent(packet: Packet) -> None:
+        if packet.type == kind.__name__ and not packet.sealed and packet.receiver in present:
+            party = present[packet.receiver]
+            if party.alive:
+                party.foresee(latest.message(packet), (packet.round, packet.attempt))
+
+    if world.seeded and world.computing.runs_ahead:
+        world.taps.sent.append(sent)
+
+
+class _Latest:
+    """The message in the packet that was decoded last: the same body goes to all of a cohort."""
+
+    def __init__(self, kind: type[Message]) -> None:
+        self._kind, self._body, self._message = kind, b"", Message()
+
+    def message(self, packet: Packet) -> Message:
+        if packet.body is not self._body:
+            self._message = decode_body(unpack_frame(packet), packet.body, self._kind)
+            self._body = packet.body
+        return self._message
 
 
 class Kinds(NamedTuple):
@@ -83,13 +124,13 @@ class Training:
         self._seed = tables.seed
 
     def _released(self, tables: TrainingTables, classes: int, rounds: int) -> Randomised | None:
-        """What randomised answers have revealed after that number of `rounds`, of which some hash points."""
+        """Return what randomised answers have revealed after that number of `rounds`, of which some hash points."""
         across = isinstance(self.settings.method.labeller, Across)
         hashing = sum(self.settings.labels_in(number) for number in range(1, rounds + 1)) if across else 0
         return released(tables.privacy, tables.entropy, classes, tables.protocol.bits if hashing else 0, hashing)
 
     def plan(self) -> None:
-        """As it will be if nobody is lost: the cohorts follow from the seed."""
+        """Plan the run as it goes if nobody is lost: the cohorts follow from the seed."""
         for number, members in enumerate(cohorts_of(self.settings, self._labels, self._seed), 1):
             group = Group(members, {name: self._points[name] for name in members}, {})
             for name in members:
@@ -114,7 +155,7 @@ class BufferedTraining(Training):
     settings: fedbuff.BufferedSettings
 
     def plan(self) -> None:
-        """As it will be if all take their turns: who is called depends on who is fast."""
+        """Plan the run as it goes if all take their turns: who is called depends on who is fast."""
         settings, able = self.settings, [known for known in self._labels.values() if known]
         for known in itertools.islice(itertools.cycle(able), self.rounds * settings.buffer):
             self._world.computing.plan(jobs.train_work(settings.spec, settings.update, known, 0))
@@ -157,7 +198,7 @@ def averaging_of(tables: TrainingTables) -> Averaging:
 
 
 def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
-    """What the averages of dp-fedavg reveal; None for protocols that promise nothing.
+    """Return what the averages of dp-fedavg reveal; None for protocols that promise nothing.
 
     `labels`: how many each client has.
 
@@ -189,7 +230,7 @@ def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
 def settings_of(
     tables: TrainingTables, held: Dataset, spent: Spent | None = None, *, labels: Collection[int]
 ) -> TrainingSettings:
-    """What all parties of a training run know beforehand. Raises ValueError for what does not go together.
+    """Return the settings that all parties of a training run know beforehand. Raises ValueError for contradictions.
 
     `spent` holds the noise of dp-fedavg; `labels` are how many each client has, which decides how many a cohort has.
     """
@@ -233,7 +274,7 @@ def settings_of(
 
 
 def overselects(algorithm: Algorithm, method: Method) -> bool:
-    """Whether a round may be over before all that were called have answered.
+    """True if a round may be over before all that were called have answered.
 
     XCLP goes on among all of them, noise is made for all of them, and a buffer has no cohort.
     """
@@ -270,6 +311,6 @@ def sum_dimension(settings: TrainingSettings) -> int:
 
 
 def trains(settings: TrainingSettings, points: int, labels: int, number: int) -> bool:
-    """Whether a client with that many `points`, and `labels` of them, has anything to train on."""
+    """True if a client with that many `points`, and `labels` of them, has anything to train on."""
     others = points - labels if settings.trains_unlabeled(number) else 0
     return settings.update.batches(labels, others).steps > 0

@@ -74,7 +74,7 @@ class FedAvgClient(TrainingClient):
 
 
 def update() -> tuple[Extra, ...]:
-    """As a server update: nothing beside the models."""
+    """Return the extras of FedAvg's update: nothing beside the models."""
     return ()
 
 

@@ -27,7 +27,7 @@ from tacit.parties.learning import jobs
 from tacit.protocols.federated import round as training
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.round import Record, TrainingRound
-from tacit.protocols.returning import NOT_AGAIN
+from tacit.protocols.rounds.returning import NOT_AGAIN
 from tacit.protocols.steps import Step
 from tacit.protocols.xclp import xclp
 

@@ -18,7 +18,7 @@ optimization, 2019, section 5.2, with any other.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.enroll | those of `tacit.protocols.rounds` | | | who is there, with how many points and labels? |
+| train.enroll | those of `tacit.protocols.rounds.rounds` | | | who is there, with how many points and labels? |
 | train.open | TrainingRound | server -> each that is called | 4 P | the model, so that M_c clients are at work |
 | train.update | BufferedModel | client -> server | 4 P + 16 | y, n_i and loss, and the round in which it was called |
 | train.buffer | TrainingRound | server -> one client | 4 P | for each model but a round's last: another client's turn |
@@ -166,7 +166,7 @@ class FedBuffServer(FedAvgServer):
     def call(self, number: int) -> tuple[str, ...]:
         """c <- sample available clients;  run FedBuff-client(w^t) on c."""
         settings, end = self.settings, self.world.loop.time() + self.settings.deadline
-        able = [name for name in self.clients if name in self.enrolled and self.enrolled[name].labeled]
+        able = [name for name in self.present if name in self.enrolled and self.enrolled[name].labeled]
         free = [name for name in able if name not in self.at_work and name not in self._called]
         # The first of a round are drawn as FedAvg draws them.
         turn = (len(self._called),) if self._called else ()
@@ -211,10 +211,19 @@ class FedBuffServer(FedAvgServer):
 
     async def take_in(self) -> None:
         """If a client's update is received: add it to the buffer. Else, at a deadline: give those up who had it."""
+        away = [name for name in self.at_work if self.are_gone({name: None})]
+        if away:
+            self.lose(away, "it is known to be gone: another client takes its place")
+            self._called.update(away)
+            for name in away:
+                del self.at_work[name]
+            return
         until = min(call.until for call in self.at_work.values())
         seconds = max(0.0, until - self.world.loop.time())
         with self.incoming((BufferedModel,), self.at_work, deadline=seconds) as arrivals:
             found = await arrivals.next()
+        if found is None and self.are_gone(dict.fromkeys(self.at_work)):
+            return
         if found is None:
             late = [name for name, call in self.at_work.items() if call.until <= until]
             self.lose(late, "its model never came: another client takes its place")
@@ -232,7 +241,7 @@ class FedBuffServer(FedAvgServer):
 
     @staticmethod
     def _checked(sent: BufferedModel, call: Call, expected: Expected) -> Update:
-        """What a client sent that has this `call`. Raises ValueError."""
+        """Return the update in a message of this `call`. Raises ValueError."""
         if sent.began != call.round:
             raise ValueError(f"for the call of round {sent.began}, which was given up")
         return update_in(sent, expected)

@@ -1,10 +1,18 @@
 """FedBuff, declared: federated training without cohorts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from tacit.parties.data.splits import Shard
+from tacit.parties.learning import jobs
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import fedbuff
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.declaration import (
@@ -15,17 +23,142 @@ from tacit.protocols.federated.declaration import (
     NetworkTraining,
 )
 from tacit.protocols.federated.experiment import BufferedTraining
-from tacit.protocols.federated.fedbuff_promises import promises_of_buffers
 from tacit.protocols.federated.keys import TrainingTables
+from tacit.protocols.federated.promises import Numbers, begun, close, points_of
 from tacit.protocols.federated.round import TrainingRound
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.signals import AttackedMessages
 from tacit.protocols.parts import Among, Taken
-from tacit.protocols.promises import Promise
-from tacit.protocols.rounds import ENROLMENT
+from tacit.protocols.promises import Affected, Promise, Trial
+from tacit.protocols.rounds.promises import all_rounds_are_held, ends_early_only_for_loss
+from tacit.protocols.rounds.rounds import ENROLMENT
 
 __all__ = ["DECLARATIONS", "BufferedDeclaration"]
+
+
+# The promises of FedBuff under any faults; chaos checks them with those of every protocol.
+#
+# The oracle replays what the server announces of each round to observers: whose models it was made of, in which order,
+# and in which round each had been called. It computes the updates again in the clear, and moves the model in numpy.
+
+
+def equals_replayed_buffer(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Each round moves the model by K changes, weighed by how stale they are, and a lost round leaves it as it was."""
+    size = trial.simulation.server.settings.buffer
+    moves = [0]  # before each round
+    for record, before, after in zip(trial.records, trial.models, trial.models[1:], strict=False):
+        moves.append(moves[-1] + (not record.lost))
+        if record.lost:
+            if after != before:
+                yield f"round {record.number} was lost ({record.lost}), and the model has changed"
+            continue
+        if len(record.averaged) != size:
+            yield f"the model of round {record.number} is made of {len(record.averaged)} models, not of {size}"
+        calls = list(zip(record.averaged, record.began_in, strict=True))
+        options = [begun(trial, name, number, trial.models[number - 1]) for name, number in calls]
+        stale = [moves[record.number - 1] - moves[number - 1] for _, number in calls]
+        found = np.frombuffer(after, "<f4").astype(np.float64)
+        if not any(close(found, _moved(trial, before, chosen, stale)) for chosen in itertools.product(*options)):
+            yield f"the model of round {record.number} is not that of {', '.join(record.averaged)}"
+
+
+def _moved(trial: Trial, before: bytes, updates: tuple[Any, ...], stale: list[int]) -> Numbers:
+    """The model `before`, moved by `updates` that are as `stale`."""
+    training, change, total = trial.scenario.training, 0.0, 0.0
+    for one, tau in zip(updates, stale, strict=True):
+        trained = np.frombuffer(trial.again(jobs.train, *one.arguments).parameters, "<f4").astype(np.float64)
+        weight = points_of(one.arguments) if training.weighting == "points" else 1
+        change = change + weight * (trained - np.frombuffer(one.arguments[1], "<f4")) / (1 + tau) ** training.staleness
+        total += weight
+    model: Numbers = np.frombuffer(before, "<f4") + training.server_rate * change / total
+    return model
+
+
+def no_model_counts_twice(trial: Trial, affected: Affected) -> Iterator[str]:
+    """No client's answer to a call is taken more than once."""
+    seen = set()
+    for record in trial.records:
+        for call in zip(record.averaged, record.began_in, strict=True):
+            if call in seen:
+                yield f"the model of {call[0]} that was called in round {call[1]} counts again in round {record.number}"
+            seen.add(call)
+
+
+def only_what_was_received_counts(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Whose model counts was at work in the round, and its answer to that call was received."""
+    arrived = {(event.party, event.round) for event in trial.events if _is_model(event) and event.kind == "deliver"}
+    for record in trial.records:
+        for name, number in zip(record.averaged, record.began_in, strict=True):
+            if (name, number) not in arrived or name not in record.cohort:
+                yield f"{name} counts in round {record.number}, and its model of round {number} had not been received"
+
+
+def _is_model(event: Any) -> bool:
+    return event.type == "BufferedModel" and event.peer == "server"
+
+
+def nobody_holds_a_place_for_long(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A client whose model is not received within the deadline loses its place: it is not waited for any longer."""
+    if "server" in affected:
+        return
+    deadline = trial.simulation.server.settings.deadline + 1e-6
+    answered = {(event.party, event.round): event.time for event in trial.events if _is_model(event)}
+    dismissed: dict[str, list[float]] = {}
+    calls: dict[tuple[str, int], float] = {}
+    for event in trial.events:
+        if event.kind == "send" and event.party == "server":
+            if event.type == "Dismissed":
+                dismissed.setdefault(event.peer, []).append(event.time)
+            elif event.type == "TrainingRound":
+                calls.setdefault((event.peer, event.round), event.time)
+    ended = trial.events[-1].time if trial.events else 0.0
+    for (name, number), time in calls.items():
+        if (name, number) in answered or ended <= time + deadline:
+            continue
+        if not any(time <= when <= time + deadline for when in dismissed.get(name, ())):
+            yield f"{name}, called in round {number}, has answered nothing, and keeps its place"
+
+
+def places_are_filled(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Check that each round calls as many clients as there are places, or all that have labels and are known."""
+    settings = trial.simulation.server.settings
+    able = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
+    heard: set[str] = set()
+    known: dict[int, set[str]] = {}
+    for event in trial.events:
+        if event.kind == "deliver" and event.type == "Enrolled":
+            heard.add(event.party)
+        elif event.kind == "enter" and (event.party, event.step) == ("server", "train.open"):
+            known[len(known) + 1] = heard & able
+    for record in trial.records:
+        there = known.get(record.number, set())
+        if len(there & {*record.cohort}) < min(settings.concurrency, len(there)):
+            yield f"round {record.number} has {len(record.cohort)} at work, and the server knew of {len(there)} clients"
+
+
+def no_round_is_lost_without_need(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A round in which enough clients for a buffer are well, and were as they were called, is not lost.
+
+    Who is at work in it may have been called in an earlier round, a deadline before it began at most.
+    """
+    able = [client.name for client in trial.simulation.clients if client.shard.labeled.any()]
+    deadline = trial.simulation.server.settings.deadline
+    for record in trial.records:
+        well = [name for name in able if name in record.cohort and affected.well_since(name, record.began - deadline)]
+        if record.lost and "server" not in affected and len(well) >= trial.simulation.server.settings.buffer:
+            yield f"round {record.number} was lost, and {len(well)} clients were well: {record.lost}"
+
+
+def promises_of_buffers() -> dict[str, Promise]:
+    """The promises of training that takes models as they come."""
+    return {
+        "the model is the oracle's": Promise(equals_replayed_buffer),
+        "no model counts twice": Promise(no_model_counts_twice),
+        "only who answered counts": Promise(only_what_was_received_counts),
+        "nobody holds a place": Promise(nobody_holds_a_place_for_long),
+        "places are filled": Promise(places_are_filled),
+        "no round is lost without need": Promise(no_round_is_lost_without_need, True),
+        "training ends for a loss": Promise(ends_early_only_for_loss, True),
+        "all rounds of learning": Promise(all_rounds_are_held, True),
+    }
 
 
 _OF_SUMS = ("tolerated_dropouts", "corrupt_clients", "failure_exponent")

@@ -37,7 +37,7 @@ class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     normalised: Annotated[
         bool | None,
         Meta(
-            description="Whether features are scaled to length 1; without it as is usual for the network "
+            description="True scales features to length 1; without it as is usual for the network "
             "(of `cnn13` and `resnet18` they are).",
         ),
     ] = None
@@ -111,7 +111,7 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     learning_rate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(
-            description="That of the first round; without it 0.3 for clients with 50 labels in a batch and 0.1 for "
+            description="Rate of the first round; without it 0.3 for clients with 50 labels in a batch and 0.1 for "
             "others, as in the paper (see `protocol.recipe`).",
         ),
     ] = None
@@ -144,7 +144,7 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     update: Annotated[
         str,
         Meta(
-            description="What is added to any algorithm: nothing, a proximal term, or control variates. The protocols "
+            description="Addition to any algorithm: nothing, a proximal term, or control variates. The protocols "
             "`fedprox` and `scaffold` have theirs.",
             extra={"registry": UPDATES},
         ),
@@ -187,7 +187,7 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     weighting: Annotated[
         Literal["equal", "points"],
         Meta(
-            description="What a model counts in the average: one, or the points it was trained on in an epoch.",
+            description="Weight of a model in the average: one, or the points it was trained on in an epoch.",
         ),
     ] = "equal"
     min_clients: Annotated[

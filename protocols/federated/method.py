@@ -1,4 +1,4 @@
-"""What a method of training is made of: where its pseudo-labels come from, and pairs of client term and server term.
+"""The ingredients of a method of training: the source of pseudo-labels, and pairs of client term and server term.
 
 A client term is an `Addition` to the local update (`tacit.parties.learning.additions`). It is sent to worker processes,
 so its class must be importable there. Its server term is a `Companion`: what the server sends beside the model, and
@@ -44,7 +44,7 @@ class Companion:
         return 0
 
     def outgoing(self, client: str) -> bytes:
-        """What `client` is sent beside the model."""
+        """The bytes that `client` is sent beside the model."""
         return b""
 
     def outgoing_size(self, spec: ModelSpec, client: str, averaged: Collection[str]) -> int:
@@ -59,7 +59,7 @@ class Companion:
         return None
 
     def state(self) -> Any:
-        """What it has taken so far, in plain fields."""
+        """Its state so far, in plain fields."""
         return None
 
     def restore(self, state: Any) -> None:
@@ -116,7 +116,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Options:
-    """What a method is made from: the network, XCLP's parameters, the run's seed, where networks run."""
+    """The ingredients of a method: the network, XCLP's parameters, the run's seed, where networks run."""
 
     spec: ModelSpec
     xclp: Parameters

@@ -17,12 +17,12 @@ from tacit.parties.learning.settings import Trained
 from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.federated.fedbuff import BufferRecord, Call, Change
 from tacit.protocols.federated.labelling import PseudoLabels
 from tacit.protocols.federated.promises import close, plain_average, points_of
 from tacit.protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.rounds_observer import HeldRound, Points, RoundsObserver, known_points, testing_points
+from tacit.protocols.rounds.observer import HeldRound, Points, RoundsObserver, known_points, testing_points
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 
@@ -110,7 +110,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
                 self._trained.setdefault(party, []).append((decode(result.parameters), weight))
 
     def _equals(self, record: Record) -> bool | None:
-        """Whether the average of a round that has ended is that of the models of its survivors, computed in numpy."""
+        """True if the average of a round that has ended is that of its survivors' models, computed in numpy."""
         trained, held = self._trained, self._held
         self._trained, self._held, self._before = {}, 0, self._server.model
         if record.lost or held > _MOST_HELD or not all(name in trained for name in record.averaged):
@@ -121,7 +121,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         return any(close(found, plain_average(chosen)) for chosen in every)
 
     def state(self) -> Any:
-        """What it has seen so far."""
+        """The state of the observer so far."""
         return self.rounds, self.ended, self._best
 
     def restore(self, state: Any) -> None:
@@ -131,7 +131,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
     @property
     def averages_equal(self) -> bool | None:
-        """Whether the model of each round that was compared is the plain average's; None where none was."""
+        """True if the model of each round that was compared is the plain average's; None where none was."""
         compared = [one.equals_plaintext for one in self.rounds if one.equals_plaintext is not None]
         return all(compared) if compared else None
 

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
 from tacit.parties.life import Present
+from tacit.protocols.experiment.experiment import Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.scores import accuracy, balanced_accuracy
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.federated.experiment import Kinds, Training
 from tacit.protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.observer import TrainingObserver
 from tacit.protocols.federated.round import Record
-from tacit.protocols.observing.experiment import Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.scores import accuracy, balanced_accuracy
-from tacit.protocols.observing.simulated import Simulated
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.setup import Group
 from tacit.protocols.xclp.choices import shown
@@ -89,7 +89,7 @@ class PredictionObserver(TrainingObserver):
             self._xclp.end_round(self._server.record)
 
     def _by_network(self) -> dict[str, NDArray[np.int64]]:
-        """What the model says of all points of those who got labels."""
+        """The model's predictions for all points of those who got labels."""
         settings, model = self._server.settings, self._server.model
         return {
             name: jobs.predict(settings.spec, model, client.shard.points, settings.update.device)

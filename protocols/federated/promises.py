@@ -86,7 +86,7 @@ def next_model(settings: Any, kept: State, before: bytes, average: Numbers) -> t
 
 
 def close(found: Numbers, wanted: Numbers) -> bool:
-    """Whether the numbers are equal but for rounding."""
+    """True if the numbers are equal but for rounding."""
     return bool((np.abs(found - wanted) <= _CLOSE * np.maximum(1.0, np.abs(wanted))).all())
 
 

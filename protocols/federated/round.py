@@ -2,7 +2,7 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.enroll | those of `tacit.protocols.rounds` | | | who is there, with how many points and labels? |
+| train.enroll | those of `tacit.protocols.rounds.rounds` | | | who is there, with how many points and labels? |
 | train.open | TrainingRound | server -> each of the cohort | 4 P, and the additions' | the model |
 | train.label | the labeller's | | | pseudo-labels of unlabeled points |
 | train.update | the averaging's | | | the models as trained |
@@ -41,7 +41,6 @@ from tacit.parties.learning.spec import ModelError, ModelSpec
 from tacit.parties.life import Observed
 from tacit.parties.registered import Resting
 from tacit.parties.waiting import type_names
-from tacit.protocols import rounds, secure_sum
 from tacit.protocols.federated import cohort
 from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
 from tacit.protocols.federated.dp_fedavg import Clipped
@@ -51,10 +50,12 @@ from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Among, Part
-from tacit.protocols.refusal import may_answer
-from tacit.protocols.returning import copied
-from tacit.protocols.rounds import Enrolled, RoundsClient, RoundsServer
+from tacit.protocols.rounds import rounds
+from tacit.protocols.rounds.returning import copied
+from tacit.protocols.rounds.rounds import Enrolled, RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.refusal import may_answer
 from tacit.sim.setting_error import SettingError
 from tacit.sim.streams import generator
 from tacit.sim.wire import Message
@@ -84,7 +85,7 @@ class TrainingRound(Message):
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """What all parties know beforehand.
+    """The settings that all parties know beforehand.
 
     `share`: tau, of the clients in a cohort, to which `extra` are called that it does not wait for once it has as many
     models as without them. From round `label_from` on, counted from 1, the labeller is asked.
@@ -130,11 +131,11 @@ class TrainingSettings:
             raise ModelError(f"model {self.spec.name} keeps running statistics of its points, which no noise goes with")
 
     def labels_in(self, number: int) -> bool:
-        """Whether round `number` has pseudo-labels."""
+        """True if round `number` has pseudo-labels."""
         return self.method.labeller is not None and number >= self.label_from
 
     def trains_unlabeled(self, number: int) -> bool:
-        """Whether points without a label train in round `number`."""
+        """True if points without a label train in round `number`."""
         return self.labels_in(number) or any(addition.unlabeled for addition in self.update.additions)
 
     @property
@@ -150,7 +151,7 @@ class TrainingSettings:
 
     @property
     def expected(self) -> Expected:
-        """What is averaged: the model, then what its additions send."""
+        """The vectors that are averaged: the model, then those of its additions."""
         companions = [make() for _, make in self.method.additions]
         sizes = (4 * jobs.size(self.spec), *(companion.size(self.spec) for companion in companions))
         return Expected(sizes, (True, *(companion.weighted for companion in companions)))
@@ -177,7 +178,7 @@ class Usable(NamedTuple):
 
 
 class TrainingClient(RoundsClient[TrainingSettings]):
-    """What ClientUpdate is made of (`fedavg.FedAvgClient`). What additions keep between rounds lies on the disk.
+    """The steps of ClientUpdate (`fedavg.FedAvgClient`). State of additions between rounds lies on the disk.
 
     For an observer, `ending` says how its latest part ended, and `pseudo` what its points were labelled in the round
     `labelled_in`.
@@ -245,7 +246,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return settings.update.batches(points.labeled, points.others).points if settings.by_points else 1
 
     async def to_send(self, before: bytes, trained: Trained, weight: int) -> Update:
-        """What goes into the average after training from the model `before`; private training clips it."""
+        """Return the client's share of the average after training from `before`; private training clips it."""
         settings, model = self.settings, trained.parameters
         if settings.private is None:
             return Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
@@ -284,7 +285,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
 
 
 class TrainingServer(RoundsServer[TrainingSettings, Record]):
-    """What the server's part of a round is made of (`fedavg.FedAvgServer`); it holds the `model`."""
+    """The steps of the server's part of a round (`fedavg.FedAvgServer`); it holds the `model`."""
 
     attributes: ClassVar[tuple[str, ...]] = ("model", "_kept")
     record_type = Record
@@ -324,6 +325,10 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         labels = self.settings.labels_in(number) and isinstance(self.settings.method.labeller, Across)
         return labels or not self.settings.averaging.individual
 
+    @property
+    def fewest(self) -> int:
+        return self.settings.averaging.fewest(self.settings.min_clients)
+
     def draw(self, number: int) -> tuple[str, ...]:
         """S_t, a share C of the clients."""
         settings = self.settings
@@ -334,9 +339,10 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         hidden = settings.private is not None
         source = self.entropy("cohort") if hidden else generator(self.world.seed, "cohort", number)
         alone = not settings.trains_unlabeled(number)
-        members = cohort.draw(self.clients, labeled, settings.share, source, only_labeled=alone)
+        here = self.present
+        members = cohort.draw(self.clients, labeled, settings.share, source, only_labeled=alone, present=here)
         self._enough = len(members)
-        return cohort.enlarged(members, self.clients, labeled, settings.extra, source, only_labeled=alone)
+        return cohort.enlarged(members, here, labeled, settings.extra, source, only_labeled=alone)
 
     def send_model(self, members: Sequence[str]) -> None:
         """Call `members` to the round with w_t, and with what the server terms have for each."""

@@ -1,4 +1,4 @@
-"""What the server makes of a round's mean model: by default the next model, as in FedAvg; else a step of its own.
+"""Server updates: by default the mean model of a round is the next model, as in FedAvg; else a step of its own.
 
 Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 1: with the model x_t that a round begins with and
 the mean of the clients' models, Delta_t = mean - x_t is taken for a negative gradient, and
@@ -27,7 +27,7 @@ class ServerUpdate:
     """Settings of a server's step, sent to workers: what the step needs of earlier rounds is its state."""
 
     vectors: ClassVar[float] = 1.0
-    """What a step costs, in additions of two models."""
+    """The cost of a step, in additions of two models."""
 
     def work(self, trained: int) -> dict[str, float]:
         """Operations of a step of a model with that number of trained numbers."""

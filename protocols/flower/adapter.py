@@ -9,17 +9,19 @@ import gc
 import hashlib
 import importlib
 import logging
+import random
 import reprlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from tacit.protocols.flower.apps import App, in_app, place_in_app
-from tacit.protocols.flower.seeding import seeded
 from tacit.protocols.flower.stages import STAGES
 from tacit.protocols.flower.stand_ins import EPOCH, JOB, VIRTUAL, stand_ins
 from tacit.protocols.flower.threads import Exited, exit_of, in_world
@@ -41,6 +43,43 @@ except ImportError as error:
     raise ImportError(f"flwr has not what Tacit takes of it: {error}") from error
 
 __all__ = ["Answer", "Outgoing", "Reply", "World", "answer", "first_context", "load", "serve"]
+
+
+# The generators that code draws from without seeding them, seeded: those of Python, numpy and torch.
+
+_default_rng: Callable[..., Any] = np.random.default_rng
+
+
+def _seeded_rng(seed: Any = None) -> Any:
+    """``numpy.random.default_rng``, which without a `seed` takes one from numpy's global generator."""
+    return _default_rng(np.random.randint(2**31, size=4) if seed is None else seed)
+
+
+@contextmanager
+def seeded(seed: bytes) -> Iterator[None]:
+    """Within it the global generators of Python, numpy and torch begin with `seed`; afterwards they go on as before.
+
+    New generators of numpy that are given no seed follow from it.
+    """
+    torch = sys.modules.get("torch")
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None
+    numpy_random: Any = np.random
+    rng = numpy_random.default_rng
+    number = int.from_bytes(seed[:8])
+    random.seed(number)
+    np.random.seed(number % 2**32)
+    if torch:
+        torch.manual_seed(number % 2**63)
+    numpy_random.default_rng = _seeded_rng
+    try:
+        yield
+    finally:
+        numpy_random.default_rng = rng
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        if torch and before[2] is not None:
+            torch.set_rng_state(before[2])
+
 
 RUN = 1
 SERVER = 1
@@ -72,7 +111,7 @@ class Outgoing(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What was learned of a reply: the node, whether it is an error, and its numbers, with their weight."""
+    """The known facts of a reply: the node, whether it is an error, and its numbers, with their weight."""
 
     node: int
     error: str
@@ -90,7 +129,7 @@ class Answer(NamedTuple):
 
 
 class World(Protocol):
-    """What the grid asks of the world; all but `clock` are called, and awaited, in the loop's thread.
+    """The interface of the grid to the world; all but `clock` are called, and awaited, in the loop's thread.
 
     `pull` has no bytes for a message that no reply is waited for any more.
     """
@@ -232,11 +271,11 @@ def answer(app: App, message: bytes, context: bytes, seed: bytes, moment: float)
 
 
 class _NoMessage(TypeError):
-    """What a client app has returned is no message."""
+    """Raised where a client app has returned something that is no message."""
 
 
 def _described(error: BaseException) -> str:
-    """What a client app did that ended with `error`."""
+    """Return in words how a client app ended with `error`."""
     if isinstance(error, SystemExit):
         return f"called {exit_of(error)}"
     return str(error) if isinstance(error, _NoMessage) else f"raised {type(error).__name__}: {error}"
@@ -390,7 +429,7 @@ _WEIGHTS = ("num-examples", "num_examples")
 
 
 def _learned(reply: Message) -> Reply:
-    """What there is to learn of a reply: the numbers in its metrics, by the last part of their names."""
+    """Return the facts of a reply: the numbers in its metrics, by the last part of their names."""
     node = reply.metadata.src_node_id
     if reply.has_error():
         return Reply(node, reply.error.reason or f"error {reply.error.code}", {}, 0.0)

@@ -92,7 +92,7 @@ _MOST = 16 * 2**20
 
 
 def code_of(path: str) -> tuple[str, dict[str, Path]]:
-    """What an app at `path` is called in a copy of it, and its files there: code, and what may be read beside it.
+    """Return the name of an app at `path` in a copy of it, and its files there: code, and what may be read beside it.
 
     Hidden folders, virtual environments and folders of runs are left out; of a Python file, all but the Python files
     beside it. No files where they are more than 16 MiB.

@@ -1,27 +1,79 @@
 """Apps written for Flower, declared as a protocol. Nothing here imports Flower."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.flower import flower
 from tacit.protocols.flower.apps import code_of, read_app
 from tacit.protocols.flower.flower import FlowerClient, FlowerServer, Nodes
 from tacit.protocols.flower.keys import FlowerKeys, FlowerTables
 from tacit.protocols.flower.observer import FlowerObserver
-from tacit.protocols.flower.promises import PROMISES
 from tacit.protocols.flower.stages import STAGES, STEPS
-from tacit.protocols.observing.experiment import Setting
 from tacit.protocols.parts import Part, messages_in
-from tacit.protocols.promises import Promise
+from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import duration
 
 __all__ = ["DECLARATIONS", "HIGHEST", "LOWEST", "FlowerApp", "check_version"]
+
+
+# Promises of a Flower app under any faults; what its own code makes of lost replies is the app's.
+
+
+def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
+    """The server app ends by itself unless faults affected the server or a client."""
+    if trial.outcome != "completed" and not affected.clients and "server" not in affected:
+        yield f"{trial.outcome} ({trial.reason}), and nobody was affected"
+
+
+def only_what_arrived_is_used(trial: Trial, affected: Affected) -> Iterator[str]:
+    """The app is given no reply of a client whose reply did not arrive; none of a dead client."""
+    arrived = Counter[str]()
+    for event in trial.events:
+        if event.kind == "deliver" and event.type == "AppReply" and event.peer == "server":
+            arrived[event.party] += 1
+    used = Counter(name for one in trial.simulation.server.exchanges for name in one.answered if one.ended is not None)
+    for name, count in used.items():
+        if count > arrived[name]:
+            yield f"the app was given {count} replies of {name}, of which {arrived[name]} had arrived"
+
+
+def rounds_are_reported(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Each round that ended is reported, once, and who counts in it was asked."""
+    assert trial.simulated is not None
+    numbers = [one.round for one in trial.simulated.round_records]
+    ended = [one.number for one in trial.records]
+    if numbers[: len(ended)] != ended or len(set(numbers)) != len(numbers):
+        yield f"rounds {ended} ended, and {numbers} are reported"
+    for record in trial.records:
+        if strange := set(record.counted) - set(record.cohort):
+            yield f"{', '.join(sorted(strange))} counts in round {record.number}, and was not asked"
+
+
+def who_is_well_is_heard(trial: Trial, affected: Affected) -> Iterator[str]:
+    """The app is given a reply to what it sends of each client that no fault affected, unless the server fell."""
+    if "server" in affected:
+        return
+    for one in trial.simulation.server.exchanges:
+        missing = [name for name in one.asked if name not in one.answered and name not in affected]
+        if one.ended is not None and missing:
+            yield f"{one.step} of round {one.round} goes on without {', '.join(missing)}"
+
+
+PROMISES = {
+    "the app ends": Promise(ends_early_only_for_loss, True),
+    "only what arrived is used": Promise(only_what_arrived_is_used),
+    "rounds are reported": Promise(rounds_are_reported, True),
+    "who is well is heard": Promise(who_is_well_is_heard),
+}
+
 
 LOWEST, HIGHEST = (1, 38), (1, 42)
 """The oldest version of flwr that Tacit runs, and the newest that is tested."""
@@ -53,14 +105,14 @@ def _text(version: tuple[int, ...]) -> str:
 
 
 def _seconds(keys: FlowerKeys) -> tuple[float, ...]:
-    """What a client takes in each stage."""
+    """Return the seconds that a client takes in each stage."""
     training = dict.fromkeys(("flower.train", "flower.collect_masked_vectors"), keys.train_time)
     by_stage = {**training, "flower.evaluate": keys.evaluate_time}
     return tuple(duration(by_stage.get(stage, keys.query_time)) for stage in STAGES)
 
 
 class Stages(Part):
-    """What an app sends and answers, stage by stage."""
+    """The stages of an app, with the messages of each."""
 
     takes = STEPS
     messages = messages_in(flower)

@@ -1,4 +1,4 @@
-"""What the server app sent and received: in one go, and in a round."""
+"""Messages that the server app sent and received: in one go, and in a round."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ _TRAINING = ("flower.train", "flower.collect_masked_vectors")
 
 @dataclass
 class Exchange:
-    """What the server app sent in one go, and what arrived: who was asked, and whose reply it was given.
+    """The messages that the server app sent in one go, and the replies: who was asked, and whose reply it was given.
 
     `figures` has each client's numbers with their weight, `errors` the errors that were replies, `ended` the virtual
     time at which the app went on.
@@ -28,7 +28,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What the server app sent and received in a round; `lost`: why it did not end."""
+    """The messages that the server app sent and received in a round; `lost`: why it did not end."""
 
     number: int
     exchanges: tuple[Exchange, ...]

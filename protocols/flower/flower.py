@@ -28,7 +28,7 @@ from tacit.protocols.flower.exchanges import Exchange, RoundRecord
 from tacit.protocols.flower.stages import JOIN, STAGES
 from tacit.protocols.flower.threads import Fiber, Turn
 from tacit.protocols.outcome import Abort
-from tacit.protocols.returning import NOT_AGAIN, OnceServer
+from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
 from tacit.sim.compute import SECOND
 from tacit.sim.streams import derive, generator
 from tacit.sim.wire import Message
@@ -240,7 +240,7 @@ class FlowerServer(OnceServer):
         if absent and self.clock() > self._active + self._nodes.timeout:
             number = len(self._joined)
             raise Abort(f"the app waits for more than the {number} nodes that joined, since {self._active:g} s")
-        return [self._nodes.numbers[name] for name in self.clients if name in self._joined]
+        return [self._nodes.numbers[name] for name in self.present if name in self._joined]
 
     async def push(self, messages: Sequence[Any]) -> None:
         """Send `messages`, and wait for nothing."""
@@ -269,7 +269,7 @@ class FlowerServer(OnceServer):
             if number in self._replies:
                 found[number] = self._replies.pop(number)
                 record.answered = (*record.answered, name)
-            elif self.clock() > until:
+            elif self.clock() > until or self.are_gone({name: None}):
                 found[number] = b""
                 with self.step(record.step):
                     self.lose((name,), f"the app goes on without its reply after {until - record.began:g} s")
@@ -313,7 +313,8 @@ class FlowerServer(OnceServer):
                     if name not in waiting.values():
                         arrivals.leave_out(name)
             silent = tuple(dict.fromkeys(waiting.values()))
-            self.lose(silent, f"the app goes on without its reply after {deadline:g} s")
+            waited = deadline if not self.are_gone(dict.fromkeys(silent)) else self.clock() - record.began
+            self.lose(silent, f"the app goes on without its reply after {waited:g} s")
         record.ended = self._be_active()
         record.answered = tuple(name for name in asked if name not in silent)
         return found

@@ -4,7 +4,7 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta
 
-from tacit.protocols.observing.experiment import Tables
+from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.sim.units import DURATION, Duration
 
@@ -30,7 +30,7 @@ class FlowerKeys(ProtocolKeys, kw_only=True, frozen=True):
         ),
     ] = ""
     train_time: Annotated[
-        Duration, Meta(description="What a client takes to answer a `train` message, if modelled.", extra=DURATION)
+        Duration, Meta(description="Time that a client takes to answer a `train` message, if modelled.", extra=DURATION)
     ] = "1s"
     evaluate_time: Annotated[Duration, Meta(description="The same of an `evaluate` message.", extra=DURATION)] = "200ms"
     query_time: Annotated[

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import msgspec
 
 from tacit.parties.server import Loss
-from tacit.protocols.endings import EndingsObserver
+from tacit.protocols.experiment.simulated import ResultFields, Simulated
 from tacit.protocols.flower.exchanges import Exchange, RoundRecord
 from tacit.protocols.flower.flower import FlowerClient, FlowerServer
-from tacit.protocols.observing.simulated import ResultFields, Simulated
-from tacit.protocols.rounds_observer import HeldRound
+from tacit.protocols.rounds.endings import EndingsObserver
+from tacit.protocols.rounds.observer import HeldRound
 from tacit.sim.faults import Fault
 from tacit.sim.trace import Event
 from tacit.sim.world import World

@@ -277,7 +277,7 @@ _apps: list[tuple[str, ...]] = []
 
 
 def _is_app(frame: FrameType | None, frames: int = _FRAMES) -> bool:
-    """Whether one of that number of `frames` is an app's."""
+    """True if one of that number of `frames` is an app's."""
     for _ in range(frames if _apps else 0):
         if frame is None:
             break
@@ -288,7 +288,7 @@ def _is_app(frame: FrameType | None, frames: int = _FRAMES) -> bool:
 
 
 def _of_apps(real: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
-    """What makes `ours` where an app makes one, else the `real` one."""
+    """Return a function that makes `ours` where an app makes one, else the `real` one."""
 
     def make(*arguments: Any, **named: Any) -> Any:
         return (ours if _is_app(sys._getframe(1)) else real)(*arguments, **named)
@@ -376,7 +376,7 @@ VIRTUAL: dict[Callable[..., Any], Callable[..., Any]] = {
     _sleep: _sleeps,
     **{_REAL[name]: _virtual(_REAL[name], *clock) for name, clock in _CLOCKS.items()},
 }
-"""What stands for a function of the module `time` in fibers and jobs; in any other thread it does what that does."""
+"""A stand-in for a function of the module `time` in fibers and jobs; in any other thread it does what that does."""
 
 
 _exit = os._exit
@@ -390,7 +390,7 @@ def _exits(status: int) -> NoReturn:
 
 
 def _clocks_of(module: Any) -> dict[str, Any]:
-    """What stands for the clocks that a module of Python's has taken by their names."""
+    """Return stand-ins for the clocks that a module of Python's has taken by their names."""
     real = {id(clock): clock for clock in VIRTUAL}
     return {name: VIRTUAL[real[id(value)]] for name, value in vars(module).items() if id(value) in real}
 
@@ -418,7 +418,7 @@ _PATCHES: tuple[tuple[Any, dict[str, Any]], ...] = (
         },
     ),
 )
-"""What stands for the names of modules and of a class. Events, semaphores, barriers and queues are made of these."""
+"""Stand-ins for names of modules and of a class. Events, semaphores, barriers and queues are made of these."""
 
 
 @contextmanager

@@ -23,7 +23,7 @@ class Stopped(BaseException):
 
 
 class Exited(SystemExit):
-    """What a call of os._exit raises in the code of an app, which is not to end Tacit."""
+    """Raised in an app in place of os._exit, which must not end Tacit."""
 
 
 def exit_of(error: SystemExit) -> str:
@@ -32,7 +32,7 @@ def exit_of(error: SystemExit) -> str:
 
 
 class Turn(NamedTuple):
-    """What a fiber has come to: it waits for what `waits` makes, or has ended with `value` or `error`."""
+    """The next stop of a fiber: it waits for what `waits` makes, or has ended with `value` or `error`."""
 
     waits: Waits | None
     value: Any = None

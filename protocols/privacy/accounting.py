@@ -1,4 +1,4 @@
-"""What many releases reveal together: Renyi accounting and its conversion, by the library dp-accounting.
+"""Privacy spent by many releases together: Renyi accounting and its conversion, by the library dp-accounting.
 
 Mironov, Renyi differential privacy, CSF 2017; the conversion to (epsilon, delta) by Canonne, Kamath, Steinke, NeurIPS
 2020. The library is Google's dp-accounting, the extra `privacy`; without it these functions raise MissingExtra.

@@ -31,7 +31,7 @@ class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     noise: Annotated[
         Annotated[float, Meta(ge=0)] | None,
         Meta(
-            description="In place of `epsilon`, which follows from it then: the standard deviation of the noise. Of "
+            description="Standard deviation of the noise, instead of `epsilon`, which follows from it then. Of "
             "`dp-pate` in votes, of `dp-fedavg` in units of `clip` in the sum of a round's models.",
         ),
     ] = None

@@ -1,4 +1,4 @@
-"""What a run's randomised hash bits and labels reveal, and of whom.
+"""Privacy spent by randomised hash bits and labels of a run, and by whom.
 
 Of labels: each is epsilon-differentially private, delta = 0, over the whole run, however often it is used.
 
@@ -31,7 +31,7 @@ DELTA = 1e-6
 
 
 class Randomised(Struct, kw_only=True, frozen=True):
-    """What is revealed by labels and by hash bits under randomised response; None for what is not randomised.
+    """Privacy spent by labels and by hash bits under randomised response; None for what is not randomised.
 
     `label_epsilon` is that of each label, `hash_epsilon` of each bit, of which each of `rounds` rounds has `hash_bits`
     under planes of its own. `angles`: by degrees between two points epsilon at `delta`, of all rounds; `differing`: the
@@ -88,7 +88,7 @@ def opened(flip: float, bits: int, features: int) -> float:
 def released(
     privacy: Privacy, entropy: str, classes: int, bits: int, rounds: int, *, features: int = 0
 ) -> Randomised | None:
-    """What is revealed by the randomised labels of `classes`, and by hashes of L `bits` in that many `rounds`.
+    """Return what is revealed by the randomised labels of `classes`, and by hashes of L `bits` in that many `rounds`.
 
     `bits` is 0 where nothing is hashed, `features` where points are other ones in each round. None where nothing is
     randomised.
@@ -121,7 +121,7 @@ def released(
 
 
 def with_rounds_again(found: Randomised | None, again: int) -> Randomised | None:
-    """What is revealed where hashes of up to `again` rounds may have been sent a second time, under other planes.
+    """Return what is revealed where hashes of up to `again` rounds may have been sent twice, under other planes.
 
     They are counted as further rounds, and nothing is guaranteed; labels are the same whenever they are answered.
     """
@@ -146,7 +146,7 @@ def with_rounds_again(found: Randomised | None, again: int) -> Randomised | None
 
 
 Releasing = Callable[[int], Randomised | None]
-"""What is revealed by randomised answers, by the number of rounds with hashes under planes of their own."""
+"""A function from the number of rounds with hashes under planes of their own to what randomised answers reveal."""
 
 
 def nothing_released(rounds: int) -> None:
@@ -154,7 +154,7 @@ def nothing_released(rounds: int) -> None:
 
 
 def randomised_lines(found: Randomised | None) -> list[str]:
-    """What a run prints of it."""
+    """Return the lines that a run prints of it."""
     if found is None:
         return []
     lines = []

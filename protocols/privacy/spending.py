@@ -79,7 +79,7 @@ def spending_on_labels(
     questions: int,
     estimate: Callable[[int], sensitivity.Estimate],
 ) -> Spending:
-    """What is spent by `dp-fedct`: labels of `points` public points in each of `planned` rounds and for each question.
+    """Return the budget of `dp-fedct`: labels of `points` public points in each `planned` round and for each question.
 
     `estimate` tries a number of neighbouring data sets.
     """
@@ -123,7 +123,7 @@ def spending_on_labels(
 
 
 def spending_on_votes(privacy: Privacy, entropy: str, points: int) -> Spending:
-    """What is spent by `dp-pate`: one noisy vote on each of `points` public points, in its only round."""
+    """Return the budget of `dp-pate`: one noisy vote on each of `points` public points, in its only round."""
     gaussian = privacy.votes_noise == "gaussian"
     least, spent = (
         (accounting.votes_noise_for, accounting.noisy_max_queries)
@@ -153,7 +153,7 @@ def spending_on_votes(privacy: Privacy, entropy: str, points: int) -> Spending:
 
 
 def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int, clients: int) -> Spending:
-    """What is spent by `dp-fedavg`: averages over a `cohort` of all `clients` that train, in each of `planned` rounds.
+    """Return the budget of `dp-fedavg`: averages over a `cohort` of all `clients` that train, in `planned` rounds.
 
     Sampling amplifies privacy only while nobody knows who was drawn. A cohort that follows from the file's seed is
     known: then each round counts as if all clients took part.

@@ -1,4 +1,4 @@
-"""What a run of a differentially private protocol has revealed."""
+"""Privacy that a run of a differentially private protocol has spent."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -45,7 +45,7 @@ Spending = Callable[[int], Spent]
 
 
 def after_resuming(spent: Spent, *, seeded: bool) -> Spent:
-    """What a run that was broken off and went on has `spent`: of seeded noise the same, else without a guarantee."""
+    """Return the budget `spent` by a run that was resumed: with seeded noise the same, else without a guarantee."""
     if seeded:
         return spent
     caveat = "the run was broken off and went on: rounds that it held twice had fresh noise, and are charged once"
@@ -65,7 +65,7 @@ def caveats_of(spent: Iterable[Guaranteed | None]) -> list[str]:
 
 
 def privacy_lines(spent: Spent | None) -> list[str]:
-    """What a run prints of it."""
+    """Return the lines that a run prints of it."""
     if spent is None:
         return []
     once = f", delta = {spent.delta:g}"

@@ -1,4 +1,4 @@
-"""What XCLP and its graph may not be asked for, and what a user should know before a run."""
+"""Checks of XCLP and its graph, and cautions before a run."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from tacit.parties.data.splits import Shard, counted
 from tacit.protocols import setup
 from tacit.protocols.declaration import Declaration
-from tacit.protocols.observing.experiment import Experiment, Setting
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.experiment import Experiment, Setting
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.parts import Among, Choice, Part, Taken
+from tacit.protocols.privacy.released import released
 from tacit.protocols.promises import Promise
+from tacit.protocols.setup import Group
 from tacit.protocols.xclp import influence
 from tacit.protocols.xclp.checks import (
     check_clients,
@@ -22,15 +25,47 @@ from tacit.protocols.xclp.checks import (
     graph_memory,
     xclp_cautions,
 )
-from tacit.protocols.xclp.choices import options_of
-from tacit.protocols.xclp.experiment import Xclp
-from tacit.protocols.xclp.grouping import parted
+from tacit.protocols.xclp.choices import options_of, parameters_of, shown
+from tacit.protocols.xclp.grouping import groups_of, parted
 from tacit.protocols.xclp.keys import XclpTables
+from tacit.protocols.xclp.observer import Observer
 from tacit.protocols.xclp.promises import promises_of
 from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS
-from tacit.protocols.xclp.xclp import HASH, LABEL
+from tacit.protocols.xclp.xclp import HASH, LABEL, XclpClient, XclpServer
 
 __all__ = ["DECLARATIONS", "XCLP_PAPERS", "Compared", "NeighbourGraph", "Propagation", "XclpDeclaration"]
+
+
+# XCLP by itself: clients label each other's points as they are, in one round or several.
+
+
+class Xclp:
+    """Rounds of XCLP on the points as they are."""
+
+    def __init__(self, setting: Setting) -> None:
+        world, held = setting.world, setting.parts.held
+        self.parameters = parameters_of(setting.tables, len(held.classes))
+        self.clients = setting.randomised.clients(XclpClient, self.parameters)
+        groups = groups_of(list(setting.shards), setting.keys.groups, setting.tables.seed)
+        self.server = XclpServer(world, tuple(setting.shards), self.parameters, groups, **setting.access("server"))
+        self.observer = Observer(
+            world, held, list(setting.shards.values()), self.clients, self.server, setting.faults, **shown(setting.keys)
+        )
+        tables, classes = setting.tables, len(held.classes)
+        features = next(iter(setting.shards.values())).features.shape[1]
+        self.observer.randomised = partial(
+            released, tables.privacy, tables.entropy, classes, setting.keys.bits, features=features
+        )
+        self.server.observers.append(self.observer.end_round)
+        self.rounds = self.parameters.rounds
+
+    def plan(self) -> None:
+        points = {client.name: len(client.shard.rows) for client in self.clients}
+        groups = {name: Group(names, points, {}) for names in self.server.groups for name in names}
+        for client in self.clients:
+            for _ in range(self.rounds):
+                client.plan(self.parameters.variant.plan(client, groups[client.name]))
+
 
 ACROSS = tuple(
     f"protocol.{key}"

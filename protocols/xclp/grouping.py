@@ -26,5 +26,5 @@ def groups_of(names: Sequence[str], count: int, seed: int) -> list[tuple[str, ..
 
 
 def parted(held: Mapping[str, T], count: int, seed: int) -> list[dict[str, T]]:
-    """What each client has, by its name, for each of `count` groups."""
+    """Return each client's value, by its name, for each of `count` groups."""
     return [{name: held[name] for name in group} for group in groups_of(list(held), count, seed)]

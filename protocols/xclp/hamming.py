@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.party import Party
 from tacit.parties.server import Server
+from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
 from tacit.protocols.crypto.ot_pair import Pair as VectorPair
 from tacit.protocols.crypto.sizes import fields, peers
 from tacit.protocols.outcome import require
@@ -52,8 +53,8 @@ from tacit.protocols.setup import Contribution, Group, Keys, NoContribution
 from tacit.protocols.steps import Step
 from tacit.protocols.values import BadValues, announced, understood, values_of
 from tacit.protocols.xclp.blocks import Blocks
-from tacit.protocols.xclp.lsh import distance_type
-from tacit.protocols.xclp.own_blocks import own_block, own_distances, own_work, possible
+from tacit.protocols.xclp.lsh import distance_type, distances
+from tacit.sim.hollow import Blank, blank, filled, hollow
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
@@ -71,6 +72,7 @@ __all__ = [
     "client",
     "for_each",
     "masked_payloads",
+    "own_block",
     "own_blocks",
     "pair_of_vectors",
     "pairs_after",
@@ -78,6 +80,45 @@ __all__ = [
     "server",
     "vector_pairs",
 ]
+
+
+# Blocks of H as clients send them: the distances among one's own points, packed, and what distances may be.
+
+
+def possible(found: NDArray[np.integer], bits: int) -> NDArray[np.integer]:
+    """`found`, if all of it can be distances of `bits` bits; else ValueError."""
+    if found.size and not ((found.dtype.kind == "u" or found.min() >= 0) and found.max() <= bits):
+        raise ValueError(f"distances of {found.min()} to {found.max()}, and {bits} bits allow 0 to {bits}")
+    return found
+
+
+@hollow(lambda bits: blank(field_bytes(len(bits) * (len(bits) - 1) // 2, bits.shape[1].bit_length())))
+def own_block(bits: NDArray[np.bool_]) -> bytes:
+    """The distances of the rows of `bits` (n, L) from each other, i < k, row by row, in fields of bitlength(L)."""
+    h = distances(bits, bits)
+    upper = np.concatenate([row[i + 1 :] for i, row in enumerate(h)])
+    return pack_fields(upper, bits.shape[1].bit_length())
+
+
+def own_work(points: int, bits: int) -> dict[str, float]:
+    """Operations of `own_block`."""
+    return {"hamming.word": points * points * -(-bits // 64)}
+
+
+def own_distances(block: bytes, points: int, bits: int) -> NDArray[np.integer]:
+    """The distances (n, n) that `own_block` has packed, for that number of points."""
+    if isinstance(block, Blank):
+        return filled((points, points), distance_type(bits))
+    upper = unpack_fields(block, bits.bit_length(), points * (points - 1) // 2, distance_type(bits))
+    possible(upper, bits)
+    found = np.zeros((points, points), upper.dtype)
+    start = 0
+    for i in range(points - 1):
+        stop = start + points - 1 - i
+        found[i, i + 1 :] = found[i + 1 :, i] = upper[start:stop]
+        start = stop
+    return found
+
 
 Bits = NDArray[np.bool_]
 Pair = tuple[str, str]
@@ -123,7 +164,7 @@ class Members(Message):
 
 
 OF_PAIRS = (OwnBlock, Masks, MaskedDistances, RollCall, Present)
-"""What all variants with pairs send, besides their own."""
+"""The messages that all variants with pairs send, besides their own."""
 
 
 class SecureHamming(Contribution, Protocol):
@@ -303,7 +344,7 @@ class _Blocks:
     masked: dict[Pair, bytes] = field(default_factory=dict)
 
     def complete(self, clients: int) -> bool:
-        """Whether all blocks of that number of clients were received."""
+        """True if all blocks of that number of clients were received."""
         return len(self.own) == clients and len(self.masks) == len(self.masked) == clients * (clients - 1) // 2
 
     def pairs(self, names: Sequence[str]) -> list[Pair]:
@@ -332,8 +373,12 @@ async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) ->
                     blocks.masked.setdefault(_pair(places, source, message.peer), message.values)
         return blocks.complete(len(group.names))
 
+    def all_here() -> bool:
+        here = {*me.present}
+        return not blocks.incomplete([name for name in group.names if name in here])
+
     if not blocks.complete(len(group.names)):
-        with me.incoming(kinds, group.names, deadline=deadline) as arrivals:
+        with me.incoming(kinds, group.names, deadline=deadline, over=all_here) as arrivals:
             await arrivals.hand_each(take)
 
 

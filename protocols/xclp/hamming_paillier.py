@@ -182,7 +182,7 @@ class HollowKey:
 
 
 def proof_context(run_id: bytes, name: str) -> bytes:
-    """What the proof of the key of `name` in this run is bound to."""
+    """Return the context of the proof of the key of `name` in this run."""
     return derive(run_id, "key proof", name)
 
 

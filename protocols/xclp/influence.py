@@ -147,7 +147,7 @@ def solve_works(points: int, labeled: Mapping[str, int]) -> list[tuple[dict[str,
 
 @dataclass(frozen=True, eq=False)
 class _Graph:
-    """What the influence is computed of."""
+    """The graph that the influence is computed of."""
 
     h: Blocks
     bits: int

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta
 
-from tacit.protocols.observing.experiment import Tables
+from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS
 from tacit.sim.table import Keys
@@ -71,7 +71,7 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     recovery: Annotated[
         str,
         Meta(
-            description="What the summing does about a lost client: `restart` begins a new attempt; `shamir` makes up "
+            description="Recovery of the sum from a lost client: `restart` begins a new attempt; `shamir` makes up "
             "for it with shared secrets, and masked values that were received count; `secagg+` does so among "
             "neighbours in a random graph, for many clients. FedProp always has `shamir`.",
             extra={"registry": ROW_SUMS},
@@ -125,6 +125,23 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Duration,
         Meta(description="Longest wait of the server for answers, in virtual time.", extra=DURATION),
     ] = "60s"
+    presence: Annotated[
+        Literal["none", "connection", "heartbeat"],
+        Meta(
+            description="How the server knows which clients are gone, for whom it then neither waits nor calls: "
+            "`none`, it does not; `connection`, the TCP connection of a process that ended is closed; `heartbeat`, "
+            "no heartbeat was received for `heartbeat_misses` intervals."
+        ),
+    ] = "none"
+    heartbeat: Annotated[
+        Duration, Meta(description="The interval of heartbeats; only with `presence = heartbeat`.", extra=DURATION)
+    ] = "10s"
+    heartbeat_misses: Annotated[
+        int,
+        Meta(
+            ge=1, description="Intervals without a heartbeat after which a client is gone.", extra={"unit": "intervals"}
+        ),
+    ] = 3
     rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.")] = 1
     groups: Annotated[
         int,

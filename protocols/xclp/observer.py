@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,18 +12,119 @@ from numpy.typing import NDArray
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Loss
-from tacit.protocols.endings import EndingsObserver, returned
-from tacit.protocols.observing.scores import accuracy, balanced_accuracy, counting
-from tacit.protocols.observing.simulated import Prediction, Round, Simulated
+from tacit.protocols.experiment.scores import accuracy, balanced_accuracy, counting
+from tacit.protocols.experiment.simulated import Prediction, Round, Simulated
 from tacit.protocols.privacy.released import Releasing, nothing_released
-from tacit.protocols.xclp.baselines import baselines
-from tacit.protocols.xclp.blocks import NO_POINTS, Rows, some_rows
-from tacit.protocols.xclp.comparison import Truth, truth_of
-from tacit.protocols.xclp.xclp import Labels, RoundRecord
+from tacit.protocols.rounds.endings import EndingsObserver, returned
+from tacit.protocols.xclp import oracle
+from tacit.protocols.xclp.blocks import NO_POINTS, Hashes, Rows, some_rows
+from tacit.protocols.xclp.label_propagation import propagate
+from tacit.protocols.xclp.xclp import Labels, Parameters, RoundRecord
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 
 __all__ = ["Observer", "XclpRound"]
+
+
+# A round beside the plaintext oracle: what each client must have got, and whether it did.
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The oracle's values of a round: whether H is right, and what each member must have got, of all of its points.
+
+    `tolerance`: by how much scores may differ, of which that many labels of each class `counts`.
+    """
+
+    same_distances: bool = True
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    tolerance: float = 0.0
+
+    def agrees(self, found: Mapping[str, Labels], parameters: Parameters) -> bool:
+        """True if H, and what clients have `found`, are what they must be."""
+        return self.same_distances and all(
+            name in self.labels and self._equal(own, self.labels[name], parameters) for name, own in found.items()
+        )
+
+    def _equal(self, own: Labels, truth: Labels, parameters: Parameters) -> bool:
+        if not self.tolerance:
+            labels, confidence = truth.labels[own.rows], truth.confidence[own.rows]
+            same_scores = np.array_equal(own.z, truth.z[own.rows])
+        else:
+            bits, recipe = parameters.fraction_bits, parameters.recipe
+            off = np.abs((own.z - truth.z[own.rows]).view(np.int64))
+            same_scores = bool((off <= self.tolerance * 2.0**bits).all())
+            labels, confidence = oracle.judged(own.z, self.counts, bits, recipe.name)
+            if recipe.relative:
+                confidence = confidence / (confidence.max(initial=0.0) or 1.0)
+        return same_scores and np.array_equal(own.labels, labels) and np.array_equal(own.confidence, confidence)
+
+
+def truth_of(
+    record: RoundRecord,
+    bits: Sequence[NDArray[np.bool_]],
+    known: Sequence[NDArray[np.int64]],
+    parameters: Parameters,
+) -> Truth:
+    """The truth about a round, from the `bits` of its members and the labels that they use, -1 elsewhere."""
+    if not record.members:
+        return Truth()
+    if not record.contributors:
+        return Truth(_same(record.h, oracle.hamming(np.concatenate(list(bits)))))
+    plain = oracle.xclp(
+        bits,
+        known,
+        [record.members.index(name) for name in record.contributors],
+        parameters.classes,
+        parameters.k,
+        parameters.alpha,
+        parameters.fraction_bits,
+        parameters.recipe.name,
+        parameters.rows,
+        parameters.flip,
+    )
+    labels = {}
+    for name, part in zip(record.members, plain.slices, strict=True):
+        rows = np.arange(part.stop - part.start)
+        labels[name] = Labels(rows, plain.z[part], plain.labels[part], plain.confidence[part])
+    return Truth(_same(record.h, plain.distances), labels, plain.counts, plain.tolerance)
+
+
+def _same(one: Rows, other: Rows) -> bool:
+    """True if two matrices are equal."""
+    return one.shape == other.shape and all(np.array_equal(one[rows], other[rows]) for rows in some_rows(one.shape[0]))
+
+
+# Label propagation in the clear, on the hashes of a round: what a run is compared with.
+
+Labelled = Mapping[str, NDArray[np.int64]]
+
+
+def baselines(
+    bits: Mapping[str, NDArray[np.bool_]], known: Labelled, parameters: Parameters, alone: bool
+) -> dict[str, dict[str, NDArray[np.int64]]]:
+    """Labels (n_j,) of each client's points, by the title of the baseline: each client alone, and all on one graph.
+
+    `bits`: (n_j, L) of each. `known`: the labels that it uses, -1 elsewhere. `alone`: whether one by itself applies.
+    """
+    joint = np.concatenate(list(bits.values()))
+    together = _labels(joint, np.concatenate([known[name] for name in bits]), parameters)
+    ends = np.cumsum([len(own) for own in bits.values()])[:-1]
+    return {
+        "per-client label propagation": {
+            name: _labels(own, known[name], parameters) for name, own in bits.items() if alone
+        },
+        "central label propagation": dict(zip(bits, np.split(together, ends), strict=True)),
+    }
+
+
+def _labels(bits: NDArray[np.bool_], known: NDArray[np.int64], parameters: Parameters) -> NDArray[np.int64]:
+    found = propagate(
+        Hashes(bits), parameters.bits, known, parameters.classes, parameters.k, parameters.alpha, parameters.recipe
+    )
+    return found.labels
+
 
 Measure = Callable[[NDArray[np.int64], NDArray[np.int64]], float | None]
 """A measure of the labels found (n,) and the true ones."""
@@ -72,7 +173,7 @@ class _Ended(Struct, frozen=True):
     step: str
 
     def concerns(self, loss: Loss) -> bool:
-        """Whether it is a loss of this round and group."""
+        """True if it is a loss of this round and group."""
         return loss.round == self.record.number and self.record.is_among(loss.party)
 
 
@@ -84,7 +185,7 @@ class _Baselines(Struct, frozen=True):
     alone: bool
 
     def same(self, other: "_Baselines") -> bool:
-        """Whether the other has the very hashes of this one."""
+        """True if the other has the very hashes of this one."""
         return list(self.bits) == list(other.bits) and all(self.bits[name] is other.bits[name] for name in self.bits)
 
 
@@ -279,7 +380,7 @@ class Observer(EndingsObserver[Any]):
         return measure(*(np.concatenate(column) for column in zip(*pairs, strict=True))) if pairs else None
 
     def scores(self, measure: Measure, titles: Mapping[str, Mapping[str, NDArray[np.int64]]]) -> dict[str, float]:
-        """That of each one's labels, by its title, where there is one."""
+        """Return the measure of each one's labels, by its title, where there is one."""
         found = {title: self.score(measure, labels) for title, labels in titles.items()}
         return {title: value for title, value in found.items() if value is not None}
 
@@ -306,7 +407,7 @@ class Observer(EndingsObserver[Any]):
         }
 
     def _hashed(self) -> "_Baselines | None":
-        """What the baselines are computed of; None without any."""
+        """The material of the baselines; None without any."""
         hashed = [
             client
             for client in self._named.values()
@@ -330,7 +431,7 @@ class Observer(EndingsObserver[Any]):
         ]
 
     def _own_name(self, row: int) -> str:
-        """What the data set calls the client that a row belongs to."""
+        """Return the data set's name for the client that a row belongs to."""
         names, clients = self._dataset.client_names, self._dataset.clients
         return "" if names is None or clients is None else names[clients[row]]
 

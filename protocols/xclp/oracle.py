@@ -33,7 +33,7 @@ _ERROR = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What XCLP computes for n points, the clients' points one after another in the order given.
+    """XCLP's results for n points, the clients' points one after another in the order given.
 
     `distances`, unsigned (n, n): Hamming distances. `z`, uint64 (n, C): the contributors' scores added in the
     ring modulo 2^64. `labels`, int64 (n,): -1 for none. `confidence`, float64 (n,): in [0, 1] on the rows that

@@ -187,5 +187,5 @@ _PROMISES = {
 
 
 def promises_of(*, compared: bool) -> dict[str, Promise]:
-    """What must hold of XCLP by itself; where it is not `compared` with an oracle nothing is said of its results."""
+    """The promises of XCLP by itself; where it is not `compared` with an oracle nothing is said of its results."""
     return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True)} if compared else {})

@@ -37,17 +37,17 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
-from tacit.protocols import consistency
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.sizes import text
-from tacit.protocols.dealing import Survivors
 from tacit.protocols.identities import Identities
-from tacit.protocols.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Among, Part
-from tacit.protocols.refusal import MASKED, Least, enter, is_of_round, refuse
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import consistency
+from tacit.protocols.sums.dealing import Survivors
+from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
+from tacit.protocols.sums.refusal import MASKED, Least, enter, is_of_round, refuse
 from tacit.protocols.values import announced, understood, values_of
 from tacit.protocols.xclp.recipe import RECIPES
 from tacit.sim.streams import derive
@@ -247,7 +247,7 @@ def blocks_of(names: Sequence[str], rows: Mapping[str, int], classes: int) -> li
 
 
 class SumOfRows(Part):
-    """What all strategies of SecureRowSums send."""
+    """The messages that all strategies of SecureRowSums send."""
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         p, keys = len(among.names), tables.protocol

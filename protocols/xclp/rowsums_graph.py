@@ -43,15 +43,15 @@ from typing import Any, ClassVar
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
-from tacit.protocols import dealing, neighbours
-from tacit.protocols.consistency import Signed
 from tacit.protocols.crypto.agreement import KEY_BYTES, SharedSecret
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
 from tacit.protocols.crypto.sizes import text
-from tacit.protocols.dealing import SHARE, Circle
 from tacit.protocols.identities import SIGNATURE_BYTES, is_signed
 from tacit.protocols.parts import Among, Part
-from tacit.protocols.refusal import Least, refuse
+from tacit.protocols.sums import dealing, neighbours
+from tacit.protocols.sums.consistency import Signed
+from tacit.protocols.sums.dealing import SHARE, Circle
+from tacit.protocols.sums.refusal import Least, refuse
 from tacit.protocols.values import announced, values_of
 from tacit.protocols.xclp.rowsums import Candidates
 from tacit.protocols.xclp.rowsums_shamir import Shamir
@@ -132,7 +132,7 @@ class InGraph(Shamir):
 
 
 def _context(names: Sequence[str], *public_keys: bytes) -> bytes:
-    """What the seals of a pair are bound to: A, and the second keys of both."""
+    """Return the context of a pair's seals: A, and the second keys of both."""
     return derive(b"Adjacent", *names, *(key.hex() for key in sorted(public_keys)))
 
 

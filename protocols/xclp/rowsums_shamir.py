@@ -44,14 +44,14 @@ import numpy as np
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
-from tacit.protocols import dealing, opening, quorum
-from tacit.protocols.consistency import Agreement, Signed, signed_by
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.prg import Streams, words
-from tacit.protocols.masking import Block, Ring, joined, masks, masks_work, parted, read
 from tacit.protocols.outcome import require
-from tacit.protocols.refusal import MASKED, Least, enter, is_of_round
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import dealing, opening, quorum
+from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
+from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read
+from tacit.protocols.sums.refusal import MASKED, Least, enter, is_of_round
 from tacit.protocols.values import understood, values_of
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
 from tacit.sim.hollow import filled, hollow

@@ -269,7 +269,7 @@ _STAND_INS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     NaorPinkasReceiver.request: _request,
     NaorPinkasReceiver.finish: _receive,
 }
-"""What is run in place of each job that is replaced."""
+"""The stand-in for each job that is replaced."""
 
 for _job, _stand_in in _STAND_INS.items():
     stand_for("sized", _job, _stand_in)

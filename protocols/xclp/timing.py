@@ -67,15 +67,16 @@ def hamming_time(tables: XclpTables, shards: Mapping[str, Shard]) -> HammingTime
         return None
     points, _ = counted(shards)
     group = Group(tuple(points), points, {})
-    busiest = max(_transfers(tables, group), key=lambda transfer: transfer[0])
-    return HammingTime(_computing(tables, group), *busiest)
+    fleet = Fleet(tables)
+    busiest = max(_transfers(tables, group, fleet), key=lambda transfer: transfer[0])
+    return HammingTime(_computing(tables, group, fleet), *busiest)
 
 
-def _computing(tables: XclpTables, group: Group) -> float:
+def _computing(tables: XclpTables, group: Group, fleet: Fleet) -> float:
     """Seconds that the busiest client computes with all its cores."""
     if tables.cost == "free":
         return 0.0
-    variant, fleet = variant_of(tables.protocol), Fleet(tables)
+    variant = variant_of(tables.protocol)
     table = CostTable.load(processor=processor_of(tables.cost))
     # As much of a client as a plan asks for: of no party yet, in no world.
     everybody: list[Any] = [
@@ -90,7 +91,7 @@ def _computing(tables: XclpTables, group: Group) -> float:
     return max(map(seconds, everybody))
 
 
-def _transfers(tables: XclpTables, group: Group) -> list[tuple[float, int]]:
+def _transfers(tables: XclpTables, group: Group, fleet: Fleet) -> list[tuple[float, int]]:
     """Seconds and bytes of each party's access in its longer direction, the server's last; all names take a byte."""
     keys, network = tables.protocol, tables.network
     up, down = (dict.fromkeys(group.names, 0) for _ in range(2))
@@ -114,7 +115,6 @@ def _transfers(tables: XclpTables, group: Group) -> list[tuple[float, int]]:
                 else:
                     down[receiver] += size
                     relayed += size if network.topology == "star" else 0
-    fleet = Fleet(tables)
     access = {name: fleet.of(name) for name in (*group.names, SERVER)}
     loads = [(size, access[name].up) for name, size in up.items()]
     loads += [(size, access[name].down) for name, size in down.items()]

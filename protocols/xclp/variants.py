@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.protocols import consistency, dealing
 from tacit.protocols.crypto import key_proof, sizes
 from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.parts import Among, Part, SumBounds, Taken, messages_in
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import consistency, dealing
 from tacit.protocols.xclp import (
     hamming,
     hamming_direct,
@@ -42,7 +42,7 @@ Points = Mapping[str, int]
 
 @dataclass(frozen=True)
 class HammingOptions:
-    """What a scenario says about SecureHamming, by the names of its keys."""
+    """The keys of a scenario about SecureHamming, by their names."""
 
     bits: int = 1024
     key_bits: int = 2048
@@ -54,7 +54,7 @@ class HammingOptions:
 
 
 def options_of(keys: Any) -> HammingOptions:
-    """What [protocol] says about SecureHamming."""
+    """Return the keys of [protocol] about SecureHamming."""
     return HammingOptions(
         keys.bits, keys.key_bits, keys.insecure_keys, keys.packing, keys.rerandomise, keys.group, keys.short_exponents
     )
@@ -110,7 +110,7 @@ class Variant(Part):
 
 @dataclass(frozen=True)
 class Beside(Part):
-    """What a strategy of a plugin sends besides `rowsums`' own messages, with the bytes of these by clients' names."""
+    """The messages that a plugin's strategy sends besides `rowsums`' own, with their bytes by clients' names."""
 
     own: tuple[type[Message], ...]
     formula: Callable[[Collection[str]], dict[str, int]]

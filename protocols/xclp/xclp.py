@@ -41,16 +41,16 @@ from tacit.parties.rooms import Room, RoomsServer
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.fixed_point import decode
-from tacit.protocols.dealing import Survivors
 from tacit.protocols.identities import Identities
 from tacit.protocols.ledger import release
-from tacit.protocols.masking import Ring
 from tacit.protocols.outcome import Abort
 from tacit.protocols.privacy.randomised import HashFlips
-from tacit.protocols.refusal import Least
-from tacit.protocols.returning import NOT_AGAIN
-from tacit.protocols.rounds import CalledClient
+from tacit.protocols.rounds.returning import NOT_AGAIN
+from tacit.protocols.rounds.rounds import CalledClient
 from tacit.protocols.steps import Step
+from tacit.protocols.sums.dealing import Survivors
+from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.refusal import Least
 from tacit.protocols.values import values_of
 from tacit.protocols.xclp import hamming, influence
 from tacit.protocols.xclp.blocks import NO_POINTS, Blocks
@@ -254,7 +254,7 @@ class RoundRecord:
         return self.contributors if self.finished else ()
 
     def is_among(self, name: str) -> bool:
-        """Whether the client is in the group of the round, or the server of it."""
+        """True if the client is in the group of the round, or the server of it."""
         return not self.called or name in self.called or name == "server"
 
 
@@ -344,9 +344,12 @@ class _Group(Room, Recording):
 async def _hold_rounds(me: Recording, parameters: Parameters) -> None:
     """Run all rounds among the clients of `me`, unless one is aborted."""
     for number in range(1, parameters.rounds + 1):
+        if me.presence is not None:
+            await me.presence.wait_for(parameters.min_clients, parameters.deadline)
         me.begin_record(number)
+        here = {*me.present}
         try:
-            await me.hold_xclp(me.clients, parameters)
+            await me.hold_xclp(tuple(name for name in me.clients if name in here), parameters)
         except Abort:
             me.report(me.record)
             me.dismiss(me.clients, me.aborted, aborted=True)

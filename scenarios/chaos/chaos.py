@@ -13,6 +13,7 @@ from tacit.scenarios.files.arguments import check_count, check_type, check_types
 from tacit.scenarios.files.reading import Loaded, Source, read
 from tacit.scenarios.running.folder import new_folder
 from tacit.scenarios.running.workers import Jobs, check_jobs
+from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 
 __all__ = ["chaos", "promising", "ready"]
@@ -81,7 +82,10 @@ def ready(scenario: Source, plan: Plan, changes: Sequence[str]) -> tuple[Loaded,
     ours = ["fault=[]", "expect={}"]
     keys = {change.partition("=")[0].strip() for change in changes}
     if any(key.partition(".")[0] == "fault" for key in keys):
-        raise ScenarioError("--set", "fault", "chaos brings its own faults; allowed: --replay, which takes those given")
+        problem = "chaos brings its own faults"
+        raise ScenarioError(
+            called("--set"), "fault", either(f"{problem}; allowed: --replay, which takes those given", problem)
+        )
     own = promising(read(scenario, changes))
     absent = [number for number, client in enumerate(own.scenario.client) if client.availability]
     ours += [f'client.{number}.availability=""' for number in absent]

@@ -1,4 +1,4 @@
-"""What random faults are drawn from: the course of a run without any.
+"""The source of random faults: the course of a run without any.
 
 Nothing here knows a protocol: which steps a party takes and which messages it sends, and how often, is read off the
 trace of a run (`Course`).
@@ -46,7 +46,7 @@ class Course(Struct, frozen=True):
 
 
 class Draw:
-    """What a random fault is made of: parties, times and lengths, drawn for a run of that `course`.
+    """Draws the parts of a random fault: parties, times and lengths, drawn for a run of that `course`.
 
     `deadline`: the longest wait of the server in seconds. `clients` are the clients that took part.
     """

@@ -71,7 +71,7 @@ class Affected:
         return set(self.until) - {"server"}
 
     def well_since(self, party: str, time: float) -> bool:
-        """Whether no fault affects `party` at `time` or later."""
+        """True if no fault affects `party` at `time` or later."""
         return self.until.get(party, -math.inf) < time
 
     def _add(self, parties: Iterable[str], until: float) -> None:

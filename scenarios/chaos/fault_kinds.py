@@ -1,4 +1,4 @@
-"""What chaos knows of each kind of fault (`tacit.sim.faults`): how it is drawn at random, and whom it affects.
+"""The part of chaos in each kind of fault (`tacit.sim.faults`): how it is drawn at random, and whom it affects.
 
 A kind has an entry in `CHAOS`, and nothing else of chaos names it.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.scenarios.chaos.drawing import Draw
-from tacit.scenarios.observing.faults import matching
+from tacit.scenarios.files.faults import matching
 from tacit.sim.faults import (
     Corrupt,
     Crash,
@@ -22,6 +22,7 @@ from tacit.sim.faults import (
     Lose,
     Partition,
     Pause,
+    Power,
     Slow,
     optional,
     seconds,
@@ -63,9 +64,18 @@ def affected(reach: Reach, fired: Fired) -> Until:
 
 
 def _crash(draw: Draw) -> Fault:
+    return Crash(**_fall(draw))
+
+
+def _power(draw: Draw) -> Fault:
+    return Power(**_fall(draw))
+
+
+def _fall(draw: Draw) -> dict[str, Any]:
     party = draw.party(0.15)
     comes_back = draw.chance(0.8 if party == "server" else 0.5)
-    return Crash(party, **draw.trigger(party), back_after=draw.outage() if comes_back else None)
+    trigger = draw.trigger(party)
+    return {"party": party, **trigger, "back_after": draw.outage() if comes_back else None}
 
 
 def _affected_by_crash(reach: Reach, fault: Crash, fired: Fired) -> Until:
@@ -157,6 +167,7 @@ class _Kind:
 
 CHAOS: dict[type[Fault], _Kind] = {
     Crash: _Kind(_crash, _affected_by_crash),
+    Power: _Kind(_power, _affected_by_crash),
     Leave: _Kind(_leave, _affected_by_leave),
     Pause: _Kind(_pause, _affected_by_pause),
     Slow: _Kind(_slow, _affected_by_slow),
@@ -167,4 +178,4 @@ CHAOS: dict[type[Fault], _Kind] = {
     Delay: _Kind(_delay, _affected_by_message),
     Corrupt: _Kind(_corrupt, _affected_by_message),
 }
-"""What chaos knows of each kind. A trace of availability stands for crashes, which it draws already."""
+"""The entry of each kind. A trace of availability stands for crashes, which it draws already."""

@@ -89,7 +89,7 @@ def _types(trial: Trial) -> Sequence[type[Message]]:
 
 
 def _no_neighbourhoods(shown: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What keeps the names `shown` to each client from being those of itself and its neighbours in one graph."""
+    """Return why the names `shown` to each client cannot be itself and its neighbours in one graph, or ""."""
     for name, near in shown.items():
         if name not in near:
             yield f"{name} is not in its own neighbourhood"
@@ -127,7 +127,7 @@ def conservation(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def in_order(trial: Trial, affected: Affected) -> Iterator[str]:
-    """What one party sends another over a connection is received in the order of sending; datagrams need not be."""
+    """Check that messages over a connection are received in the order of sending; datagrams need not be."""
     if trial.scenario.network.transport == "datagram":
         return
     latest: dict[tuple[str, str], int] = {}
@@ -203,4 +203,4 @@ GENERAL = {
     "only who is struck is lost": Promise(only_affected_are_lost, True),
     "every client ends": Promise(every_client_ends, True),
 }
-"""What holds for every protocol."""
+"""The promises of every protocol."""

@@ -68,13 +68,13 @@ def _rows(faults: Schedule) -> list[tuple[str, str]]:
         dict.fromkeys(
             (role + fault.party.partition("/")[0], f"before {fault.before}" if fault.before else f"after {fault.after}")
             for fault in faults
-            if isinstance(fault, Crash)
+            if type(fault) is Crash
         )
     )
 
 
 def _is_plain_crash(fault: Fault) -> bool:
-    return isinstance(fault, Crash) and set(fault.given()) <= {"party", "before", "after", "occurrence"}
+    return type(fault) is Crash and set(fault.given()) <= {"party", "before", "after", "occurrence"}
 
 
 def verdict_line(one: Verdict) -> str:

@@ -57,7 +57,7 @@ class Sweep(Struct, frozen=True, kw_only=True):
 
 
 class Trial(Struct, frozen=True):
-    """What one `program` against the `sum` results in."""
+    """The result of one `program` against the `sum`."""
 
     sum: Miniature
     program: Program
@@ -65,7 +65,7 @@ class Trial(Struct, frozen=True):
 
     @property
     def outside(self) -> bool:
-        """Whether an input follows as it is known to: clients in a graph cannot compare who is said to be left."""
+        """True if an input follows as it is known to: clients in a graph cannot compare who is said to be left."""
         known = self.sum.deals_in_graph and survivors_of_its_own(*self.sum.graph)
         return bool(self.outcome.exposed) and self.program == known
 
@@ -150,7 +150,7 @@ def tried(miniature: Miniature, program: Program, part: Contribute = contribute)
 
 
 def programs_of(honest: Trial, plan: Sweep) -> Iterator[Program]:
-    """What is tried on a sum of which the `honest` trial has been made: fixed programs first."""
+    """Yield the programs tried on a sum of which the `honest` trial has been made: fixed programs first."""
     miniature, sent = honest.sum, honest.outcome.sent
     yield from fixed(miniature.clients, miniature.deals)
     if miniature.deals_in_graph:

@@ -42,7 +42,7 @@ LIES = {
     "stale": "the first message of this type is sent once more, as it was",
     "other": "the number in it is another",
 }
-"""What a lie does to a message."""
+"""The action of a lie on a message."""
 
 _OF_A_CLIENT = ("omit", "differ", "alone", "skip")
 _OF_A_SET = ("omit", "differ", "alone")
@@ -61,7 +61,7 @@ MOVES = {
     "back": "everybody is dismissed, and the next round is opened, with the first model",
     "crash": "these clients' machines fail and come back",
 }
-"""What a move does."""
+"""The action of a move."""
 
 
 class Lie(Struct, frozen=True):

@@ -23,7 +23,7 @@ from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.protocols.outcome import Abort
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.rounds import RoundsServer
+from tacit.protocols.rounds.rounds import RoundsServer
 from tacit.protocols.values import BadValues
 from tacit.scenarios.files.fault_checks import steps_of
 from tacit.scenarios.running.simulation import Simulation
@@ -60,7 +60,7 @@ class Asking(Struct, frozen=True):
 
 
 class NoiseTrial(Struct, frozen=True):
-    """What an `asking` results in: how many `draws` have left clients, and of which clients two for one question."""
+    """The result of an `asking`: how many `draws` have left clients, and of which clients two for one question."""
 
     asking: Asking
     draws: int
@@ -69,13 +69,13 @@ class NoiseTrial(Struct, frozen=True):
 
 
 def has_noise(scenario: Scenario) -> bool:
-    """Whether a client's data pass through noise of its own that is drawn for each question."""
+    """True if a client's data pass through noise of its own that is drawn for each question."""
     hashed = scenario.privacy.hash_epsilon != "none" and "lsh.hash" in steps_of(scenario, ("client",))
     return hashed or PROTOCOLS[scenario.protocol.name].draws_noise(scenario)
 
 
 def askings(scenario: Scenario, quick: bool = False) -> Iterator[Asking]:
-    """What is tried: all ways, and clients that fail at each of their steps; `quick`: at every third."""
+    """Yield the askings: all ways, and clients that fail at each of their steps; `quick`: at every third."""
     yield from (Asking(), Asking(2), Asking(later=True))
     steps = steps_of(scenario, ("client",))
     yield from (Asking(at=step) for step in (steps[::3] if quick else steps))
@@ -169,6 +169,6 @@ def _let_ask_again(server: Any, asking: Asking, rounds: int) -> None:
 
 
 def _is_remembered(name: str, value: Any) -> bool:
-    """Whether an attribute of a server is what it remembers of its rounds, and not of its process."""
+    """True if an attribute of a server is what it remembers of its rounds, and not of its process."""
     plain = isinstance(value, int | float | str | bytes | tuple | list | dict | set) or value is None
     return plain and name[0] != "_" and name not in ("channels", "incarnations", "clients", "observers", "model")

@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 
 from tacit.parties.life import Present
 from tacit.parties.party import Party
-from tacit.protocols import dealing, neighbours, secure_sum
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from tacit.protocols.crypto.prg import Streams
-from tacit.protocols.dealing import SHARE
-from tacit.protocols.masking import Ring, parted
+from tacit.protocols.sums import dealing, neighbours, secure_sum
+from tacit.protocols.sums.dealing import SHARE
+from tacit.protocols.sums.masking import Ring, parted
 from tacit.protocols.xclp import rowsums
 from tacit.sim.wire import Message, Packet, decode_body, decode_frame
 from tacit.sim.world import World

@@ -19,15 +19,16 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Server
-from tacit.protocols import refusal, secure_sum, setup
+from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
-from tacit.protocols.dealing import DealtKey, DealtKeys, Revealed, Survivors
-from tacit.protocols.masking import Ring
-from tacit.protocols.neighbours import FreshKeys, Neighbours
 from tacit.protocols.outcome import Abort, Overtaken
-from tacit.protocols.refusal import Least
+from tacit.protocols.sums import refusal, secure_sum
+from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Revealed, Survivors
+from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
+from tacit.protocols.sums.refusal import Least
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
@@ -77,17 +78,17 @@ class Miniature(Struct, frozen=True):
 
     @property
     def deals(self) -> bool:
-        """Whether keys and seeds are dealt in shares."""
+        """True if keys and seeds are dealt in shares."""
         return self.kind != "restart"
 
     @property
     def of_vectors(self) -> bool:
-        """Whether vectors are summed, not rows of class scores."""
+        """True if vectors are summed, not rows of class scores."""
         return self.kind in ("secure_sum", "secagg+")
 
     @property
     def deals_in_graph(self) -> bool:
-        """Whether a client sees only its neighbours in a graph, and not who else is summed."""
+        """True if a client sees only its neighbours in a graph, and not who else is summed."""
         return self.kind == "secagg+" and not degree_of(self.clients, Tolerance()).complete
 
     @property
@@ -104,12 +105,12 @@ class Miniature(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """What it is called in a replay: its kind, and the number of clients where they are many."""
+        """The name in a replay: its kind, and the number of clients where they are many."""
         return f"{self.kind}@{self.clients}" if self.is_large else self.kind
 
     @property
     def is_large(self) -> bool:
-        """Whether only fixed programs are tried on it."""
+        """True if only fixed programs are tried on it."""
         return self.clients >= LARGE[0]
 
     @property
@@ -190,7 +191,7 @@ def perform(miniature: Miniature, program: Program, part: Contribute = contribut
 def _performed(
     miniature: Miniature, program: Program, part: Contribute, drawing: int
 ) -> tuple[View, dict[str, list[Message]], str]:
-    """What the server saw and sent, and how a client's program failed; `drawing`: which randomness clients draw."""
+    """Return the messages that the server saw and sent, and failures; `drawing`: which randomness clients draw."""
     world = _FreshWorld(miniature.seed, cost=Free())
     world.drawing = drawing
     values = {

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import NODEFAULT, structs
 
 from tacit.scenarios.chaos.schedules import Schedule
-from tacit.scenarios.observing.faults import faults_of
+from tacit.scenarios.files.faults import faults_of
 from tacit.sim.faults import Crash, Fault
 
 __all__ = ["shrink"]
@@ -77,7 +77,7 @@ _PLAIN = {"time": 0.0, "factor": 10.0, "by": 1.0}
 
 
 def _can_be(faults: Schedule, clients: int) -> bool:
-    """Whether each of the faults stands for something in a run with that number of `clients`."""
+    """True if each of the faults stands for something in a run with that number of `clients`."""
     try:
         return all(faults_of(fault, clients) for fault in faults)
     except ValueError:

@@ -29,7 +29,7 @@ __all__ = ["Announcement", "Calm", "Limits", "Masking", "Overdue", "Trial", "Upd
 R = TypeVar("R")
 
 _MOST_EVENTS = 10_000
-"""That a run without faults may take, in hundreds: more than a hundred clients have."""
+"""The most events that a run without faults may take, in hundreds: more than a hundred clients have."""
 
 
 class Overdue(KeyboardInterrupt):
@@ -38,7 +38,7 @@ class Overdue(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Calm:
-    """What the run of a scenario without faults took: events, and virtual seconds."""
+    """The events and virtual seconds of a scenario's run without faults."""
 
     events: int
     seconds: float

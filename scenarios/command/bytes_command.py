@@ -26,7 +26,7 @@ def show_bytes(
     trust: Trust = False,
     debug: Debug = False,
 ) -> int:
-    """What runs sent, by step and message type, to the byte, beside the formula's payload where nobody was lost.
+    """Bytes that runs sent, by step and message type, beside the formula's payload where nobody was lost.
 
     Of a sweep the means for each combination of values.
     """

@@ -20,14 +20,14 @@ def chaos(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points, and crashes of three clients only.")] = False,
     replay: Annotated[bool, typer.Option("--replay", help="Only run FILE once, with its own faults.")] = False,
     broad: Annotated[bool, typer.Option("--broad", help="Random mixtures over sixty small configurations.")] = False,
-    minutes: Annotated[float | None, typer.Option(min=0, help="Of --broad: begin no run after so long.")] = None,
-    chaos_seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random mixtures.")] = 0,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Begin no run of --broad after this time.")] = None,
+    chaos_seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random mixtures.")] = 0,
     jobs: Jobs = None,
     changes: Set = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all runs here, too.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-chaos-NUMBER.")] = None,
     server: Annotated[
-        bool, typer.Option("--server", help="In place of faults: a server that lies in the scenario's secure sums.")
+        bool, typer.Option("--server", help="Try a server that lies in the scenario's secure sums, instead of faults.")
     ] = False,
     program: Annotated[
         str | None, typer.Option(metavar="TEXT", help="With --server: only this, as a line of its output has it.")

@@ -101,7 +101,7 @@ def _sums(file: str, changes: Sequence[str], quick: bool) -> tuple[Loaded, tuple
     if not sums and not has_noise(loaded.scenario):
         problem = (
             f'"{loaded.scenario.protocol.name}" takes no secure sum that a server could lie in, and its clients add no '
-            "noise; allowed: protocols with XCLP or tacit.protocols.secure_sum, or with noise at the clients, and "
+            "noise; allowed: protocols with XCLP or tacit.protocols.sums.secure_sum, or with noise at the clients, and "
             'training with training.averaging = "secure" or "secagg+"'
         )
         raise ScenarioError(loaded.where, "protocol.name", problem)

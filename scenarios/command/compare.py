@@ -1,4 +1,4 @@
-"""What `tacit compare` does: two runs side by side, and the first event at which they part."""
+"""The command `tacit compare`: two runs side by side, and the first event at which they part."""
 
 from __future__ import annotations
 

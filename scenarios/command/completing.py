@@ -65,7 +65,7 @@ def changes(incomplete: str) -> Words:
 
 
 def swept(incomplete: str) -> Words:
-    """As `changes`, for the values of --over: those before the last comma stay as they are."""
+    """Complete the values of --over as `changes` does: those before the last comma stay as they are."""
     key, equals, values = incomplete.partition("=")
     before = values.rpartition(",")[0] + "," if "," in values else ""
     found = changes(f"{key}{equals}{values.removeprefix(before)}")
@@ -104,12 +104,12 @@ def jobs(incomplete: str) -> Words:
 
 
 def x_axes(incomplete: str) -> Words:
-    """What `tacit plot` can draw against."""
+    """The quantities that `tacit plot` can draw against."""
     return _fitting(("rounds", "bytes", "time"), incomplete)
 
 
 def quantities(incomplete: str) -> Words:
-    """What `tacit plot` can draw of every run."""
+    """The quantities that `tacit plot` can draw of every run."""
     return _fitting(("accuracy", "seconds", "bytes", "messages", "called", "answers"), incomplete)
 
 

@@ -11,7 +11,7 @@ from tacit.scenarios.command.options import Debug, Plugins, Seed, Set, SourceFil
 
 if TYPE_CHECKING:
     from tacit.scenarios.files.reading import Loaded
-    from tacit.scenarios.observing.result import Result
+    from tacit.scenarios.files.result import Result
     from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["certify", "deploy_local", "gather", "join", "outline", "serve"]
@@ -56,8 +56,10 @@ def certify(
 def outline(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Clients' data files, or outlines of them.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The .csv file to write.")] = Path("outline.csv"),
-    label_column: Annotated[str, typer.Option(help="As the scenario's data.label_column.")] = "label",
-    client_column: Annotated[str, typer.Option(help="As the scenario's data.client_column.")] = "client",
+    label_column: Annotated[str, typer.Option(help="Column of labels, as data.label_column in a scenario.")] = "label",
+    client_column: Annotated[
+        str, typer.Option(help="Column of clients, as data.client_column in a scenario.")
+    ] = "client",
     debug: Debug = False,
 ) -> int:
     """Write what others must know of clients' own data: numbers of rows, labels and columns, names of classes."""

@@ -1,4 +1,4 @@
-"""What `tacit events` does: the story of a run, one line for each event that matters."""
+"""The command `tacit events`: the story of a run, one line for each event that matters."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def events(
 
 def _check_party(folder: Path, party: str) -> None:
     """Raise FolderError for a party that the run in `folder` does not have."""
+    from tacit.scenarios.files.faults import parties
     from tacit.scenarios.files.reading import read
-    from tacit.scenarios.observing.faults import parties
     from tacit.scenarios.running.folder import FolderError
 
     known = parties(read(str(folder), without_data=True).scenario.data.clients)
@@ -110,13 +110,13 @@ def _followed(folder: Path, story: Story) -> Iterator[Iterable[Line]]:
     while True:
         goes_on = is_under_way(folder)  # before the look: if it does not, all there is will be seen
         try:
-            news = record.news()
+            news, lines = story.look(record)
         except FolderError:
             if begun or not goes_on:
                 raise
         else:
             begun = True
-            yield story.take(news)
+            yield lines
             if news.ended:
                 return
             if not goes_on:

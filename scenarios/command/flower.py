@@ -1,4 +1,4 @@
-"""What `tacit flower` does: one run of a Flower app, on a network that a scenario file describes."""
+"""The command `tacit flower`: one run of a Flower app, on a network that a scenario file describes."""
 
 from pathlib import Path
 from typing import Annotated

@@ -10,6 +10,7 @@ import typer
 
 from tacit.scenarios.command import stopping
 from tacit.scenarios.command.options import warnings_as_lines
+from tacit.scenarios.schema.option_names import on_command_line
 
 __all__ = ["guarded", "in_a_line"]
 
@@ -25,7 +26,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
     @functools.wraps(command)
     def ending(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with warnings_as_lines():
+            with on_command_line(), warnings_as_lines():
                 code = command(*args, **kwargs)
             if code == _INTERRUPTED:
                 code = stopping.exit_code()
@@ -45,7 +46,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def _is_users(error: ValueError | OSError) -> bool:
-    """Whether the user's input is wrong, and not the program."""
+    """True if the user's input is wrong, and not the program."""
     from tacit.parties.datasets.error import DataError
     from tacit.scenarios.running.folder import FolderError
     from tacit.scenarios.schema.scenario import ScenarioError

@@ -1,4 +1,4 @@
-"""What `tacit keys` does: the keys of scenario files, and who has what in one."""
+"""The command `tacit keys`: the keys of scenario files, and who has what in one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def keys(
             autocompletion=completing.keys,
         ),
     ] = "",
-    markdown: Annotated[bool, typer.Option("--markdown", help="As a table for the docs.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for the docs.")] = False,
     plugin: Plugins = None,
     trust: Trust = False,
     debug: Debug = False,
@@ -79,7 +79,7 @@ def keys(
 
 
 def _lines(key: Key, width: int) -> list[str]:
-    """What a key is, in lines of up to `width` characters."""
+    """Return the description of a key, in lines of up to `width` characters."""
     default = f" = {key.default}" if key.default else ""
     unit = f" ({key.unit})" if key.unit else ""
     about = [key.type + unit, f"of {', '.join(key.protocols)}" if key.protocols else ""]

@@ -23,7 +23,7 @@ SourceFile = Annotated[
         autocompletion=completing.scenarios,
     ),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="In place of the scenario's seed.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed instead of the scenario's.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,4 +1,4 @@
-"""What `tacit plot` does: curves of runs, as a figure for a paper."""
+"""The command `tacit plot`: curves of runs, as a figure for a paper."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What `tacit predict` does: bytes, time and memory of runs that are not run, and the cheapest of several choices."""
+"""The command `tacit predict`: bytes, time and memory of runs that are not run, and the cheapest of several choices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["predict"]
 
 
 class By(Enum):
-    """What the cheapest choice has least of."""
+    """The quantity that is to be smallest."""
 
     BYTES = "bytes"
     TIME = "time"
@@ -33,7 +33,7 @@ class By(Enum):
 def predict(
     file: SourceFile,
     over: Over = None,
-    by: Annotated[By, typer.Option(help="What the cheapest combination has least of.")] = By.BYTES,
+    by: Annotated[By, typer.Option(help="Quantity that is smallest in the cheapest combination.")] = By.BYTES,
     seeds: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="The time is the median of the seed and those after it, 5 unless large."),
@@ -104,7 +104,7 @@ def _time_in_words(one: Predicted) -> str:
 
 def _ending_in_words(one: Predicted) -> list[str]:
     """How the run with the scenario's own seed ends, and whom its server misses; nothing where all goes well."""
-    from tacit.protocols.observing.simulated import SHOWN, more_than
+    from tacit.protocols.experiment.simulated import SHOWN, more_than
 
     lines = [f"outcome   {one.outcome}: {one.reason}"] if one.reason else []
     if one.lost:

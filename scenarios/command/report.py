@@ -1,4 +1,4 @@
-"""What `tacit report` does: one page of a run, a sweep, a chaos sweep, or several runs."""
+"""The command `tacit report`: one page of a run, a sweep, a chaos sweep, or several runs."""
 
 from pathlib import Path
 from typing import Annotated

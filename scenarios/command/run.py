@@ -1,4 +1,4 @@
-"""What `tacit run` does: one run, its progress and what comes of it."""
+"""The command `tacit run`: one run, its progress and its result."""
 
 from __future__ import annotations
 

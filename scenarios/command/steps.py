@@ -1,4 +1,4 @@
-"""What `tacit steps` does: the steps that a scenario's faults may name."""
+"""The command `tacit steps`: the steps that a scenario's faults may name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tacit trace` does: a run as a trace for Perfetto."""
+"""The command `tacit trace`: a run as a trace for Perfetto."""
 
 from pathlib import Path
 from typing import Annotated

@@ -8,14 +8,14 @@ from typing import Any
 
 from tacit.parties.data.splits import named
 from tacit.parties.life import Present
-from tacit.protocols.observing.experiment import Checkpointable, Setting
-from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.experiment.experiment import Checkpointable, Setting
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.deploying.gathered import Gathered, gather_events, parts_in
 from tacit.scenarios.deploying.plain_state import Ending, read_ending, restore_ending, seen_by_observer
+from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.observing.faults import faults_of
-from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.files.splits import parts_of, split
 from tacit.scenarios.running.folder import FolderError, Result, RunFolder
 from tacit.scenarios.running.process import one_thread
 from tacit.scenarios.running.record_format import SCHEMA, TABLES

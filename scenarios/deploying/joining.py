@@ -118,7 +118,7 @@ class _Client:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to do: the party has ended, or waits for rounds that will not come."""
+        """True if nothing is left to do: the party has ended, or waits for rounds that will not come."""
         return self.run.recorder is not None and self.begun and (self.run.over or (self.ended and self.run.idle))
 
 

@@ -11,7 +11,7 @@ __all__ = ["ProcessOptions"]
 
 @dataclass(frozen=True)
 class ProcessOptions:
-    """What the options of `tacit serve` and `tacit join` say.
+    """The options of `tacit serve` and `tacit join`.
 
     `path` is the folder of the process, `certificates` that of its certificate and key. `seeded`: its cryptography is
     that of the simulator, and no secret. `with_faults`: it carries out the scenario's crashes of itself. `patience`:

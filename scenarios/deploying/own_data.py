@@ -9,8 +9,8 @@ from tacit.parties.data.files import load_file
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard, Shards
 from tacit.parties.datasets.error import DataError
-from tacit.protocols.observing.parts import Parts
-from tacit.scenarios.observing.splits import featured, parts_of, split
+from tacit.protocols.experiment.parts import Parts
+from tacit.scenarios.files.splits import featured, parts_of, split
 from tacit.scenarios.schema.scenario import Scenario
 
 __all__ = ["OwnShards", "own_data"]
@@ -33,7 +33,7 @@ class OwnShards(Shards):
 
 
 def own_data(scenario: Scenario, party: str, file: Path | None = None) -> tuple[Parts, OwnShards]:
-    """What `party` knows of the scenario's data: its own share, points that all know, and at the server the test data.
+    """Return the data that `party` knows: its own share, points that all know, and at the server the test data.
 
     The split follows from the scenario's seed, so that each process finds its share by itself. A client's points are
     those of `file`, if there is one: then the scenario's data are an outline (`tacit.parties.data.outlines`), with as

@@ -25,8 +25,8 @@ from tacit.parties.data.splits import named
 from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.protocols.experiment.experiment import Checkpointable, Setting
 from tacit.protocols.identities import Identities, given
-from tacit.protocols.observing.experiment import Checkpointable, Setting
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.own_data import own_data
@@ -39,11 +39,12 @@ from tacit.scenarios.deploying.plain_state import (
     seen_by_observer,
     write_ending,
 )  # fmt: skip
+from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.observing.faults import faults_of
 from tacit.scenarios.running.process import one_thread
 from tacit.scenarios.running.recorder import Ending, Recorder
 from tacit.scenarios.running.runner import about
+from tacit.scenarios.running.simulation import watching_of
 from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.sim.compute import Engine
 from tacit.sim.deployed.loop import RealLoop
@@ -106,6 +107,7 @@ class PartyRun:
             taps=Taps(delivered=[recorder.tap], waits=[recorder.wait]),
             seeded=self._seeded,
             lasting=b"" if self._seeded else lasting_secret(self.path),
+            watching=watching_of(scenario.protocol),
         )
         token = given.set(identities)
         self._experiment = PROTOCOLS[scenario.protocol.name].build(
@@ -165,14 +167,14 @@ class PartyRun:
 
     @property
     def over(self) -> bool:
-        """Whether the party's program has ended. Raises its error, if one ended it."""
+        """True if the party's program has ended. Raises its error, if one ended it."""
         if self.device.rest is None and self.device.party.failure is not None:
             raise self.device.party.failure
         return self.device.finished
 
     @property
     def idle(self) -> bool:
-        """Whether the party only waits for a round to begin."""
+        """True if the party only waits for a round to begin."""
         return self.device.idle
 
     def close(self, error: BaseException | None = None) -> None:
@@ -198,7 +200,7 @@ class PartyRun:
         self._engine.close()
 
     def _kill(self) -> None:
-        """What a crash is to a process. What those see who look at the run is no part of the party: it stays."""
+        """End the process, as a crash does. What an observer of the run sees is no part of the party: it stays."""
         assert self.recorder is not None
         self.recorder.flush()
         self._faults["back_after"] = getattr(self.world.faults.fired[-1].fault, "back_after", None)

@@ -1,4 +1,4 @@
-"""What a process of a deployment keeps in files of its own: its party's disk, and how the party has ended.
+"""Files of a deployed process: its party's disk, and how the party has ended.
 
 The format is that of `tacit.sim.plain`, in MessagePack: reading it makes records and arrays, and runs no code of the
 file's. Nothing of cryptography is stored: what holds a key or a secret is left out, but for the secret that randomised
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _ROOMS = ("tacit.parties.", "tacit.protocols.", "tacit.sim.plugged.", "tacit.sim.trace", "tacit.sim.faults")
-_SECRET = ("tacit.protocols.crypto.", "tacit.protocols.setup", "tacit.parties.channel")
+_SECRET = ("tacit.protocols.crypto.", "tacit.protocols.setup", "tacit.parties.party")
 _OURS = {
     "world", "device", "channels", "shard", "settings", "parameters", "incarnations", "clients", "groups", "name",
     "patience", "last_round", "until", "protocol", "keys", "call", "failure", "server", "authority",

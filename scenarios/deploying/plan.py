@@ -1,4 +1,4 @@
-"""What of a scenario is deployed: which parties there are, what they must agree on, and what a deployment cannot do."""
+"""The plan of a deployment: its parties, what they must agree on, and what a deployment cannot do."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ _NOT_AGREED = (
     "title", "name", "network", "device", "client", "link", "host", "cost", "engine", "entropy", "fault", "expect",
     "plugins",
 )  # fmt: skip
-"""What each party may have as it likes: a real network and real machines are in the place of the simulated ones."""
+"""The tables that each party may change: a real network and real machines are in the place of the simulated ones."""
 
 
 def clients_of(scenario: Scenario) -> tuple[str, ...]:

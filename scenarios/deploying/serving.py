@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
 from tacit.scenarios.deploying.plan import clients_of, digest_of, identities_in
+from tacit.sim.conditions import CONNECTION
 from tacit.sim.deployed.certificates import Identity, context
 from tacit.sim.deployed.hub import Hub, HubState
 from tacit.sim.deployed.loop import RealLoop
@@ -54,7 +56,17 @@ async def serve(
     hub = Hub(names, digest_of(run.scenario, seeded=seeded), tls, state, options.limits, log, store)
     run.make(loop, hub.send, state.run_id, state.incarnation, identities)
     hub.arrived = run.world.network.arrived
-    hub.lost = lambda name: run.world.note("fault", name, note="the connection is lost")
+
+    def lose(name: str) -> None:
+        run.world.note("fault", name, note="the connection is lost")
+        see(name, there=False)
+
+    def see(name: str, *, there: bool) -> None:
+        watching = run.world.watching
+        if watching is not None and watching.kind == CONNECTION:
+            run.device.see(name, state.incarnations.get(name, 1), there)
+
+    hub.lost, hub.joined = lose, partial(see, there=True)
     try:
         came_back = stored.began is not None
         patience = _RETURN if came_back else options.patience
@@ -67,6 +79,9 @@ async def serve(
         loop.set_time(time.time() - stored.began)
         hub.begin()
         run.begin()
+        for name in names:
+            if name not in hub.ready:
+                see(name, there=False)
         log("the run goes on" if came_back else f"the run begins with {len(hub.ready)} of {len(names)} clients")
         while not run.over:
             await run.changed.wait()
@@ -93,7 +108,7 @@ async def _wait_for(hub: Hub, patience: float, log: Callable[[str], object]) -> 
 
 
 def _stored(path: Path, seed: int, *, seeded: bool) -> _Stored:
-    """What a server that comes back finds in its folder; a new run, if there is nothing."""
+    """Return the state that a server finds in its folder after a restart; a new run, if there is nothing."""
     if not path.is_file():
         return _Stored(new_run_id(seed, seeded=seeded), 1, {})
     try:

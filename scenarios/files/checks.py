@@ -1,4 +1,4 @@
-"""What a scenario's types cannot say: values that contradict each other, the data or the protocol's steps.
+"""Checks that a scenario's types cannot make: values that contradict each other, the data or the protocol's steps.
 
 Each check raises `ScenarioError` without a place; `check` adds it.
 """
@@ -16,10 +16,10 @@ from tacit.parties.data.splits import Shard, Shards, named, parse_partition
 from tacit.parties.datasets.error import DataSettingError
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.learning.extras import MissingExtra, require
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.parts import SumBounds
-from tacit.protocols.quorum import fewest_left, threshold_of
 from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.scenarios.files.fault_checks import (
     check_fault_places,
     check_party,
@@ -27,9 +27,9 @@ from tacit.scenarios.files.fault_checks import (
     read_text,
     steps_of,
 )
+from tacit.scenarios.files.public_points import alpha_of
 from tacit.scenarios.files.sized import is_hollow, sized_caution
-from tacit.scenarios.observing.public_points import alpha_of
-from tacit.scenarios.observing.splits import parts_of, split, split_data
+from tacit.scenarios.files.splits import Material, keep, parts_of, split, split_data
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.compute import CostTable
@@ -57,11 +57,12 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
         if scenario.data.partition == "natural" and not clients_given and held.client_names:
             clients = len(held.client_names)
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
-        shards = named(_deal(scenario, held))
+        dealt = _deal(scenario, held)
+        shards = named(dealt)
         protocol.check_data(scenario, parts, shards)
         if to_run and not is_hollow(scenario, shards):
             protocol.check_memory(scenario, parts, shards)
-        Fleet(scenario)
+        keep(scenario, Material(parts, dealt, Fleet(scenario)))
         check_fault_places(scenario)
         _check_expect(scenario)
     except (Problem, ScenarioError) as error:

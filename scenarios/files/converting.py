@@ -72,12 +72,14 @@ def _with_kinds(raw: Table) -> Table:
     for one in faults:
         kind = one.get("kind", DEFAULT_KIND)
         own = KINDS[kind].__struct_fields__ if isinstance(kind, str) and kind in KINDS else tuple(one)
-        found.append({"kind": kind} | {key: value for key, value in one.items() if key in own or value not in _EMPTY})
+        own_keys = {key: value for key, value in one.items() if key in own or not _is_empty(value)}
+        found.append({"kind": kind} | own_keys)
     return {**raw, "fault": found}
 
 
-_EMPTY = ("", "*", False)
-"""What a fault's key says that says nothing."""
+def _is_empty(value: object) -> bool:
+    """True for what the keys of other kinds had in the file of a run that did not give them."""
+    return value is False or value in ("", "*")
 
 
 def _one_of(value: object, node: types.Type, path: str) -> types.Type:
@@ -92,7 +94,7 @@ def _one_of(value: object, node: types.Type, path: str) -> types.Type:
 
 
 def _is_tagged(node: types.Type) -> TypeGuard[types.UnionType]:
-    """Whether `node` is a union of structs, each with its tag."""
+    """True if `node` is a union of structs, each with its tag."""
     return isinstance(node, types.UnionType) and any(getattr(kind, "tag_field", None) for kind in node.types)
 
 
@@ -158,7 +160,7 @@ class _Misfit(NamedTuple):
 def _misfits(
     value: object, kind: Any, node: types.Type, key: str, unit: str = ""
 ) -> Iterator[_Misfit | FaultError | str]:
-    """What in `value` does not fit the type `kind`, described by `node`; and the keys that are needed and not given."""
+    """Yield the parts of `value` that do not fit the type `kind`, described by `node`; and keys that are missing."""
     plain = _plain(_one_of(value, node, key))
     if isinstance(plain, types.StructType) and isinstance(value, dict):
         inner = f"{key}." if key else ""

@@ -1,10 +1,10 @@
-"""What [[fault]] tables may not say: steps, parties and messages that are not there."""
+"""Checks of [[fault]] tables: steps, parties and messages that are not there."""
 
 from collections.abc import Callable, Iterable
 
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.rounds import ENROLL
-from tacit.scenarios.observing.faults import faults_of, matching, parties
+from tacit.protocols.rounds.rounds import ENROLL
+from tacit.scenarios.files.faults import faults_of, matching, parties
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.faults import Fault, PartyFault
@@ -31,7 +31,7 @@ def messages_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def check_fault_places(scenario: Scenario) -> None:
-    """Whether there are the parties, steps and messages that faults name, and `sim` takes the faults as they are."""
+    """Check that parties, steps and messages that faults name exist, and `sim` takes the faults as they are."""
     for number, fault in enumerate(scenario.fault):
         for test in (_check_parties, _check_steps, _check_message, _check_return, _check_made):
             test(f"fault[{number}]", fault, scenario)

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from tacit.scenarios.schema.keys import similar, toml
+from tacit.scenarios.schema.option_names import either
 from tacit.scenarios.schema.scenario import Client, Host, Link, Scenario, ScenarioError
 from tacit.sim.faults import DEFAULT_KIND, KINDS, fault_keys, unfit
 
@@ -27,7 +28,7 @@ _TITLES = {"fault": ("kind", "party"), "client": ("name",), "link": ("party", "p
 
 
 def is_field(key: str) -> bool:
-    """Whether `key` is meant to be a field of one table of a list."""
+    """True if `key` is meant to be a field of one table of a list."""
     return key.partition(".")[0] in LISTS and "." in key
 
 
@@ -45,7 +46,9 @@ def check_field(key: str, option: str) -> None:
         problem = f"is no field of a {table}; allowed: {table}.N.FIELD, N counted from 0, such as {table}.0.{names[0]}"
         if table == "fault":
             problem = problem.removesuffix(names[0]) + "party"
-        raise ScenarioError(option, key, f"{problem}; or all {table}s, as a list: --set '{table}=[{{...}}]'")
+        raise ScenarioError(
+            option, key, f"{problem}; or all {table}s, as a list: {either('--set ', '')}'{table}=[{{...}}]'"
+        )
     if match[3] not in names:
         problem = f"a {table} has no {toml(match[3])}{similar(match[3], names)}; allowed: {', '.join(names)}"
         raise ScenarioError(option, key, problem)
@@ -86,7 +89,7 @@ def check_fields(faults: Any, changed: Iterable[str]) -> None:
 
 
 def label(key: str, scenarios: Iterable[Scenario]) -> str:
-    """What a table calls `key`; of a field of a list with what says, in all `scenarios`, which table it is."""
+    """Return the name of `key` in a table; for a field of a list, with the table that it is of in all `scenarios`."""
     if not _FIELD.fullmatch(key):
         return key
     table, number, name = _parts(key)

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.observing.result import PluginFile
+from tacit.scenarios.files.result import PluginFile
+from tacit.scenarios.schema.option_names import either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.sim import plugged, registry
 from tacit.sim.plugged import Plugin, PluginError
@@ -45,7 +46,7 @@ _FOLDER = "plugins"
 _given: list[Path] = []
 
 _looking = False
-"""Whether runs are only looked at: the code in a run's folder may be anybody's, and is not run."""
+"""True if runs are only looked at: the code in a run's folder may be anybody's, and is not run."""
 
 
 class Untrusted(ScenarioError):
@@ -85,7 +86,9 @@ def _check_trusted(texts: Iterable[str], path: Path) -> None:
         content = digest or hashlib.sha256(file.read_bytes()).hexdigest()
         if not plugged.is_loaded(file, content) or hashlib.sha256(file.read_bytes()).hexdigest() != content:
             problem = f"{text.partition(_PIN)[0]} is code in the folder of the run, and is not run to look at it; "
-            raise Untrusted(str(path), "plugins", problem + "read it, and add --trust if it may run")
+            raise Untrusted(
+                str(path), "plugins", problem + f"read it, and add {either('--trust', 'trust=True')} if it may run"
+            )
 
 
 def give(files: Iterable[Path]) -> None:
@@ -136,7 +139,9 @@ def _located(text: str, where: str, folder: Path | None) -> tuple[Path, str]:
     path = (Path.cwd() if folder is None else folder) / name
     if folder is not None and not path.resolve().is_relative_to(folder.resolve()):
         problem = "is outside the scenario file's folder, and a plugin is code; allowed: a file there or below, "
-        raise ScenarioError(where, "plugins", f'"{name}" {problem}or --plugin FILE')
+        raise ScenarioError(
+            where, "plugins", f'"{name}" {problem}{either("or --plugin FILE", "or in a Scenario made in Python")}'
+        )
     if path.suffix != ".py" or not path.is_file():
         raise ScenarioError(where, "plugins", f'"{name}": there is no such Python file in {path.parent}')
     return path.absolute(), digest
@@ -187,7 +192,9 @@ def _from(entry: metadata.EntryPoint) -> Plugin:
 
 
 def blamed(error: BaseException) -> ScenarioError | None:
-    """What a plugin did wrong that let `error` be raised before a run, in one line; None if none had a part in it."""
+    """Return the mistake of a plugin that raised `error` before a run, in one line; None if none had a part in it."""
+    if isinstance(error, PluginError):
+        return _error(error)
     place = plugged.place_in(error)
     return place and ScenarioError(place[0], f"line {place[1]}", f"{type(error).__name__}: {error}")
 

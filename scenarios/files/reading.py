@@ -5,15 +5,20 @@ to the current folder.
 """
 
 import itertools
+import os
 import re
+import sqlite3
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
+from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
 from tacit.scenarios.files.checks import check
 from tacit.scenarios.files.converting import Table, converted
@@ -21,12 +26,84 @@ from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, c
 from tacit.scenarios.files.plugins import blamed, resolved
 from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.files.table_layout import Layout, flat, layout_of
-from tacit.scenarios.files.unused import needless, unused
 from tacit.scenarios.schema.keys import keys, similar, structure, toml
+from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.scenarios.schema.table import OWN, ScenarioFile
 
-__all__ = ["Loaded", "Source", "checked", "find", "load", "parse_toml", "read", "shipped"]
+__all__ = [
+    "Loaded",
+    "Source",
+    "checked",
+    "find",
+    "load",
+    "parse_toml",
+    "read",
+    "shipped",
+    "unused",
+]
+
+
+# Keys that a scenario gives and that change nothing, since what they belong to is not chosen.
+
+
+def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
+    """The keys given in `raw` that only other protocols than `protocols`, those of a table's cells, use."""
+    used = {key.name for key in keys() if not key.protocols or set(protocols) & set(key.protocols)}
+    known = {key.name for key in keys()}
+    return tuple(name for name in _given(raw) if name in known - used)
+
+
+def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
+    """The keys given in `raw` that the scenario's protocol could use, but with other choices, each with what it takes.
+
+    `scenario` is what became of `raw`.
+    """
+    found: dict[str, str] = {}
+    for name in _given(raw):
+        for key, takes, chosen in _TAKES:
+            meant = name == key or (key.endswith(".") and name.startswith(key))
+            if meant and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):
+                found[name] = takes
+    return found
+
+
+def _given(raw: Mapping[str, Any]) -> list[str]:
+    return [f"{table}.{key}" for table, body in raw.items() if isinstance(body, dict) for key in body]
+
+
+def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
+    return lambda scenario: PROTOCOLS[scenario.protocol.name].value(scenario, key) in values
+
+
+def _takes_keys(scenario: Scenario) -> bool:
+    """True if clients agree on keys."""
+    return scenario.training.averaging == "secure" or "protocol.hamming" in PROTOCOLS[scenario.protocol.name].uses
+
+
+_TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
+    ("training.mu", 'training.update = "fedprox"', _uses("training.update", "fedprox")),
+    ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
+    (
+        "protocol.identity",
+        'XCLP or training.averaging = "secure"',
+        lambda scenario: _takes_keys(scenario),
+    ),
+    ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),
+    ("protocol.group", "oblivious transfer (protocol.hamming)", _uses("protocol.hamming", "iknp", "naor-pinkas")),
+    ("attack.", 'attack.kind = "membership"', lambda scenario: bool(scenario.attack.kind)),
+    ("byzantine.kind", "byzantine.clients > 0", lambda scenario: scenario.byzantine.clients > 0),
+    (
+        "cotraining.quorum",
+        'cotraining.consensus = "qualified"',
+        lambda scenario: scenario.cotraining.consensus == "qualified",
+    ),
+    ("public.distribution", "public.size > 0", lambda scenario: scenario.public.size > 0),
+    ("public.source", "public.size > 0", lambda scenario: scenario.public.size > 0),
+    ("model.width", 'model.name = "cnn13"', lambda scenario: scenario.model.name == "cnn13"),
+)
+"""Keys, or how they begin, with a dot at the end; what gives them a meaning, and whether a scenario has it."""
+
 
 Source = Scenario | str | Path
 """A scenario, or the path of its file or of a run's folder, or the name of one that comes with Tacit."""
@@ -102,16 +179,20 @@ def read(
     else:
         path = find(file)
         raw, filled = _anchored(_parse(path), path.parent), Path(file).is_dir()
+        if filled and (was := _first_place(path.parent)) not in (None, path.parent.absolute()):
+            _follow(raw, partial(_moved, path.parent.absolute(), was))
         if not raw and not changes:
             problem = 'no key is set; a scenario names its protocol at least, as in [protocol] name = "xclp"'
-            raise ScenarioError(str(path), "", f"{problem}; `tacit keys` lists all keys")
+            raise ScenarioError(str(path), "", f"{problem}; `{either('tacit keys', 'tacit.keys()')}` lists all keys")
     made_here = isinstance(file, Scenario)
     raw["plugins"] = list(
         resolved(raw.get("plugins", []), str(path), None if made_here else path.parent, of_run=filled and not made_here)
     )
     changed = [_change(text, options) for text in changes]  # which may be of keys that plugins have
     _check_either(changed)
-    given_by = {key: options.get(key, "--set") for key, _ in changed} | ({} if seed is None else {"seed": "--seed"})
+    given_by = {key: options.get(key, called("--set")) for key, _ in changed}
+    if seed is not None:
+        given_by["seed"] = called("--seed")
     try:
         loaded = _read(path, raw, changed, seed, cell, without_data, to_run, filled)
     except ScenarioError as error:
@@ -173,7 +254,9 @@ def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], chang
     for key in sorted(given_by, key=len, reverse=True):
         if f"{error.key}.".startswith((f"{key}.", f"{key}[", f"{in_file(key)}.")):
             return given_by[key]
-    options = [f"{given_by.get(text.partition('=')[0].strip(), '--set')} {text}" for text in changes]
+    others = {key: option for key, option in given_by.items() if option != called("--set")}
+    keys = {text: text.partition("=")[0].strip() for text in changes}
+    options = [f"{others[key]} {text}" if key in others else called("--set", text) for text, key in keys.items()]
     return f"{where} with {' '.join(options)}" if options else where
 
 
@@ -183,7 +266,7 @@ def checked(scenario: Scenario) -> Scenario:
 
 
 def _slug(title: str) -> str:
-    """What the runs of a scenario are called that has no other name than its title."""
+    """Return a name for the runs of a scenario that has only its title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
 
 
@@ -208,7 +291,7 @@ def find(file: str | Path) -> Path:
 
 
 def _without_defaults(raw: Table) -> Table:
-    """What `raw`, in which all defaults stand, gives beside them."""
+    """Return the values of `raw`, in which all defaults stand, that differ from these."""
     known = {key: body for key, body in as_table(Scenario()).items() if isinstance(body, dict)}
     return {
         table: {key: value for key, value in raw[table].items() if defaults.get(key, msgspec.UNSET) != value}
@@ -234,7 +317,7 @@ def parse_toml(text: str) -> Table:
 
 
 def _is_deep(table: Table) -> bool:
-    """Whether tables and lists are nested more than `_DEEPEST` deep."""
+    """True if tables and lists are nested more than `_DEEPEST` deep."""
     level: list[Any] = [table]
     for _ in range(_DEEPEST):
         inside = itertools.chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
@@ -261,29 +344,42 @@ def _parse(path: Path) -> Table:
 def _anchored(raw: Table, folder: Path) -> Table:
     """`raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
     result = {key: dict(body) if isinstance(body, dict) else body for key, body in raw.items()}
-    data, network = result.get("data"), result.get("network")
-    own = result.get("protocol")
-    for table, key in ((data, "path"), (result.get("learner"), "path"), (own, "app"), (own, "recorded")):
-        if isinstance(table, dict):
-            _anchor(table, key, "", folder)
-    if isinstance(network, dict):
-        _anchor(network, "latency", "csv:", folder)
-    _anchor(result, "cost", "replayed:", folder)
     for name in LISTS:
         if isinstance(items := result.get(name), list | tuple):
             result[name] = [dict(item) if isinstance(item, dict) else item for item in items]
-            for item in result[name]:
-                for key, prefix in _PATHS if isinstance(item, dict) else ():
-                    if item.get(key):
-                        _anchor(item, key, prefix, folder)
+    _follow(result, lambda path: (folder / path).absolute())
     return result
 
 
-def _anchor(table: Table, key: str, prefix: str, folder: Path) -> None:
-    """Make what follows `prefix` in the text at `key` an absolute path."""
-    value = table.get(key)
-    if isinstance(value, str) and value.startswith(prefix) and len(value) > len(prefix):
-        table[key] = prefix + str((folder / value.removeprefix(prefix)).absolute())
+def _follow(raw: Table, change: Callable[[Path], Path]) -> None:
+    """Change each path in the tables of `raw`."""
+    own = raw.get("protocol")
+    places = [(raw.get("data"), "path", ""), (raw.get("learner"), "path", ""), (own, "app", ""), (own, "recorded", "")]
+    places += [(raw.get("network"), "latency", "csv:"), (raw, "cost", "replayed:")]
+    lists = [raw.get(name) for name in LISTS]
+    items = [item for found in lists if isinstance(found, list | tuple) for item in found]
+    places += [(item, key, prefix) for item in items for key, prefix in _PATHS]
+    for table, key, prefix in places:
+        value = table.get(key) if isinstance(table, dict) else None
+        if isinstance(table, dict) and isinstance(value, str) and value.startswith(prefix) and len(value) > len(prefix):
+            table[key] = prefix + str(change(Path(value.removeprefix(prefix))))
+
+
+def _first_place(folder: Path) -> Path | None:
+    """Where the folder of a run was as the run began; None where its record does not say."""
+    record = f"{(folder / 'run.sqlite').absolute().as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(record, uri=True)) as connection:
+            found = connection.execute("SELECT value FROM run WHERE key = 'folder'").fetchone()
+    except sqlite3.Error:
+        return None
+    return Path(found[0]) if found else None
+
+
+def _moved(folder: Path, was: Path | None, path: Path) -> Path:
+    """The `path` in a run's scenario; if nothing is there, the one that moved together with the run's `folder`."""
+    beside = Path(os.path.normpath(folder / os.path.relpath(path, was)))
+    return beside if not path.exists() and beside.exists() else path
 
 
 # --- the command line's changes
@@ -313,7 +409,7 @@ def _check_either(changed: Iterable[tuple[str, Any]]) -> None:
         table = value if isinstance(value, dict) else {}
         given |= {f"{key}.{name}": item for name, item in table.items()} if table else {key: value}
     if all(given.get(key) for key in _DATA):
-        raise ScenarioError("--set", "data", "name and path are both given; allowed: exactly one of them")
+        raise ScenarioError(called("--set"), "data", "name and path are both given; allowed: exactly one of them")
 
 
 def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
@@ -336,12 +432,12 @@ def _settable() -> list[str]:
 
 
 def _owns(key: str) -> bool:
-    """Whether `key` is the file's own and not a scenario's."""
+    """True if `key` is the file's own and not a scenario's."""
     return key.partition(".")[0] in OWN
 
 
 def _paper(file: ScenarioFile) -> list[tuple[str, Any]]:
-    """What `scale = "paper"` changes in `file`."""
+    """Return the changes that `scale = "paper"` makes in `file`."""
     if not file.scales.paper:
         raise ScenarioError("", "scale", '"paper" is not in the file, which has no [scales.paper]; allowed: "small"')
     return list(flat(file.scales.paper, _settable(), "scales.paper"))
@@ -352,20 +448,26 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
     key, equals, written = text.partition("=")
     key = key.strip()
     if not equals or not key:
-        raise ScenarioError(f"--set {text}", "", "allowed: --set key=value, such as --set protocol.k=5")
+        allowed = either("--set key=value, such as --set protocol.k=5", "key=value, such as protocol.k=5")
+        raise ScenarioError(called("--set", text), "", f"allowed: {allowed}")
     known = _known()
     if key == "plugins":
-        problem = "a plugin is code, which no --set takes in; allowed: plugins = [...] in the file, or --plugin FILE"
-        raise ScenarioError(options.get(key, "--set"), key, problem)
+        problem = (
+            f"a plugin is code, which no {either('--set', 'change')} takes in; allowed: plugins = [...] in the file, "
+        )
+        problem += either("or --plugin FILE", "or in a Scenario")
+        raise ScenarioError(options.get(key, called("--set")), key, problem)
     if is_field(key):
-        check_field(key, options.get(key, "--set"))
+        check_field(key, options.get(key, called("--set")))
     elif key not in known:
         named = next((name for name in LISTS if key.startswith(name)), "")
         hint = (
-            f"; the whole list is replaced: --set '{named}=[{{...}}]', a key of one by {named}.0.KEY" if named else ""
+            f"; the whole list is replaced: {either('--set ', '')}'{named}=[{{...}}]', a key of one by {named}.0.KEY"
+            if named
+            else ""
         )
-        hint = hint or similar(key, known) or "; `tacit keys` lists them"
-        raise ScenarioError(options.get(key, "--set"), key, "there is no such key" + hint)
+        hint = hint or similar(key, known) or f"; `{either('tacit keys', 'tacit.keys()')}` lists them"
+        raise ScenarioError(options.get(key, called("--set")), key, "there is no such key" + hint)
     try:
         parsed = parse_toml(f"value = {written}")
     except tomllib.TOMLDecodeError:
@@ -377,5 +479,5 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
 
 
 def _scenario(file: ScenarioFile) -> Scenario:
-    """What a run needs to know of it."""
+    """Return the part of the file that a run needs."""
     return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})

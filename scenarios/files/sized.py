@@ -19,7 +19,7 @@ _SIZED = (
 
 
 def is_hollow(scenario: Scenario, shards: Mapping[str, Shard]) -> bool:
-    """Whether a run of `scenario`, among clients with `shards`, goes on hollow values (`tacit.sim.hollow`).
+    """True if a run of `scenario`, among clients with `shards`, goes on hollow values (`tacit.sim.hollow`).
 
     It trains nothing, knows the modelled times only, and nobody looks at how faults change its results.
     """
@@ -31,7 +31,7 @@ def is_hollow(scenario: Scenario, shards: Mapping[str, Shard]) -> bool:
 
 
 def sized_caution(scenario: Scenario, shards: Mapping[str, Shard]) -> str:
-    """What to know about the numbers of a sized run."""
+    """Return a caution about the numbers of a sized run."""
     if not is_hollow(scenario, shards):
         return _SIZED
     return (

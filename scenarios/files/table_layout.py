@@ -5,8 +5,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.schema.keys import similar, toml
+from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.scenarios.schema.table import Part, ScenarioFile, Table
 
@@ -30,7 +31,7 @@ class Place(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """That of the cells of two columns (or rows) the first has the larger mean, within each of some rows (columns)."""
+    """A claim that cells of one of two columns (or rows) have the larger mean, in each of some rows (columns)."""
 
     of_columns: bool
     above: int
@@ -59,7 +60,7 @@ class Layout(Struct, frozen=True):
         return dict(self.rows[row].sets + self.columns[column].sets)
 
     def measure(self, row: int, column: int) -> tuple[str, str]:
-        """What a cell shows: the path in a result, and its unit."""
+        """Return the path in a result and the unit of a cell's value."""
         part = self.columns[column] if self.columns[column].measure else self.rows[row]
         return part.measure or "accuracy", part.unit or "%"
 
@@ -70,8 +71,11 @@ class Layout(Struct, frozen=True):
             for own, value in part.sets:
                 if own == key or own.startswith(f"{key}.") or key.startswith(f"{own}."):
                     problem = f"the table's {kind} {toml(part.name)} sets {own} = {toml(value)}; "
-                    problem += "allowed: other keys, or any with `tacit run` or `tacit sweep --over`"
-                    raise ScenarioError("--set", key, problem)
+                    problem += either(
+                        "allowed: other keys, or any with `tacit run` or `tacit sweep --over`",
+                        "allowed: other keys, or any with over",
+                    )
+                    raise ScenarioError(called("--set"), key, problem)
 
 
 def flat(tables: Mapping[str, Any], known: Collection[str], place: str) -> Iterator[tuple[str, Any]]:
@@ -186,7 +190,7 @@ def _claims(table: Table, columns: Sequence[Part], rows: Sequence[Part]) -> Iter
 
 
 def _papers(part: Part) -> str:
-    """What the paper calls it; empty where that is no other name."""
+    """Return the paper's name for it; empty where that is no other name."""
     return f"{part.group_paper}: {part.label_paper or part.label}" if part.group_paper else part.label_paper
 
 

@@ -125,7 +125,7 @@ def _verdict(runs: int, broken: int, promises: int, found: dict[str, Any]) -> Ht
 
 
 def _planned(found: dict[str, Any]) -> str:
-    """What was to be tried, in a sentence."""
+    """Return in a sentence what was to be tried."""
     plan = msgspec.convert(found["plan"], Plan)
     tried = []
     if "sums" in found:
@@ -142,7 +142,7 @@ def _grid(runs: Sequence[RunRecord]) -> Html:
     cells: dict[tuple[str, str, str], list[RunRecord]] = {}
     for run in runs:
         fault = run.faults[0] if len(run.faults) == 1 else None
-        if isinstance(fault, Crash) and (fault.before or fault.after) and fault.back_after is None:
+        if type(fault) is Crash and (fault.before or fault.after) and fault.back_after is None:
             way = "before" if fault.before else "after"
             cells.setdefault((fault.party, fault.before or fault.after or "", way), []).append(run)
     if not cells:

@@ -1,4 +1,4 @@
-"""What is said of two runs side by side, by `tacit compare` and on a page."""
+"""Sentences about two runs side by side, for `tacit compare` and a page."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def pair(one: float | None, other: float | None, show: Callable[[Any], str]) -> 
 def divergence_lines(
     sides: tuple[Side, Side], common: int, parts: Divergence | None, names: tuple[str, str] = ("A", "B")
 ) -> list[str]:
-    """What is said of the first event that differs, as `divergence` gives it; `names` are those of the runs."""
+    """Return the lines about the first event that differs, as `divergence` gives it; `names` are those of the runs."""
     if parts is None:
         hashes = {side.outcome.trace_hash for side in sides} - {""}
         same = "the traces are the same" if len(hashes) < 2 else "no recorded event differs, though trace hashes do"

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from tacit.scenarios.files.plugins import withheld
-from tacit.scenarios.observing.result import data_frame
+from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.reporting.recorded import scenario_of
 from tacit.scenarios.running.folder import (
     ByteRow,
@@ -94,7 +94,7 @@ def why_without_formula(folder: Path) -> str:
 
 
 def counted(folder: Path, values: tuple[tuple[str, str], ...] = ()) -> Counted:
-    """What the run in `folder` sent. Raises FolderError."""
+    """Return the messages and bytes that the run in `folder` sent. Raises FolderError."""
     rows, scenario = byte_rows(folder), scenario_of(folder)
     fields: Mapping[str, Any] = {}
     with suppress(OSError, FolderError):  # interrupted, or of another version: its bytes are known all the same

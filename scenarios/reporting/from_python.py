@@ -8,12 +8,13 @@ from tacit.protocols.steps import Step
 from tacit.scenarios.files.arguments import check_count, check_type, check_types
 from tacit.scenarios.files.plugins import load_plugins, looking
 from tacit.scenarios.files.reading import Source, read
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.reporting.counted import Counted, counted
 from tacit.scenarios.reporting.report import report as page_of
 from tacit.scenarios.running.whole import check_whole
 from tacit.scenarios.schema.keys import Key
 from tacit.scenarios.schema.keys import keys as all_keys
+from tacit.scenarios.schema.option_names import either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.seeing.compare import Comparison
 from tacit.scenarios.seeing.compare import compare as compare_runs
@@ -92,7 +93,11 @@ def keys(prefix: str = "") -> list[Key]:
     found = [key for key in all_keys() if key.name.startswith(prefix)]
     if not found:
         begins = dict.fromkeys(part for key in all_keys() for part in (key.name.partition(".")[0], key.name))
-        raise ScenarioError(prefix, "", "no key begins so" + (similar(prefix, begins) or "; `tacit keys` lists all"))
+        raise ScenarioError(
+            prefix,
+            "",
+            "no key begins so" + (similar(prefix, begins) or f"; `{either('tacit keys', 'tacit.keys()')}` lists all"),
+        )
     return found
 
 

@@ -121,6 +121,6 @@ def facts(pairs: Iterable[tuple[str, str]], class_: str = "facts") -> Html:
 
 
 def details(summary: str, *content: Content, opened: bool = False, printed: bool = True) -> Html:
-    """What is shown when asked for; always where it is printed, unless that is too wide for paper."""
+    """Return a section that opens on demand; always open in print, unless that is too wide for paper."""
     class_ = None if printed else "screen"
     return element("details", element("summary", summary), *content, open=opened, class_=class_)

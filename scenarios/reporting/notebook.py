@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from tacit.scenarios.observing.result import Result, draw_results
+from tacit.scenarios.files.result import Result, draw_results
 
 if TYPE_CHECKING:
     from tacit.scenarios.reporting.html import Html
@@ -52,7 +52,7 @@ def drawn(result: Result) -> str:
 
 
 def _recorded(result: Result) -> RecordedRun:
-    """What is known of the run: its folder's content, or the result alone, which then counts as one step."""
+    """Return the known facts of the run: its folder's content, or the result alone, which then counts as one step."""
     from tacit.scenarios.reporting.recorded import RecordedRun, read_run
     from tacit.scenarios.running.folder import ByteRow, FolderError
 
@@ -67,7 +67,7 @@ def _recorded(result: Result) -> RecordedRun:
     return RecordedRun(
         folder=result.folder, outcome=result.outcome, reason=result.reason, result=result, scenario=None,
         about={"title": result.title, "scenario": result.scenario}, seconds=result.virtual_seconds, losses=result.lost,
-        rounds=[], traffic=[], rows=[whole], formula={}, formula_problem="", scenario_text="",
+        rounds=[], figures={}, traffic=[], rows=[whole], formula={}, formula_problem="", scenario_text="",
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from tacit.scenarios.running.environment import version
 __all__ = ["Section", "page"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
-"""What the page may load: nothing. A browser keeps to it, whatever a name or a plugin's text says."""
+"""Sources that the page may load: none. A browser keeps to it, whatever a name or a plugin's text says."""
 
 
 class Section(Struct, frozen=True):

@@ -20,7 +20,7 @@ from tacit.sim.link import SENDER_GONE
 from tacit.sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:  # a sweep imports the whole simulator
-    from tacit.protocols.observing.simulated import Round
+    from tacit.protocols.experiment.simulated import Round
     from tacit.scenarios.seeing.absences import Absence
     from tacit.scenarios.sweeping.runs import Cell
 
@@ -174,7 +174,7 @@ def _struck_lines(result: Result) -> list[str]:
 
 
 def round_table(rounds: Sequence[Round]) -> Table:
-    """What the experiment reports of each round, and the lost parties; of many rounds, only the first and the last."""
+    """Return the table of the experiment's rounds, with lost parties; of many rounds, only the first and the last."""
     every = [one.own() for one in rounds]
     own = tuple(dict.fromkeys(name for figures in every for name in figures))
     columns = ("round", "began", *rounds[0].columns, *own)

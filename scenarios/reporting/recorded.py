@@ -20,8 +20,14 @@ __all__ = ["RecordedRun", "Traffic", "read_run", "scenario_of"]
 UNDER_WAY, BROKEN_OFF = "under way", "broken off"
 
 
+_FIGURES = """
+SELECT name, round, avg(value) FROM metrics
+WHERE party = 'server' AND name != 'accuracy' AND round > 0 AND abs(value) < 9e999
+GROUP BY name, round ORDER BY name, round"""
+
+
 class Traffic(Struct, frozen=True):
-    """What one party sent another, end to end, with the bytes on all hops."""
+    """Messages from one party to another, end to end, with the bytes on all hops."""
 
     sender: str
     receiver: str
@@ -30,11 +36,12 @@ class Traffic(Struct, frozen=True):
 
 
 class RecordedRun(Struct, frozen=True):
-    """What is known of a run.
+    """The known facts of a run.
 
     `outcome` is that of ``result.json``, else "under way" or "broken off". `result` and `scenario` are None where there
     is no such file, or this version cannot read it. `about` is the table `run` of the record, `rounds` its view of that
-    name. `formula` is the payload by message type where nobody was lost; `formula_problem` why a plugin's has failed.
+    name. `figures`: what the server measured in rounds besides the accuracy, by name and round. `formula` is the
+    payload by message type where nobody was lost; `formula_problem` why a plugin's has failed.
     """
 
     folder: Path
@@ -46,6 +53,7 @@ class RecordedRun(Struct, frozen=True):
     seconds: float
     losses: list[Loss]
     rounds: list[dict[str, Any]]
+    figures: dict[str, dict[int, float]]
     traffic: list[Traffic]
     rows: list[ByteRow]
     formula: dict[str, int]
@@ -54,17 +62,17 @@ class RecordedRun(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What the run is about, in a line."""
+        """The subject of the run in one line."""
         return str(self.about.get("title") or self.about.get("scenario") or self.folder.resolve().name)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended by itself, or was interrupted."""
+        """True if it has ended by itself, or was interrupted."""
         return self.result is not None
 
     @property
     def equals_plaintext(self) -> bool | None:
-        """Whether the result is equal to the oracle's; None where it was not compared, or there is none."""
+        """True if the result is equal to the oracle's; None where it was not compared, or there is none."""
         return None if self.result is None else self.result.equals_plaintext
 
     @property
@@ -87,7 +95,7 @@ class RecordedRun(Struct, frozen=True):
 
 
 def read_run(folder: Path) -> RecordedRun:
-    """What is known of the run in `folder`. Raises FolderError where it is no such folder, or its record is damaged."""
+    """Read the run in `folder`. Raises FolderError where it is no such folder, or its record is damaged."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
     goes_on = is_under_way(folder)  # before the look: if it does not, all there is will be seen
@@ -106,6 +114,9 @@ def read_run(folder: Path) -> RecordedRun:
         found = connection.execute("SELECT * FROM rounds ORDER BY round")
         names = [name for name, *_ in found.description]
         rounds = [dict(zip(names, row, strict=True)) for row in found]
+        figures: dict[str, dict[int, float]] = {}
+        for name, number, value in connection.execute(_FIGURES):
+            figures.setdefault(name, {})[number] = value
         (last,) = connection.execute("SELECT max(time) FROM events").fetchone()
     rows = byte_rows(folder)
     formula, problem = _formula(folder, rows)
@@ -119,6 +130,7 @@ def read_run(folder: Path) -> RecordedRun:
         seconds=(last or 0.0) if result is None else result.virtual_seconds,
         losses=losses if result is None else result.lost,
         rounds=rounds,
+        figures=figures,
         traffic=traffic,
         rows=rows,
         formula=formula,

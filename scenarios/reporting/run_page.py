@@ -30,7 +30,8 @@ from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.seeing import timeline
 from tacit.scenarios.seeing.compare import flat_keys
-from tacit.scenarios.seeing.plot import X, curves
+from tacit.scenarios.seeing.plot import X, curves, labels
+from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import format_bytes
 
@@ -38,6 +39,9 @@ __all__ = ["byte_section", "curve_section", "run_page", "timeline_of"]
 
 _PARTIES = 40
 """The most rows and columns of the matrix of parties; of more, neighbours share one."""
+
+_FIGURES = 12
+"""The most measures besides the accuracy that have a chart."""
 
 _ROUNDS = 200
 """The most rounds that a table shows."""
@@ -49,9 +53,10 @@ KINDS = ("payload", "sealing", "envelope")
 
 def run_page(run: RecordedRun) -> str:
     """The whole page."""
+    seen = Seen(run.folder)
     sections = [
-        Section("verdict", "Verdict", verdict(run)),
-        Section("timeline", "Timeline", timeline_of(run)),
+        Section("verdict", "Verdict", verdict(run, seen)),
+        Section("timeline", "Timeline", timeline_of(run, seen)),
         Section("bytes", "Bytes", byte_section(run)),
         *([Section("learning", "Learning", found)] if (found := curve_section([run])) else []),
         Section("learned", "What each party learns", _learned(run)),
@@ -60,13 +65,13 @@ def run_page(run: RecordedRun) -> str:
     return page(run.title, remarks(run), sections)
 
 
-def timeline_of(run: RecordedRun, *, compact: bool = False) -> Html:
-    """The run in virtual time."""
-    return Html(timeline.fragment(run.folder, compact=compact))
+def timeline_of(run: RecordedRun, seen: Seen | None = None, *, compact: bool = False) -> Html:
+    """The run in virtual time; `seen` is what has been read of its record already."""
+    return Html(timeline.fragment(run.folder, compact=compact, seen=seen))
 
 
 def byte_section(run: RecordedRun) -> Html:
-    """What was sent, by step and message type beside the formula, and from whom to whom."""
+    """Return the section on bytes, by step and message type beside the formula, and from whom to whom."""
     if not run.rows:
         return element("p", "No message was sent.")
     model = message_bytes(run.folder)
@@ -172,18 +177,45 @@ def _groups(parties: Sequence[str]) -> dict[str, str]:
 
 
 def curve_section(runs: Sequence[RecordedRun]) -> Html | None:
-    """Accuracy against rounds, bytes and virtual time; None where fewer than two rounds were measured."""
+    """Accuracy against rounds, bytes and virtual time, and by rounds what else was measured.
+
+    None where fewer than two rounds were measured.
+    """
+    content = [charts.panels(*found) for found in (_of_accuracy(runs), list(_of_figures(runs))) if found]
+    if not content:
+        return None
+    if len(runs) == 1:
+        content.append(details("The rounds as a table", _rounds(runs[0]), opened=len(runs[0].rounds) <= 20))
+    return join(content)
+
+
+def _of_accuracy(runs: Sequence[RecordedRun]) -> list[Html]:
     found = []
     for x, label in X.items():
         drawn = _curves(runs, x)
         if max((len(one.points) for one in drawn), default=0) < 2:
-            return None
+            return []
         title = {"rounds": "Accuracy by rounds", "bytes": "Accuracy by bytes", "time": "Accuracy by virtual time"}[x]
         found.append(charts.lines(drawn, title, label, "accuracy", whole=x == "rounds"))
-    content = [charts.panels(*found)]
-    if len(runs) == 1:
-        content.append(details("The rounds as a table", _rounds(runs[0]), opened=len(runs[0].rounds) <= 20))
-    return join(content)
+    return found
+
+
+def _of_figures(runs: Sequence[RecordedRun]) -> Iterable[Html]:
+    """A chart of each figure, the first `_FIGURES` of them, that was measured in two rounds or more."""
+    named = labels([run.folder for run in runs])
+    counts = {name: max(len(run.figures.get(name, ())) for run in runs) for run in runs for name in run.figures}
+    names = [name for name in dict.fromkeys(name for run in runs for name in run.figures) if counts[name] > 1]
+    for name in names[:_FIGURES]:
+        drawn = [
+            charts.Series(label, [(number, value, None) for number, value in run.figures[name].items()])
+            for label, run in zip(named, runs, strict=True)
+            if name in run.figures
+        ]
+        yield charts.lines(drawn, f"{name} by rounds", X["rounds"], name, whole=True)
+    if len(names) > _FIGURES:
+        yield element(
+            "p", f"Not drawn: {', '.join(names[_FIGURES:])}. `tacit plot --y NAME` draws them.", class_="note"
+        )
 
 
 def _curves(runs: Sequence[RecordedRun], x: str) -> list[charts.Series]:
@@ -197,12 +229,13 @@ def _curves(runs: Sequence[RecordedRun], x: str) -> list[charts.Series]:
 
 def _rounds(run: RecordedRun) -> Html:
     problem = ("problem",) if any(one["problem"] for one in run.rounds) else ()
-    columns = ("round", "began", "took", "called", "answers", "accuracy", "messages", "bytes", *problem)
+    figures = [name for name in run.figures if name not in run.rounds[0]][:_FIGURES] if run.rounds else []
+    columns = ("round", "began", "took", "called", "answers", "accuracy", *figures, "messages", "bytes", *problem)
     rows = [
         (
             str(one["round"]), seconds_of(one["began"]), "-" if one["seconds"] is None else seconds_of(one["seconds"]),
             str(one["called"]), str(one["answers"]),
-            "-" if one["accuracy"] is None else number(one["accuracy"], f"{one['accuracy']:.4f}"),
+            _figure(one["accuracy"]), *(_figure(run.figures[name].get(one["round"])) for name in figures),
             f"{one['messages'] or 0:,}", bytes_of(one["bytes"] or 0), *([one["problem"] or ""] if problem else []),
         )
         for one in run.rounds
@@ -211,7 +244,11 @@ def _rounds(run: RecordedRun) -> Html:
     if len(rows) > _ROUNDS:
         left_out = (f"... {len(rows) - _ROUNDS} more, in rounds.csv", *[""] * (len(columns) - 1))
         shown = [*rows[: _ROUNDS // 2], left_out, *rows[-_ROUNDS // 2 :]]
-    return table(columns, shown, columns[:8], title="the rounds")
+    return table(columns, shown, columns[: 8 + len(figures)], title="the rounds")
+
+
+def _figure(value: float | None) -> Html | str:
+    return "-" if value is None else number(value, f"{value:.4f}")
 
 
 def _learned(run: RecordedRun) -> Html:

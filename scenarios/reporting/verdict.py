@@ -12,6 +12,7 @@ from tacit.scenarios.schema.scenario import Expect
 from tacit.scenarios.seeing.absences import Absence, grouped
 from tacit.scenarios.seeing.causes import Cause
 from tacit.scenarios.seeing.facts import Facts
+from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.story import absences
 from tacit.sim.units import format_duration
 
@@ -26,9 +27,9 @@ _ELSEWHERE = ("outcome", "lost", "privacy", "result")
 """Lines of `tacit run` that have a place of their own on the page."""
 
 
-def verdict(run: RecordedRun) -> Html:
-    """The whole part."""
-    content = [outcome(run), figures(run), losses(run), _failure(run), _replay(run), _printed(run)]
+def verdict(run: RecordedRun, seen: Seen) -> Html:
+    """The whole part; `seen` is what has been read of the run's record."""
+    content = [outcome(run), figures(run), losses(run, seen), _failure(run), _replay(run), _printed(run)]
     return join([one for one in content if one])
 
 
@@ -106,12 +107,12 @@ def figures(run: RecordedRun) -> Html:
     return facts(found, "figures")
 
 
-def losses(run: RecordedRun, *, heading: str = "Who was lost, and why") -> Html | None:
+def losses(run: RecordedRun, seen: Seen | None = None, *, heading: str = "Who was lost, and why") -> Html | None:
     """Each cause of losses: whom it befell, where and when, what it led to, and the causes of the first loss."""
     if not run.losses:
         return None
     try:
-        every = absences(run.folder, run.losses)
+        every = absences(run.folder, run.losses, seen)
     except FolderError:
         every = grouped(run.losses, Facts(), lambda loss: Cause())
     found = [_absence(one, len(run.rounds) > 1) for one in every[:_LOSSES]]
@@ -193,7 +194,7 @@ def warnings_of(run: RecordedRun) -> list[str]:
 
 
 def remarks(run: RecordedRun) -> str:
-    """What run it was, in a line."""
+    """Return one line that says which run it was."""
     about, result = run.about, run.result
     sized = about.get("fidelity") == "sized"
     words = [

@@ -33,9 +33,9 @@ import tomli_w
 from msgspec import Struct
 
 from tacit.parties.server import Loss
-from tacit.protocols.observing.simulated import Prediction
+from tacit.protocols.experiment.simulated import Prediction
 from tacit.scenarios.files.plugins import with_copies
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.disk import Reserve, disk_problem
 from tacit.scenarios.running.record_format import ALIKE, FORMAT
 from tacit.scenarios.running.whole import FolderError, check_whole, digests, opened_record, sealed
@@ -229,7 +229,7 @@ class RunFolder:
 
 
 def _randomises(scenario: Scenario) -> bool:
-    """Whether answers depend on a secret that does not follow from the seed."""
+    """True if answers depend on a secret that does not follow from the seed."""
     privacy = scenario.privacy
     return scenario.entropy == "os" and {privacy.hash_epsilon, privacy.label_epsilon} != {"none"}
 
@@ -331,7 +331,7 @@ def formula_errors(rows: Iterable[ByteRow], formula: Mapping[str, int]) -> list[
 
 
 def remarks_on(folder: Path) -> list[str]:
-    """What to know about the run in `folder` before reading its numbers: that it was sized, that it did not complete.
+    """Return cautions for readers of the numbers of the run in `folder`: that it was sized, that it did not complete.
 
     Nothing about one that is as it should be.
     """
@@ -414,7 +414,7 @@ SELECT '', '{SET_UP_NAME}', 0, 0, 0, 0, {SET_UP} * count(*) FROM (
 
 
 def byte_rows(folder: Path) -> list[ByteRow]:
-    """What a run sent, by step and message type, in the order of their first message.
+    """Return the rows of bytes that a run sent, by step and message type, in the order of their first message.
 
     Over TCP the last row is the set-up of a connection for each two parties that sent each other anything.
     Raises FolderError where the folder holds no such record.

@@ -57,6 +57,7 @@ class Interruption:
         self._number = 0
         self._raises = self._raised = False
         self._before: dict[int, Any] = {}
+        self._others = frozenset[int]()
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
@@ -72,6 +73,7 @@ class Interruption:
         """Let the work be over after `limit` seconds."""
         if threading.current_thread() is not threading.main_thread():
             raise ValueError("a run with a limit must be in the main thread")
+        self._others = frozenset(sys._current_frames())
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._run_out)
         signal.setitimer(signal.ITIMER_REAL, limit, _AGAIN)
         if sys.__stderr__ is not None:
@@ -127,7 +129,9 @@ class Interruption:
                 party, step = own_party.get(), own_step.get()
                 who = f"{party or 'no party'}{f' in {step}' if step else ''}"
                 time = format_duration(self._limit)
-                self.reached = LimitReached(f"the run was not over after {time}, its --limit: {who}, {_place(frame)}")
+                self.reached = LimitReached(
+                    f"the run was not over after {time}, its --limit: {who}, {_place(frame, self._others)}"
+                )
             raise self.reached
 
     def _raise(self, asked: KeyboardInterrupt) -> NoReturn:
@@ -135,14 +139,16 @@ class Interruption:
         raise asked
 
 
-def _place(frame: FrameType | None) -> str:
+def _place(frame: FrameType | None, others: frozenset[int]) -> str:
     """Where a run is: the innermost line of code that is neither Tacit's nor installed, or the job that it awaits.
 
-    Threads count in which something of Tacit's runs, as an app of Flower's does.
+    Threads count in which something of Tacit's runs, as an app of Flower's does, but not `others`, by their numbers:
+    these were there before the run, which an app of an earlier run may have left behind.
     """
     here = list(takewhile(lambda one: not str(one.f_globals.get("__name__")).endswith(_RUNNER), _outwards(frame)))
-    others = (list(_outwards(one)) for ident, one in sys._current_frames().items() if ident != threading.get_ident())
-    for frames in (here, *(one for one in others if any(_room_of(frame.f_code) == "own" for frame in one))):
+    own = {ident: one for ident, one in sys._current_frames().items() if ident not in others}
+    threads = (list(_outwards(one)) for ident, one in own.items() if ident != threading.get_ident())
+    for frames in (here, *(one for one in threads if any(_room_of(frame.f_code) == "own" for frame in one))):
         for one in frames:
             if not _room_of(one.f_code):
                 return f"at {one.f_code.co_filename}, line {one.f_lineno}"

@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.probe import NOBODY, Probe, probe_of, shadowed
-from tacit.protocols.observing.signals import Received, Way, received, signals
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.probe import NOBODY, Probe, probe_of, shadowed
+from tacit.protocols.experiment.signals import Received, Way, received, signals
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.observing.splits import parts_of, split
-from tacit.scenarios.observing.vulnerability import Vulnerability
+from tacit.scenarios.files.splits import parts_of, split
+from tacit.scenarios.files.vulnerability import Vulnerability
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.whole import opened_record

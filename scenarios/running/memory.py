@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard
-from tacit.protocols.observing.experiment import AWAKE
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.experiment import AWAKE
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.scenario import Scenario
 

@@ -1,12 +1,12 @@
-"""What is kept of runs with many clients: what concerns those who took part."""
+"""Records of runs with many clients, of those who took part."""
 
 from msgspec import structs
 
 from tacit.parties.fleet.fleet import SERVER
-from tacit.protocols.observing.experiment import AWAKE
-from tacit.protocols.observing.simulated import Round
-from tacit.protocols.rounds import ENROLL, NEVER_DRAWN
-from tacit.scenarios.observing.result import Result
+from tacit.protocols.experiment.experiment import AWAKE
+from tacit.protocols.experiment.simulated import Round
+from tacit.protocols.rounds.rounds import ENROLL, NEVER_DRAWN
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.recorder import Recorder
 from tacit.sim.taps import Wait
 from tacit.sim.trace import Event
@@ -39,7 +39,7 @@ class SparingRecorder:
 
 
 def recording_of(recorder: Recorder, clients: int) -> Recorder | SparingRecorder:
-    """What records a run with this number of `clients`."""
+    """Return the recorder of a run with this number of `clients`."""
     return recorder if clients <= AWAKE else SparingRecorder(recorder)
 
 

@@ -11,11 +11,11 @@ import msgspec
 
 from tacit.parties.data.splits import Shard, counted, named
 from tacit.parties.server import Loss
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.files.reading import read
-from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.running.folder import ByteRow
 from tacit.scenarios.running.memory import predicted_memory
 from tacit.scenarios.running.simulation import Simulation
@@ -45,8 +45,7 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         found = msgspec.convert(result.get("formula"), dict[str, int | None] | None)
         if found is None:
             scenario = read(folder).scenario
-            parts = parts_of(scenario)
-            shards = named(split(parts.held, scenario.data, scenario.seed))
+            parts, shards = (material := material_of(scenario)).parts, named(material.shards)
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     try:
@@ -70,7 +69,7 @@ def payloads_of(scenario: Scenario, parts: Parts, shards: Mapping[str, Shard]) -
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a run will take: messages and bytes by step and type, virtual seconds, memory; and how it will end.
+    """The predicted figures of a run: messages and bytes by step and type, virtual seconds, memory; and its end.
 
     `outcome` and `reason` are those of the run, `lost` whom its server misses; `points` is what all clients have.
     """
@@ -85,11 +84,10 @@ class Prediction:
 
 
 def predict_run(scenario: Scenario, where: str = "") -> Prediction:
-    """What a run of `scenario` will take, with its faults and losses: found by running it on hollow values.
+    """Return the prediction for a run of `scenario` with its faults and losses, found by running it on hollow values.
 
     Raises ScenarioError, naming `where`, if that fails.
     """
-    parts = parts_of(scenario)
     tcp = scenario.network.transport == "tcp"
     overhead: Counter[tuple[str, str]] = Counter()
 
@@ -98,7 +96,7 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
             overhead[event.step, event.type] += headers(event.payload + event.sealing + event.envelope)
 
     simulation = Simulation(
-        scenario, sinks=[note] if tcp else [], engine="inline", parts=parts, hollow=True, hashed=False
+        scenario, sinks=[note] if tcp else [], engine="inline", hollow=True, hashed=False
     )  # fmt: skip
     try:
         with closing(simulation):

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from tacit.protocols.observing.parts import Parts
+from tacit.protocols.experiment.parts import Parts
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.observing.splits import parts_at_hand, parts_of
+from tacit.scenarios.files.splits import parts_at_hand, parts_of
 from tacit.scenarios.running.folder import Files, packed
 from tacit.scenarios.schema.scenario import Expect, Scenario
 from tacit.sim import plugged
@@ -192,7 +192,7 @@ def _end(
     """Interrupt the `running` calls, again and again: outside an `Interruption` a call takes no notice."""
 
     def take(left: list[Any], seconds: float) -> list[Any]:
-        """What comes of those `left` that end within some seconds; the others are returned."""
+        """Return the results of those `left` that end within some seconds; the others are returned as well."""
         ended, left = cluster.ray.wait(left, num_returns=len(left), timeout=seconds)
         for reference in ended:
             try:

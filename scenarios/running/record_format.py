@@ -60,8 +60,9 @@ TABLES = (
     Table(
         "run",
         "What the run is, by `key`: `tacit` (the version), `scenario` (its name), `title`, `seed`, `protocol`, "
-        "`fidelity`, `transport`; and `files`, the SHA-256 of the scenario and of its code, as JSON. Once it has "
-        "ended also `outcome`, `reason` and `virtual_seconds`, which a run that goes on, or was killed, lacks.",
+        "`fidelity`, `transport`; `folder`, where this folder was as the run began; and `files`, the SHA-256 of the "
+        "scenario and of its code, as JSON. Once it has ended also `outcome`, `reason` and `virtual_seconds`, which a "
+        "run that goes on, or was killed, lacks.",
         (("key", "TEXT PRIMARY KEY", "what"), ("value", "", "its value")),
     ),
     Table(

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from tacit.parties.server import Loss
-from tacit.protocols.observing.simulated import Round
+from tacit.protocols.experiment.simulated import Round
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.record_format import SCHEMA, TABLES, Table
 from tacit.sim.taps import Wait
@@ -251,7 +251,7 @@ _OF_END = ("outcome", "reason", "virtual_seconds")
 """The rows of the table `run` that a run has once it has ended."""
 
 _OF_EVENTS = Event.__struct_fields__[: Event.__struct_fields__.index("origin")]
-"""What is recorded of an event as it is: the columns have the names of the fields."""
+"""The fields of an event that are recorded as they are: the columns have their names."""
 
 
 def _inserting(table: Table) -> str:
@@ -265,7 +265,7 @@ _INSERTING = {table.name: _inserting(table) for table in TABLES}
 
 
 def _key(wait: Wait, began: float) -> tuple[Any, ...]:
-    """What a wait that is still there has in common with the same one of a run that goes on."""
+    """Return a key that a wait shares with the same one of a run that goes on."""
     return wait.party, wait.types, wait.sources, began
 
 

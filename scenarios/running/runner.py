@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tacit.parties.learning import jobs
-from tacit.protocols.observing.experiment import PartialReporter
-from tacit.protocols.observing.simulated import ResultFields
+from tacit.protocols.experiment.experiment import PartialReporter
+from tacit.protocols.experiment.simulated import ResultFields
 from tacit.protocols.privacy.released import with_rounds_again
 from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
@@ -20,8 +20,8 @@ from tacit.scenarios.files.arguments import check_type
 from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read
-from tacit.scenarios.observing.splits import parts_of, split
-from tacit.scenarios.observing.vulnerability import Vulnerability
+from tacit.scenarios.files.splits import parts_of, split
+from tacit.scenarios.files.vulnerability import Vulnerability
 from tacit.scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.environment import environment, version
@@ -196,12 +196,13 @@ def _carry_out(
     secret = folder.lasting(scenario)
     try:
         record = folder.path / "run.sqlite"
-        begins = about(scenario, name) | {"files": written_first(folder.path)}
+        begins = about(scenario, name) | {"folder": str(folder.path.absolute()), "files": written_first(folder.path)}
         recorder = recorder or Recorder(record, contents=contents(scenario), about=begins)
         with interruption.raising():
             recording = recording_of(recorder, scenario.data.clients)
             sinks: list[Sink] = [recording, interruption, *([watch] if watch else [])]
             taps = Taps(delivered=[recorder.tap], waits=[recording.wait])
+            cautions(scenario)  # kept for the result, while what was checked is at hand
             simulation = Simulation(scenario, sinks=sinks, taps=taps, engine=scenario.engine, lasting=secret)
             _record_rounds(simulation, recorder)
             if earlier.state is not None:
@@ -244,7 +245,7 @@ def _carry_out(
 
 
 def about(scenario: Scenario, name: str) -> dict[str, Any]:
-    """What the record says of the run as it begins."""
+    """Return the facts of the run that the record holds from its beginning."""
     about = {"tacit": version(), "scenario": name, "title": scenario.title, "seed": scenario.seed}
     return about | {
         "protocol": scenario.protocol.name, "fidelity": scenario.fidelity, "transport": scenario.network.transport,

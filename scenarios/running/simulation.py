@@ -1,5 +1,7 @@
 """Builds the world that a scenario describes, and runs it."""
 
+import math
+import sqlite3
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
@@ -11,22 +13,24 @@ from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.life import Present
 from tacit.parties.playing import Begin, play
 from tacit.parties.registered import Registered
+from tacit.protocols.experiment.experiment import Checkpointable, Setting
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.identities import given, identities_of
-from tacit.protocols.observing.experiment import Checkpointable, Setting
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.simulated import Simulated
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp import sized
+from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.scenarios.console.progress import progress
+from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.sized import is_hollow
-from tacit.scenarios.observing.faults import faults_of
-from tacit.scenarios.observing.splits import parts_of, split
-from tacit.scenarios.running.durations import durations_of
+from tacit.scenarios.files.splits import Material, material_of, split
 from tacit.scenarios.running.process import one_thread, spared_old_objects
+from tacit.scenarios.running.whole import check_whole, opened_record
 from tacit.scenarios.schema import scenario as schema
+from tacit.sim import plugged
 from tacit.sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, processor_of
-from tacit.sim.conditions import Conditions, Statistics
+from tacit.sim.conditions import Conditions, Statistics, Watching
 from tacit.sim.engines import make_engine
 from tacit.sim.hollow import Meter, stand_ins
 from tacit.sim.latency import parse_latency
@@ -36,7 +40,34 @@ from tacit.sim.units import duration
 from tacit.sim.wire import Ledger
 from tacit.sim.world import World
 
-__all__ = ["Simulated", "Simulation", "conditions_of"]
+__all__ = [
+    "Simulated",
+    "Simulation",
+    "conditions_of",
+    "durations_of",
+    "watching_of",
+]
+
+
+# The durations of a recorded run's jobs, for a run that replays them.
+
+
+def durations_of(folder: Path) -> dict[tuple[str, str, int], float]:
+    """The seconds of each job by (party, step, number). Raises ValueError in one line if there is no such record."""
+    path = folder / "run.sqlite"
+    if not path.is_file():
+        raise ValueError(f"{folder}: no run.sqlite; replayed: needs the folder of a run")
+    check_whole(folder)
+    try:
+        with opened_record(path) as connection:
+            rows = connection.execute("SELECT party, step, n, seconds FROM computing").fetchall()
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    for *job, seconds in rows:
+        if not (isinstance(seconds, float) and 0 <= seconds < math.inf):
+            raise ValueError(f"{path}: the record of computations is damaged: job {job} takes {seconds!r} s")
+    return {(party, step, n): seconds for party, step, n, seconds in rows}
+
 
 _STAND_INS: dict[str, StandIns | None] = {"real": None, "sized": sized.STAND_INS, "hollow": stand_ins("hollow")}
 
@@ -65,13 +96,15 @@ class Simulation:
     ) -> None:
         self._scenario, sinks, taps = scenario, tuple(sinks), taps or Taps()
         use_plugins(scenario)
-        parts = parts or parts_of(scenario)
-        self.shards = split(parts.held, scenario.data, scenario.seed)
-        self.setting = scenario, parts, named(self.shards)
+        if parts is None:
+            material = material_of(scenario, taken=True)
+        else:
+            material = Material(parts, split(parts.held, scenario.data, scenario.seed), Fleet(scenario))
+        self.shards, fleet = material.shards, material.fleet
+        self.setting = scenario, material.parts, named(self.shards)
         if hollow is None:
             hollow = is_hollow(scenario, self.setting[-1])
         self._meter = Meter() if hollow else None
-        fleet = Fleet(scenario)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine) if isinstance(engine, str) else engine
         try:
@@ -89,6 +122,7 @@ class Simulation:
                 lasting=lasting,
                 hollow=self._meter,
                 hashed=hashed,
+                watching=watching_of(scenario.protocol),
             )
             seen = {name: list(calls) for name, calls in vars(taps).items()}
             token = given.set(identities_of(scenario))  # all that a client signs in a run is by one key
@@ -181,7 +215,7 @@ class Simulation:
         """Run to the end and return the result. Raises Deadlock, KeyboardInterrupt, and errors of a party's program."""
         if self._meter is None:
             self._experiment.plan()
-        with one_thread(), spared_old_objects():
+        with one_thread(), spared_old_objects(), plugged.naming_coroutines():
             self._world.loop.run(play(self._parties, self.server, self._begin))
             if self._meter is None:
                 return self.observer.sum_up()
@@ -223,7 +257,7 @@ class Simulation:
 
 
 def conditions_of(network: schema.Network, fleet: Fleet) -> Conditions:
-    """What the links are like."""
+    """Return the links of the network."""
     return Conditions(
         network.topology,
         parse_latency(network.latency),
@@ -233,6 +267,13 @@ def conditions_of(network: schema.Network, fleet: Fleet) -> Conditions:
         duration(network.retransmission_timeout),
         None if fleet.is_uniform else fleet,
     )
+
+
+def watching_of(keys: ProtocolKeys) -> Watching | None:
+    """Return how the server knows who is gone; None if it does not."""
+    if keys.presence == "none":
+        return None
+    return Watching(keys.presence, duration(keys.heartbeat), keys.heartbeat_misses)
 
 
 def _cost(text: str) -> Cost:

@@ -1,4 +1,4 @@
-"""Whether a run's folder is as the run left it, and its record opened to be read, after whatever ended the run.
+"""Checks of a run's folder against the run that left it, and of its record, opened to be read after whatever ended it.
 
 ``result.json`` has the SHA-256 of each file that the run wrote, and of itself. Of a run without a result the record has
 those of the scenario and the plugins, and the record's own journal is checked by its checksums. So a file that was
@@ -130,7 +130,7 @@ def _digest(path: Path) -> str:
 
 
 def is_under_way(folder: Path) -> bool:
-    """Whether a process runs the run in `folder` now; true where that cannot be known."""
+    """True if a process runs the run in `folder` now; true where that cannot be known."""
     if sys.platform == "win32":
         return True
     try:
@@ -193,7 +193,7 @@ _MAGIC = 0x377F0682  # with the lowest bit set, checksums are of big-endian word
 
 
 def _is_sound(path: Path) -> bool:
-    """Whether every frame of this journal that belongs to its header has the right checksum.
+    """True if every frame of this journal that belongs to its header has the right checksum.
 
     What was written last may be cut short where the machine failed, and frames of an earlier use, which have another
     salt, may follow. A frame with the journal's salt and a wrong checksum before the last is damage.

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.scenarios.files.arguments import check_count, check_type
 from tacit.scenarios.running.ray_jobs import GivenUp, GivenUpWarning, on_ray
+from tacit.scenarios.schema.option_names import called
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.sim.compute import interrupts_held_back
 from tacit.sim.ray_cluster import ON_RAY
@@ -31,13 +32,13 @@ def jobs_of(text: str) -> Jobs:
     number = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else text
     if number == 0 or not re.fullmatch(rf"[0-9]+|{ON_RAY}", text):
         raise ScenarioError(
-            "--jobs", "", f"{text!r} is not known; allowed: a number >= 1, ray, ray:HOST:PORT, ray:auto"
+            called("--jobs"), "", f"{text!r} is not known; allowed: a number >= 1, ray, ray:HOST:PORT, ray:auto"
         )
     if isinstance(number, str):
         try:
-            require("ray", "ray", f"--jobs {text}")
+            require("ray", "ray", called("--jobs", text))
         except MissingExtra as error:
-            raise ScenarioError("--jobs", "", str(error)) from None
+            raise ScenarioError(called("--jobs"), "", str(error)) from None
     return number
 
 

@@ -1,1 +1,1 @@
-"""What a scenario may say: the structs of its tables, and the table of their keys."""
+"""The structs of a scenario's tables, and the table of their keys."""

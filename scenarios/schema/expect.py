@@ -21,7 +21,7 @@ class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = None
     reason: Annotated[str | None, Meta(description="Text that the reason of the outcome must contain.")] = None
     equals_plaintext: Annotated[
-        bool | None, Meta(description="Whether every round must equal the oracle in plain numpy.")
+        bool | None, Meta(description="True demands that every round equals the oracle in plain numpy.")
     ] = None
     lost: Annotated[
         tuple[str, ...] | None,

@@ -57,7 +57,7 @@ def _range(node: types.IntType | types.FloatType) -> str:
 
 
 def allowed(node: types.Type) -> str:
-    """What a value of the type `node` may be, in words."""
+    """Return the allowed values of the type `node`, in words."""
     if isinstance(node, types.Metadata):
         names = (node.extra or {}).get("registry")
         return allowed(node.type) if names is None else _listed(names)
@@ -84,7 +84,7 @@ def allowed(node: types.Type) -> str:
 
 
 def _is_table(node: types.Type) -> bool:
-    """Whether values of the type are tables, of one kind or of several."""
+    """True if values of the type are tables, of one kind or of several."""
     kinds = node.types if isinstance(node, types.UnionType) else (node,)
     return all(isinstance(kind, types.StructType) for kind in kinds)
 
@@ -166,7 +166,7 @@ def kind_of(protocol: object) -> type[ScenarioFile]:
 
 @cache
 def structure(kind: type[ScenarioFile] = ScenarioFile) -> types.StructType:
-    """What a scenario file is made of."""
+    """Return the structure of a scenario file."""
     node = types.type_info(kind)
     assert isinstance(node, types.StructType)
     return node

@@ -1,4 +1,4 @@
-"""What a scenario may say: every key with its type, unit, default and the protocols that use it.
+"""The keys of a scenario: each with its type, unit, default and the protocols that use it.
 
 The structs are the single source: files are converted into them (`tacit.scenarios.files.reading`), and
 `tacit.scenarios.schema.keys` makes the table that `tacit keys` and the docs print. What a type cannot hold (k below the
@@ -17,7 +17,6 @@ from tacit.protocols.cotraining.keys import Byzantine, Cotraining, Learner, Publ
 from tacit.protocols.federated.keys import Model, Training
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.keys import ProtocolKeys
-from tacit.scenarios.schema.attack import Attack
 from tacit.scenarios.schema.expect import Expect
 from tacit.sim.faults import AnyFault, Fault
 from tacit.sim.table import Keys
@@ -48,13 +47,56 @@ __all__ = [
 ]
 
 
+# The table [attack]: what a curious server is after.
+
+
+class Attack(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[attack]: whether the messages show which points a client was trained on."""
+
+    kind: Annotated[
+        Literal["", "membership"],
+        Meta(
+            description="`membership`: inference of membership with shadow models (Shokri et al. 2017) from the "
+            "messages, whose contents are then kept in `run.sqlite`, and `vulnerability` in `result.json`. Half of the "
+            "training points are then the attacker's own. Empty: none, and no contents are kept.",
+        ),
+    ] = ""
+    epochs: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="K: the number of last rounds whose models are used; with predictions, how often the last "
+            "round is opened again, with the points asked about in place of the public ones; with secure votes the "
+            "number of last rounds in which these points are beside them. Without it, as in the "
+            "FedCT paper, 500 (or all) for models, of which each is kept, and 1 for predictions.",
+            extra={"unit": "rounds"},
+        ),
+    ] = None
+    points: Annotated[
+        int,
+        Meta(
+            ge=2,
+            description="Points asked about: at most this number of each client's training data, and as many that "
+            "nobody has.",
+            extra={"unit": "points"},
+        ),
+    ] = 500
+    shadows: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="How often the attacker runs the whole scenario with data of its own; each time gives as many "
+            "shadow models as there are clients.",
+        ),
+    ] = 1
+
+
 class ScenarioError(ValueError):
     """A scenario that cannot be run, in one line: where it stands, which key, what is wrong and allowed."""
 
     def __init__(self, where: str, key: str, problem: str) -> None:
         self.where, self.key = (" ".join(text.splitlines()) for text in (where, key))
         self.problem = " ".join(problem.split())
-        places = (self.where, "" if self.where == f"--{key}" else self.key, self.problem)
+        places = (self.where, "" if self.where in (key, f"--{key}") else self.key, self.problem)
         super().__init__(": ".join(part for part in places if part))
 
 
@@ -84,7 +126,7 @@ class Data(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     features: Annotated[
         str,
         Meta(
-            description="What becomes of each point before a run, at no virtual cost: `identity`, nothing; "
+            description="Conversion of each point before a run, at no virtual cost: `identity`, nothing; "
             + "; ".join(f"`{name}`, {kind.description}" for name, kind in FEATURES.items() if kind)
             + ". They are kept beside the data sets."
         ),
@@ -240,18 +282,18 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "unlimited"
 
 
-class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weakref=True):
     """A whole scenario. Made in Python it is checked when it is run; `load` checks as it reads."""
 
     title: Annotated[str, Meta(description="One line that says what happens.")] = ""
     name: Annotated[
-        str, Meta(description="What its runs are called; without it, as the file. A run's folder holds it.")
+        str, Meta(description="Name of its runs; without it, that of the file. A run's folder holds it.")
     ] = ""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="Everything random in the run follows from it.")] = 0
     cost: Annotated[
         str,
         Meta(
-            description="What computing costs in virtual time: `free`, `modelled` (operations times the cost "
+            description="Cost of computing in virtual time: `free`, `modelled` (operations times the cost "
             "table), `modelled:avx512-ifma` (Paillier as on a processor with AVX-512 IFMA), `measured` (wall time) or "
             "`replayed:RUN_DIR`."
         ),

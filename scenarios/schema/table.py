@@ -19,11 +19,11 @@ _SET = 'Dotted keys and their values, as `{ "protocol.k" = 3 }`'
 
 
 class Part(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What a row and a column have in common."""
+    """The shared keys of a row and a column."""
 
-    label: Annotated[str, Meta(description="What stands beside or above it; each is there once.")]
+    label: Annotated[str, Meta(description="Text beside or above it; each is there once.")]
     label_paper: Annotated[
-        str, Meta(description='What the paper calls it, if that is another setting: its label at `scale = "paper"`.')
+        str, Meta(description='Label of another setting in the paper, used at `scale = "paper"`.')
     ] = ""
     group: Annotated[
         str,
@@ -38,7 +38,7 @@ class Part(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     measure: Annotated[
         str,
         Meta(
-            description="What is shown, a field of a run's result.json, with dots into it: `accuracy`, "
+            description="The figure shown, a field of a run's result.json, with dots into it: `accuracy`, "
             "`accuracy_selected`, `baselines.NAME`, `output.0`, `bytes_total`. In a row or in a column; in neither: "
             "`accuracy`."
         ),
@@ -83,7 +83,7 @@ class Table(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     paper_data: Annotated[
         str,
         Meta(
-            description='What the paper\'s figures are of, where `scale = "small"` has other data, as `FEMNIST`: they '
+            description='Data of the paper\'s figures, where `scale = "small"` has other data, as `FEMNIST`: they '
             "then stand in rows of their own."
         ),
     ] = ""

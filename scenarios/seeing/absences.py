@@ -42,7 +42,7 @@ class Absence(Struct, frozen=True, kw_only=True):
 
     @property
     def consequence(self) -> str:
-        """What it led to, in words: the rounds that it missed, and how long the server waited for it."""
+        """Its consequence in words: the rounds that it missed, and how long the server waited for it."""
         found = [f"missing from {rounds_text(self.rounds)}"] if self.rounds else []
         if self.waits:
             times = f"{self.waits} times" if self.waits > 1 else "once"
@@ -69,7 +69,7 @@ def rounds_text(rounds: Sequence[int]) -> str:
 
 
 def key_of(party: str, cause: Cause, action: str) -> Key:
-    """What the losses of one entry have in common: the party and the end of their chains.
+    """Return the key of an entry of losses: the party and the end of their chains.
 
     Faults are distinguished by the time from which on they hold; messages, jobs and refusals by their kind alone.
     """
@@ -96,7 +96,7 @@ def _absence(members: Sequence[tuple[Loss, Cause]], facts: Facts) -> Absence:
     spans = sorted(
         (wait.began, wait.ended or wait.began)
         for wait in facts.waits_for(first.party)
-        if wait.party == "server" and wait.how == "deadline" and wait.stamp[0] in rounds
+        if wait.party == "server" and wait.how in ("deadline", "gone") and wait.stamp[0] in rounds
         and (first.party in wait.silent or not wait.silent)
     )  # fmt: skip
     return Absence(

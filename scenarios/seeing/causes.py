@@ -82,7 +82,7 @@ class Cause:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every chain ends with one of `ROOTS`, and there is one."""
+        """True if every chain ends with one of `ROOTS`, and there is one."""
         return bool(self.chains) and all(chain[-1].kind in ROOTS for chain in self.chains)
 
     @property
@@ -146,7 +146,9 @@ class Causes:
         down = self._facts.spell("down", party, 0.0, time)
         if down is not None and (down.ended is None or down.ended >= time or not noticed):
             return self._down(down)
-        own = [one for one in self._facts.waits_of(party) if one.how == "deadline" and (one.ended or 0.0) <= time]
+        own = [
+            one for one in self._facts.waits_of(party) if one.how in ("deadline", "gone") and (one.ended or 0.0) <= time
+        ]
         if noticed or not own or own[-1].stamp[0] != round_number:
             return self._spells(party, time, time) or self._of_missed(party, round_number, time)
         found = Cause()
@@ -155,7 +157,7 @@ class Causes:
         return found
 
     def _of_missed(self, party: str, round_number: int, time: float) -> Cause:
-        """What became of the last message that `party` waited for in the round and did not get."""
+        """Return the fate of the last message that `party` waited for in the round and did not get."""
         waits = [wait for wait in self._facts.waits_of(party) if wait.stamp[0] == round_number and wait.began <= time]
         for wait in reversed(waits):
             for name in wait.sources:
@@ -207,7 +209,7 @@ class Causes:
         if found or not waits:
             return found
         longest = max(waits, key=lambda one: (one.ended or 0.0) - max(one.began, begin))
-        for name in (longest.silent or longest.missing)[:_NAMED] if longest.how == "deadline" else ():
+        for name in (longest.silent or longest.missing)[:_NAMED] if longest.how in ("deadline", "gone") else ():
             found = found.beside(self._waited(longest, name).then(self.of_silence(name, longest, only_lost=True)))
         if not found and longest.last:
             found = self._waited(longest, longest.last)
@@ -240,11 +242,11 @@ class Causes:
             for wait in self._facts.waits_for(party)
             if wait.stamp[0] == round_number
             and (wait.ended or 0.0) <= time
-            and wait.how in ("deadline", "until", "answered")
+            and wait.how in ("deadline", "gone", "until", "answered")
             and (party in wait.silent or not wait.silent)
         ]
         by_server = [wait for wait in found if wait.party == "server" and wait.step == step]
-        chosen = by_server or [wait for wait in found if wait.how == "deadline"]
+        chosen = by_server or [wait for wait in found if wait.how in ("deadline", "gone")]
         return chosen[-1] if chosen else None
 
     @staticmethod
@@ -256,7 +258,7 @@ class Causes:
         return _cause("wait", wait.ended or 0.0, text, wait.party, party)
 
     def _sent(self, party: str, wait: Waiting, at: float) -> list[Message]:
-        """What `party` had sent by then of what the `wait` is for; not what an earlier incarnation received."""
+        """Return the messages that `party` had sent by then for the `wait`, by its present incarnation."""
         back = self._facts.returned(wait.party, at)
         since = 0.0 if back is None or back.ended is None else back.ended
         return [
@@ -266,7 +268,7 @@ class Causes:
         ]
 
     def _of_message(self, one: Message, at: float, behind: tuple[int, ...] = ()) -> Cause:
-        """What became of a message that was not there in time, and why, as far as it had happened `at` that time."""
+        """Return the fate of a message that was not there in time, and why, as far as it had happened `at` the time."""
         what = f"{one.type} from {one.sender} to {one.receiver}, sent at {format_duration(one.sent)},"
         lost = [(time, why) for time, why in one.lost if time <= at]
         resent = [(time, why) for time, why in one.resent if time <= at]
@@ -335,7 +337,7 @@ class Causes:
         return caused("link")
 
     def _of_late_sending(self, one: Message) -> Cause:
-        """What kept the sender of a message that was sent too late, since it was due in the sender's round."""
+        """Return the reason why a message was sent too late, since it was due in the sender's round."""
         waits = [wait for wait in self._facts.waits_of(one.sender) if wait.stamp == one.stamp]
         return self.of_late_entry(one.sender, min((wait.began for wait in waits), default=0.0), one.sent)
 
@@ -347,7 +349,7 @@ class Causes:
         return Cause()
 
     def _of_link(self, kind: str, one: Message, begin: float, end: float) -> list[Spell]:
-        """What cut off or held the way of a message at any time between the two."""
+        """Return the cut or hold on the way of a message at any time between the two."""
         ways = {(one.sender, one.receiver), *(leg[:2] for leg in one.legs)}
         return [
             spell
@@ -364,14 +366,14 @@ class Causes:
         return Cause()
 
     def _is_untroubled(self, one: Message, at: float) -> bool:
-        """Whether nothing happened to a message that was sent before `at` and received after it."""
+        """True if nothing happened to a message that was sent before `at` and received after it."""
         if one.received is None or one.lost or one.resent or one.dropped or one.struck:
             return False
         found = self._of_message(one, at)
         return len(found.reasons) == 1 and found.chains[0][0].kind == "link"
 
     def _later_call(self, party: str, wait: Waiting, at: float) -> Cause:
-        """What became of a message from `party` that would have ended the `wait` in another way, had it arrived."""
+        """Return the fate of a message from `party` that would have ended the `wait` in another way, had it arrived."""
         for one in self._facts.sent_to(wait.party, party):
             is_later = one.sent < at and one.stamp >= wait.stamp and one.type not in wait.types
             if is_later and (one.received is None or one.received > at) and not self._is_untroubled(one, at):
@@ -379,7 +381,7 @@ class Causes:
         return Cause()
 
     def _of_state(self, party: str, wait: Waiting, search: "_Search") -> Cause:
-        """What a party did that had not sent what was waited for."""
+        """Return the state of a party that had not sent what was waited for."""
         facts, at = self._facts, search.at
         if (down := facts.spell("down", party, at, at)) is not None:
             return self._down(down)
@@ -433,7 +435,7 @@ class Causes:
         return _cause("device", began, text, party)
 
     def _of_program(self, party: str, wait: Waiting, at: float) -> Cause:
-        """What is said of a party that was up and neither waited nor computed: its program had nothing left to do."""
+        """Return the cause for a party that was up, did not wait and did not compute: its program had ended."""
         types = " or ".join(wait.types)
         ending = self._facts.endings.get(party, "")
         if ending and not self._facts.spell("down", party, 0.0, at):
@@ -476,14 +478,14 @@ class Causes:
         """Why a party gave up to wait for what it needed before it could send what `other` is for."""
         found = Cause()
         for wait in self._facts.waits_of(party):
-            if wait.how == "deadline" and wait.stamp >= other.stamp and (wait.ended or 0.0) <= search.at:
+            if wait.how in ("deadline", "gone") and wait.stamp >= other.stamp and (wait.ended or 0.0) <= search.at:
                 for name in (wait.silent or wait.missing)[:_NAMED]:
                     silence = self._of_silence(name, wait, search.by(wait.ended or 0.0))
                     found = found.beside(self._waited(wait, name).then(silence))
         return found
 
     def _of_earlier_message(self, party: str, wait: Waiting, at: float) -> Cause:
-        """What became of an answer of an earlier round, where the wait is for answers of any: the last one lost."""
+        """Return the fate of the last lost answer of an earlier round, where the wait is for answers of any."""
         sent = [one for one in self._facts.between(party, wait.party, wait.types) if one.sent <= at]
         gone = [one for one in sent if one.received is None and (one.lost or one.dropped)]
         return self._of_message(gone[-1], at) if gone else Cause()
@@ -506,7 +508,7 @@ class Causes:
         return found or self._of_others(other, search)
 
     def _of_others(self, other: Waiting, search: "_Search") -> Cause:
-        """What became of the first message of others that `other` is for and that was not on its way alone."""
+        """Return the fate of the first message of others that `other` is for and that was not on its way alone."""
         for name in other.missing:
             for one in self._sent(name, other, search.at):
                 if not one.is_taken(search.at) and not self._is_untroubled(one, search.at):
@@ -514,16 +516,16 @@ class Causes:
         return Cause()
 
     def _lacks(self, name: str, wait: Waiting, at: float) -> bool:
-        """Whether nothing that the `wait` is for was received from `name` by then, or more of it is on its way."""
+        """True if nothing that the `wait` is for was received from `name` by then, or more of it is on its way."""
         sent = self._sent(name, wait, at)
         return not sent or not all(one.is_taken(at) for one in sent)
 
     def _has(self, name: str, wait: Waiting, at: float) -> bool:
-        """Whether something that the `wait` is for was received from `name` by then."""
+        """True if something that the `wait` is for was received from `name` by then."""
         return any(one.is_taken(at) for one in self._sent(name, wait, at))
 
     def _spells(self, party: str, begin: float, end: float) -> Cause:
-        """What kept a party from its work between the two times."""
+        """Return the spells that kept a party from its work between the two times."""
         found = Cause()
         for spell in self._facts.spells_of(party):
             if spell.lasts(begin, end):

@@ -13,8 +13,9 @@ from msgspec import Struct
 from tacit.parties.server import Loss
 from tacit.scenarios.running.folder import ByteRow, FolderError, byte_rows
 from tacit.scenarios.seeing.absences import Absence
-from tacit.scenarios.seeing.critical_path import Segment, path_of, seconds_by
+from tacit.scenarios.seeing.critical_path import Segment, seconds_by
 from tacit.scenarios.seeing.reading import opened
+from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.story import absences
 
 __all__ = [
@@ -37,7 +38,7 @@ _ABSENT = object()
 
 
 class Outcome(Struct, frozen=True):
-    """What ``result.json`` says of a run; of one without that file nothing."""
+    """The outcome in ``result.json`` of a run; empty for a run without that file."""
 
     outcome: str = ""
     reason: str = ""
@@ -132,7 +133,7 @@ class Comparison(Struct, frozen=True):
     first_difference: Divergence | None
 
     def record(self) -> dict[str, Any]:
-        """What the JSON has of it."""
+        """Return it as the JSON has it."""
         names = ("kind", "party", "link", "step")
         runs = [
             {
@@ -166,13 +167,13 @@ def compare(first: Path, second: Path) -> Comparison:
 
 
 def read_side(folder: Path) -> Side:
-    """What is to be compared of the run in `folder`. Raises FolderError."""
+    """Read the facts to compare of the run in `folder`. Raises FolderError."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
-    rows, path = byte_rows(folder), path_of(folder)
+    rows, seen = byte_rows(folder), Seen(folder)
     with opened(folder) as connection:
         losses = [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
-    return Side(folder, _outcome(folder), keys_of(folder), rows, path, losses, absences(folder, losses))
+    return Side(folder, _outcome(folder), keys_of(folder), rows, seen.path(), losses, absences(folder, losses, seen))
 
 
 def differing_keys(one: Side, other: Side) -> dict[str, tuple[Any, Any]]:

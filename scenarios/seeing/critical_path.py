@@ -14,17 +14,18 @@ chain, and not how much faster the run would be without one of its links.
 """
 
 import math
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from tacit.scenarios.seeing.facts import Facts
-from tacit.scenarios.seeing.reading import Record, Row
+from tacit.scenarios.seeing.reading import Row, reader_of
 
-__all__ = ["Segment", "critical_path", "path_of", "seconds_by"]
+__all__ = ["Segment", "Walk", "seconds_by"]
 
 COMPUTING, TRANSFER, AGAIN, DEADLINE, UNKNOWN = "computing", "transfer", "sent again", "deadline", "unknown"
 
@@ -64,18 +65,6 @@ class Segment(Struct, frozen=True):
         return self.link or self.party
 
 
-def path_of(folder: Path) -> list[Segment]:
-    """The critical path of the run in `folder`; of one that has not ended, of what is recorded. Raises FolderError."""
-    news = Record(folder).news()
-    end = float(str(news.about.get("virtual_seconds", news.rows[-1].time if news.rows else 0.0)))
-    return critical_path(news.rows, end)
-
-
-def critical_path(rows: Sequence[Row], end: float) -> list[Segment]:
-    """The segments of the path in the order of time, from 0 to `end`. `rows` are all events of the record."""
-    return _Walk(rows).back(end)
-
-
 def seconds_by(segments: Iterable[Segment], *names: str) -> dict[tuple[str, ...], float]:
     """The seconds of the path by these attributes of its segments, the most first; their sum is the whole path."""
     found: dict[tuple[str, ...], list[float]] = defaultdict(list)
@@ -90,50 +79,101 @@ _RECEIVED = ("answered", "until", "interrupted")
 """How waits end by a message."""
 
 
-class _Walk:
-    """Goes back from event to event: each step leads to an earlier event or an earlier time, and so there is an end."""
+class _Events:
+    """Events of one party by their numbers, and for each a time, in the order of times."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._facts = Facts()
-        self._delivered: dict[str, list[Row]] = defaultdict(list)  # by receiver
-        self._waited: dict[str, list[Row]] = defaultdict(list)
-        self._jobs: dict[str, list[Row]] = defaultdict(list)  # in the order of their ends at full speed
-        self._doings: dict[str, list[Row]] = defaultdict(list)  # what a party's program did by itself
-        self._hops: dict[tuple[int, int], Row] = {}  # by copy and hop
-        self._first: dict[tuple[int, int], Row] = {}  # by message and hop
-        self._begun: dict[int, Row] = {}  # waits
+    __slots__ = ("numbers", "times")
+
+    def __init__(self) -> None:
+        self.times, self.numbers = array("d"), array("q")
+
+    def add(self, time: float, number: int) -> None:
+        self.times.append(time)
+        self.numbers.append(number)
+
+    def at(self, time: float) -> Sequence[int]:
+        """The numbers of those that happened then."""
+        return self.numbers[bisect_left(self.times, time) : bisect_right(self.times, time)]
+
+    def sort(self) -> None:
+        order = sorted(range(len(self.times)), key=self.times.__getitem__)
+        self.times = array("d", (self.times[place] for place in order))
+        self.numbers = array("q", (self.numbers[place] for place in order))
+
+
+class _Numbers:
+    """The number of an event for each of the numbers from 0; 0 for none."""
+
+    def __init__(self) -> None:
+        self._found = array("q")
+
+    def __getitem__(self, place: int) -> int:
+        return self._found[place] if place < len(self._found) else 0
+
+    def put(self, place: int, number: int) -> None:
+        """Put `number` there unless there is one."""
+        if place >= len(self._found):
+            self._found.extend([0] * (place + 1 - len(self._found)))
+        self._found[place] = self._found[place] or number
+
+
+class Walk:
+    """Goes back from event to event: each step leads to an earlier event or an earlier time, and so there is an end.
+
+    All events of the record of the run in `folder` are first added, in order; `facts` are made of the same ones. Only
+    their numbers are kept, and those that the path comes by are read again.
+    """
+
+    def __init__(self, folder: Path, facts: Facts) -> None:
+        self._folder, self._facts = folder, facts
+        self._delivered: dict[str, _Events] = defaultdict(_Events)  # by receiver
+        self._waited: dict[str, _Events] = defaultdict(_Events)
+        self._deadlines: dict[str, _Events] = defaultdict(_Events)
+        self._jobs: dict[str, _Events] = defaultdict(_Events)  # in the order of their ends at full speed
+        self._doings: dict[str, array[int]] = defaultdict(lambda: array("q"))  # what a party's program did by itself
+        self._hops = _Numbers(), _Numbers()  # of hops 1 and 2, by copy
+        self._first: dict[tuple[int, int], int] = {}  # by message and hop, where it is not the copy of that number
+        self._begun = _Numbers()  # waits
         self._last: Row | None = None
-        for row in rows:
-            self._add_row(row)
-        for jobs in self._jobs.values():
-            jobs.sort(key=_end_of)
+        self._row: Callable[[int], Row] = _unread
         self._found: list[Segment] = []
 
-    def _add_row(self, row: Row) -> None:
-        self._facts.add(row)
+    def add(self, row: Row) -> None:
+        """Take one more event in."""
         if row.kind in ("send", "relay"):
-            self._hops.setdefault((row.copy, row.hop), row)
-            self._first.setdefault((row.message, row.hop), row)
+            hops = self._hops[row.hop - 1]
+            hops.put(row.copy, row.n)
+            if row.copy != row.message and not hops[row.message]:
+                self._first.setdefault((row.message, row.hop), row.n)
         elif row.kind == "deliver":
-            self._delivered[row.receiver].append(row)
+            self._delivered[row.receiver].add(row.time, row.n)
         elif row.kind == "compute" and row.value > 0:
-            self._jobs[row.party].append(row)
+            self._jobs[row.party].add(_end_of(row), row.n)
         elif row.kind == "wait":
-            self._begun[row.message] = row
+            self._begun.put(row.message, row.n)
         elif row.kind == "waited":
-            self._waited[row.party].append(row)
+            self._waited[row.party].add(row.time, row.n)
+            if row.type in ("deadline", "gone"):
+                self._deadlines[row.party].add(row.time, row.n)
         if row.kind in _OF_PROGRAMS:
             self._last = row
             if row.kind != "deliver" and not row.note.startswith("sent again"):
-                self._doings[row.party].append(row)
+                self._doings[row.party].append(row.n)
 
     def back(self, end: float) -> list[Segment]:
-        """All segments, in the order of time."""
+        """All segments, in the order of time, from 0 to `end`."""
+        self._found = []
+        for jobs in self._jobs.values():
+            jobs.sort()
+        with reader_of(self._folder) as self._row:
+            return self._back(end)
+
+    def _back(self, end: float) -> list[Segment]:
         party, step, time, number = "", "", end, 0
         if self._last is not None:
             last = self._last
-            jobs = [one for found in self._jobs.values() for one in found[-1:] if _is_close(_end_of(one), end)]
-            chosen = jobs[-1] if jobs and last.time < end else last
+            jobs = [one.numbers[-1] for one in self._jobs.values() if one.times and _is_close(one.times[-1], end)]
+            chosen = self._row(jobs[-1]) if jobs and last.time < end else last
             party = chosen.receiver if chosen.kind == "deliver" else chosen.party
             step, number = chosen.step, last.n + 1
         while True:
@@ -148,7 +188,7 @@ class _Walk:
                 self._add(COMPUTING, party, "", cause.step, "", cause.time, time)
                 step, time, number = cause.step, cause.time, cause.n
             elif cause.kind == "waited":
-                begun = self._begun[cause.message]
+                begun = self._row(self._begun[cause.message])
                 self._add(DEADLINE, party, "", begun.step, begun.type, begun.time, time)
                 step, time, number = begun.step, begun.time, begun.n
             else:
@@ -156,34 +196,47 @@ class _Walk:
                 party, step, time, number = sent.party, sent.step, sent.time, sent.n
 
     def _at(self, party: str, time: float, number: int) -> Row | None:
-        """What ended at `time`, before the event `number` of `party`: a message received, a deadline, or a job."""
-        delivered = [row for row in _same(self._delivered.get(party, []), time) if row.n < number]
-        delivered = [row for row in delivered if (row.copy, 1) in self._hops or (row.copy, 2) in self._hops]
-        for wait in reversed(_same(self._waited.get(party, []), time)):
-            begun = self._begun.get(wait.message)
-            if wait.n < number and begun is not None:
-                if wait.type == "deadline":
-                    return wait
-                earlier = [row for row in delivered if row.n < wait.n]
-                awaited = [row for row in earlier if wait.type != "answered" or row.type in begun.type.split()]
-                if awaited and wait.type in _RECEIVED:
-                    return awaited[-1]
-        jobs = self._jobs.get(party, [])
-        place = bisect_right(jobs, time * (1 + _CLOSE), key=_end_of)
-        for job in reversed(jobs[:place]):
-            if not _is_close(_end_of(job), time):
-                break
+        """Return the message, deadline or job that ended at `time`, before the event `number` of `party`."""
+        for place in reversed(_at(self._waited, party, time)):
+            if place >= number:
+                continue
+            wait = self._row(place)
+            begun = self._row(self._begun[wait.message]) if self._begun[wait.message] else None
+            if begun is None:
+                continue
+            if wait.type in ("deadline", "gone"):
+                return wait
+            types = begun.type.split() if wait.type == "answered" else None
+            awaited = self._delivery(party, time, wait.n, types) if wait.type in _RECEIVED else None
+            if awaited is not None:
+                return awaited
+        jobs = self._jobs.get(party, _NONE)
+        place = bisect_right(jobs.times, time * (1 + _CLOSE))
+        while place and _is_close(jobs.times[place - 1], time):
+            place -= 1
+            job = self._row(jobs.numbers[place])
             if job.n < number and job.time <= time:
                 return job
-        return delivered[-1] if delivered else None
+        return self._delivery(party, time, number, None)
+
+    def _delivery(self, party: str, time: float, number: int, types: Collection[str] | None) -> Row | None:
+        """The last message, of these types, that was delivered to `party` then and before the event `number`."""
+        for place in reversed(_at(self._delivered, party, time)):
+            if place < number:
+                row = self._row(place)
+                if any(hops[row.copy] for hops in self._hops) and (types is None or row.type in types):
+                    return row
+        return None
 
     def _stretched(self, party: str, time: float, number: int) -> Row | None:
         """The job of `party` that lasted until then because it was slowed or paused."""
-        doings = self._doings.get(party, [])
-        place = bisect_left(doings, number, key=lambda row: row.n)
-        while place and doings[place - 1].time >= time:
+        if not any(spell.kind in ("slow", "paused") for spell in self._facts.spells_of(party)):
+            return None
+        doings = self._doings.get(party, array("q"))
+        place = bisect_left(doings, number)
+        while place and self._row(doings[place - 1]).time >= time:
             place -= 1
-        last = doings[place - 1] if place else None
+        last = self._row(doings[place - 1]) if place else None
         if last is None or last.kind != "compute" or last.value <= 0:
             return None
         held = any(self._facts.spell(kind, party, last.time, time) for kind in ("slow", "paused"))
@@ -192,13 +245,13 @@ class _Walk:
     def _before(self, party: str, time: float, number: int) -> float:
         """When something last ended that explains what `party` did, before `time`; 0 at the beginning."""
         found = [0.0]
-        for rows, when in ((self._delivered, _time_of), (self._waited, _time_of), (self._jobs, _end_of)):
-            some = rows.get(party, [])
-            place = bisect_left(some, time, key=when)
-            for row in reversed(some[:place]):
+        for events in (self._delivered, self._deadlines, self._jobs):
+            some = events.get(party, _NONE)
+            for place in range(bisect_left(some.times, time) - 1, -1, -1):
                 # an answered wait is there by its message
-                if row.n < number and row.time > 0.0 and (row.kind != "waited" or row.type == "deadline"):
-                    found.append(when(row))
+                earlier = some.numbers[place] < number and some.times[place] > 0.0
+                if earlier and (events is not self._jobs or self._row(some.numbers[place]).time > 0.0):
+                    found.append(some.times[place])
                     break
         return max(found)
 
@@ -213,11 +266,11 @@ class _Walk:
         """Add the hops of a message that was delivered, and the time that lost copies took; returns its sending."""
         time, copy = delivered.time, delivered.copy
         for hop in (2, 1):
-            row = self._hops.get((copy, hop))
-            if row is None:
+            if not self._hops[hop - 1][copy]:
                 continue
+            row = self._row(self._hops[hop - 1][copy])
             self._add(TRANSFER, row.party, row.peer, row.step, row.type, row.time, time)
-            first = self._first[row.message, hop]
+            first = self._row(self._first.get((row.message, hop)) or self._hops[hop - 1][row.message])
             self._add(AGAIN, row.party, row.peer, row.step, row.type, first.time, row.time)
             time, copy, delivered = first.time, first.copy, first
         return delivered
@@ -227,8 +280,16 @@ class _Walk:
             self._found.append(Segment(kind, party, peer, step, type_, began, ended))
 
 
-def _time_of(row: Row) -> float:
-    return row.time
+_NONE = _Events()
+
+
+def _at(events: Mapping[str, _Events], party: str, time: float) -> Sequence[int]:
+    """The numbers of those of a party, in order, that happened then."""
+    return events.get(party, _NONE).at(time)
+
+
+def _unread(number: int) -> Row:
+    raise LookupError(f"event {number} is read while the path is followed alone.")
 
 
 def _end_of(job: Row) -> float:
@@ -237,8 +298,3 @@ def _end_of(job: Row) -> float:
 
 def _is_close(one: float, other: float) -> bool:
     return abs(one - other) <= _CLOSE * max(abs(one), abs(other))
-
-
-def _same(rows: list[Row], time: float) -> list[Row]:
-    """Those of `rows`, in order, that happened then."""
-    return rows[bisect_left(rows, time, key=_time_of) : bisect_right(rows, time, key=_time_of)]

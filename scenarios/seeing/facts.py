@@ -1,12 +1,12 @@
-"""What a record says, by message, wait and party: what explanations are made of."""
+"""Facts of a record, by message, wait and party, from which explanations are made."""
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from tacit.scenarios.seeing.reading import Row
+from tacit.scenarios.seeing.reading import News, Row
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import SLEEPS
 
@@ -50,7 +50,7 @@ class Message:
         return (first, (self.relay, self.receiver, self.relayed, self.received))
 
     def is_taken(self, at: float) -> bool:
-        """Whether its receiver had it by then, and did not refuse it."""
+        """True if its receiver had it by then, and did not refuse it."""
         return self.received is not None and self.received <= at and self.refused is None
 
 
@@ -74,7 +74,7 @@ class Waiting:
     alone: float = 0.0
 
     def is_open(self, at: float) -> bool:
-        """Whether it went on then; at the very moment of its end it still did, unless it was answered."""
+        """True if it went on then; at the very moment of its end it still did, unless it was answered."""
         return self.began <= at and (self.ended is None or at < self.ended or (at == self.ended and bool(self.missing)))
 
 
@@ -91,11 +91,11 @@ class Spell:
     ended: float | None = None
 
     def lasts(self, begin: float, end: float) -> bool:
-        """Whether it was there at any time between the two, both included."""
+        """True if it was there at any time between the two, both included."""
         return self.began <= end and (self.ended is None or self.ended >= begin)
 
     def concerns(self, sender: str, receiver: str) -> bool:
-        """Whether it is of the link between the two."""
+        """True if it is of the link between the two."""
         ends = ((sender, receiver), (receiver, sender))
         return any(one == self.party and fnmatchcase(other, self.peer) for one, other in ends)
 
@@ -120,7 +120,7 @@ def spell_begun(note: str) -> str:
 
 
 def went(note: str) -> str:
-    """What a party did that a fault with that note took down."""
+    """Return the verb for a party that a fault with that note took down."""
     kind = _LASTING.get(note.partition(" ")[0])
     return "went down" if kind is None else kind.went
 
@@ -131,7 +131,7 @@ def spell_ended(note: str) -> str:
 
 
 class Facts:
-    """What the rows of a record say, added in order."""
+    """The facts in the rows of a record, added in order."""
 
     def __init__(self) -> None:
         self.messages: dict[int, Message] = {}
@@ -147,9 +147,10 @@ class Facts:
         self.endings: dict[str, str] = {}
         self.slept: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
         self.answered: dict[int, frozenset[str]] = {}
-        self._sent: dict[tuple[str, str], list[Message]] = defaultdict(list)
         self._troubled: dict[tuple[str, str], list[Message]] = defaultdict(list)
-        self._between: dict[tuple[str, str, str], list[Message]] = defaultdict(list)
+        self._between: dict[str, dict[tuple[str, str], list[Message]]] = defaultdict(dict)  # by type
+        self._stamps: dict[tuple[int, int], tuple[int, int]] = {}
+        self._names: dict[str, tuple[str, ...]] = {}  # by the text that has them
         self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
 
@@ -178,6 +179,10 @@ class Facts:
         elif row.kind == "drop" and row.sender:
             self._objections[row.sender, row.round].append((row.time, f"{row.party} could not use {row.note}"))
 
+    def take_answers(self, news: News) -> None:
+        """Take in whose answers the rounds contain that have ended."""
+        self.answered.update((one.round, frozenset(one.answered.split())) for one in news.rounds)
+
     def _enter(self, row: Row) -> None:
         step = row.step, row.round, row.attempt
         if row.party not in self.entered[step]:
@@ -194,11 +199,15 @@ class Facts:
     def between(self, sender: str, receiver: str, types: Iterable[str]) -> Iterator[Message]:
         """The messages of `types` from one party to another, in the order of sending."""
         for kind in types:
-            yield from self._between.get((sender, receiver, kind), ())
+            yield from self._of_type(sender, receiver, kind)
 
     def sent_to(self, receiver: str, sender: str) -> Iterator[Message]:
         """All messages from one party to another, in the order of sending."""
-        return iter(self._sent.get((sender, receiver), ()))
+        found = [one for kind in self._between for one in self._of_type(sender, receiver, kind)]
+        return iter(sorted(found, key=lambda one: one.number))
+
+    def _of_type(self, sender: str, receiver: str, kind: str) -> Sequence[Message]:
+        return self._between[kind].get((sender, receiver), ()) if kind in self._between else ()
 
     def before(self, message: Message, at: float) -> Message | None:
         """The first message, struck or lost by then, that was still on a connection as `message` entered it.
@@ -248,12 +257,19 @@ class Facts:
     def _message(self, row: Row) -> Message:
         one = self.messages.get(row.message)
         if one is None:
-            stamp = row.round, row.attempt
-            one = Message(row.message, row.sender, row.receiver, row.type, row.step, stamp, row.time)
+            one = Message(row.message, row.sender, row.receiver, row.type, row.step, self._stamp(row), row.time)
             self.messages[row.message] = one
-            self._between[row.sender, row.receiver, row.type].append(one)
-            self._sent[row.sender, row.receiver].append(one)
+            self._between[row.type].setdefault((row.sender, row.receiver), []).append(one)
         return one
+
+    def _stamp(self, row: Row) -> tuple[int, int]:
+        stamp = row.round, row.attempt
+        return self._stamps.setdefault(stamp, stamp)
+
+    def _split(self, text: str) -> tuple[str, ...]:
+        if (found := self._names.get(text)) is None:
+            found = self._names[text] = tuple(text.split())
+        return found
 
     def _hop(self, row: Row) -> None:
         one = self._message(row)
@@ -287,7 +303,7 @@ class Facts:
             self._troubled[source, target].append(one)
 
     def _refuse(self, row: Row) -> None:
-        every = self._between.get((row.sender, row.receiver, row.type), ())
+        every = self._of_type(row.sender, row.receiver, row.type)
         stamp = row.round, row.attempt
         alike = [one for one in every if one.stamp == stamp and one.received is not None and not one.refused]
         just_now = [one for one in alike if one.received == row.time]
@@ -296,14 +312,14 @@ class Facts:
 
     def _wait(self, row: Row) -> None:
         if row.kind == "wait":
-            stamp, types, sources = (row.round, row.attempt), tuple(row.type.split()), tuple(row.note.split())
-            wait = Waiting(row.message, row.party, row.step, stamp, types, sources, row.time, row.value)
+            types, sources = self._split(row.type), self._split(row.note)
+            wait = Waiting(row.message, row.party, row.step, self._stamp(row), types, sources, row.time, row.value)
             self.waits[row.message] = wait
             self._waits_of[row.party].append(wait)
             self.least_deadline = min(self.least_deadline, row.value)
         elif (known := self.waits.get(row.message)) is not None:
             known.ended, known.how, known.alone, known.last = row.time, row.type, row.value, row.sender
-            known.missing, known.silent = tuple(row.note.split()), tuple(row.peer.split())
+            known.missing, known.silent = self._split(row.note), self._split(row.peer)
             for party in known.missing:
                 self._missing[party].append(known)
 

@@ -16,10 +16,10 @@ __all__ = ["FORMATS", "Curve", "X", "check_plot", "curves", "draw", "labels"]
 FORMATS = (".svg", ".png", ".pdf")
 
 X = {"rounds": "round", "bytes": "megabytes sent so far", "time": "virtual seconds"}
-"""What can be on the x axis, and how it is labelled."""
+"""The quantities for the x axis, with their labels."""
 
 _COLUMNS = ("accuracy", "seconds", "bytes", "messages", "called", "answers")
-"""What can be on the y axis of the view `rounds`; further what was measured, by its name."""
+"""The quantities for the y axis of the view `rounds`; further those that were measured, by name."""
 
 _STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 _MARKS = "osD^vX"

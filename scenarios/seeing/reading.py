@@ -1,8 +1,10 @@
 """Reads ``run.sqlite``, also while the run goes on."""
 
+import gc
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +12,7 @@ from tacit.parties.server import Loss
 from tacit.scenarios.running.folder import FolderError, check_format
 from tacit.scenarios.running.whole import check_whole, is_under_way, opened_record
 
-__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened"]
+__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened", "reader_of"]
 
 
 class Row(NamedTuple):
@@ -47,16 +49,21 @@ class EndedRound(NamedTuple):
 
 
 class News(NamedTuple):
-    """What was recorded since the last look. `about` is the table `run`, `losses` are there once the run has ended."""
+    """The new rows since the last look. `about` is the table `run`, `losses` are there once the run has ended.
+
+    `rows` are the events, or those that were to be kept; `last` is the number of the last event, `time` when it was.
+    """
 
     rows: Sequence[Row]
+    last: int
+    time: float
     rounds: Sequence[EndedRound]
     about: dict[str, object]
     losses: Sequence[Loss]
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended by itself."""
+        """True if the run has ended by itself."""
         return "outcome" in self.about
 
 
@@ -72,6 +79,7 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
             check_format(path, connection)
             check_whole(folder)
             connection.execute("BEGIN")
+            connection.text_factory = _Texts().__getitem__
             yield connection
     except (sqlite3.Error, TypeError, ValueError) as error:
         if isinstance(error, FolderError):
@@ -80,6 +88,34 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         raise FolderError(
             f"{path}: the record cannot be read: {error}; is the file whole? A run again makes a new one"
         ) from None
+
+
+class _Texts(dict[bytes, str]):
+    """The text of each sequence of bytes: one object, however often it occurs, as a record has few texts."""
+
+    def __missing__(self, raw: bytes) -> str:
+        text = self[raw] = raw.decode()
+        return text
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Within it nobody looks for garbage: what is made of a record stays, and looking takes a third of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@contextmanager
+def reader_of(folder: Path) -> Iterator[Callable[[int], Row]]:
+    """A function that reads one event of the run in `folder` by its number. Raises FolderError."""
+    with opened(folder) as connection:
+        query = f"SELECT {', '.join(Row._fields)} FROM events WHERE n = ?"
+        yield lru_cache(maxsize=4096)(lambda number: Row._make(connection.execute(query, (number,)).fetchone()))
 
 
 class Record:
@@ -91,25 +127,35 @@ class Record:
 
     @property
     def is_there(self) -> bool:
-        """Whether the run has begun to record."""
+        """True if the run has begun to record."""
         return self.path.is_file()
 
-    def news(self) -> News:
-        """What was recorded since the last look; at first all there is. Raises FolderError."""
-        with opened(self.path.parent) as connection:
-            found = self._read(connection)
-        self._seen = found.rows[-1].n if found.rows else self._seen
+    def news(self, see: Callable[[Row], None] | None = None, kept: Collection[str] | None = None) -> News:
+        """Return the new rows since the last look; at first all there are. Raises FolderError.
+
+        `see` is called with each event, in order. `kept`: the kinds of events that the result has; None: all.
+        """
+        with opened(self.path.parent) as connection, _without_collecting():
+            found = self._read(connection, see or (lambda row: None), kept)
+        self._seen = found.last
         self._rounds += len(found.rounds)
         return found
 
-    def _read(self, connection: sqlite3.Connection) -> News:
-        events = connection.execute(
-            f"SELECT {', '.join(Row._fields)} FROM events WHERE n > ? ORDER BY n", (self._seen,)
-        )
+    def _read(self, connection: sqlite3.Connection, see: Callable[[Row], None], kept: Collection[str] | None) -> News:
+        rows: list[Row] = []
+        last, time = self._seen, 0.0
+        query = f"SELECT {', '.join(Row._fields)} FROM events WHERE n > ? ORDER BY n"
+        for row in map(Row._make, connection.execute(query, (self._seen,))):
+            see(row)
+            last, time = row.n, row.time
+            if kept is None or row.kind in kept:
+                rows.append(row)
         rounds = connection.execute("SELECT * FROM ended_rounds WHERE rowid > ? ORDER BY rowid", (self._rounds,))
         losses = connection.execute("SELECT party, step, action, round, time FROM final_losses ORDER BY rowid")
         return News(
-            [Row._make(row) for row in events],
+            rows,
+            last,
+            time,
             [EndedRound._make(row) for row in rounds],
             dict(connection.execute("SELECT key, value FROM run")),
             [Loss(*row) for row in losses],

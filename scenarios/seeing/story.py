@@ -1,7 +1,7 @@
 """The story of a run: one line for each event that matters, in the order of virtual time, with its reasons."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from tacit.scenarios.seeing.absences import Absence, Key, grouped, key_of
 from tacit.scenarios.seeing.causes import Cause, Causes, Chain
 from tacit.scenarios.seeing.facts import Facts, Message, Waiting, spell_ended
 from tacit.scenarios.seeing.reading import EndedRound, News, Record, Row, is_under_way
+from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.units import format_duration
 
 __all__ = ["Line", "Story", "absences", "events"]
@@ -22,6 +23,9 @@ _LATE = 0.1
 
 _STRIKES = 24
 """How many faults of messages are shown one by one."""
+
+_WORTH = ("metric", "outcome", "fault", "waited", "enter")
+"""The kinds of events that may have a line."""
 
 _ALIKE = 4
 """How many clients whose parts ended alike are shown one by one."""
@@ -52,7 +56,7 @@ class Line(Struct, frozen=True):
     causes: tuple[Chain, ...] = ()
 
     def concerns(self, party: str = "", step: str = "") -> bool:
-        """Whether it is about this party, and this step; "": any."""
+        """True if it is about this party, and this step; "": any."""
         return (not party or party in (self.party, *self.parties)) and (not step or step == self.step)
 
 
@@ -75,27 +79,37 @@ class Story:
         self._endings: list[tuple[str, str]] = []
         self._explained: dict[int, str] = {}  # of messages, what their loss led to
 
-    def take(self, news: News) -> list[Line]:
-        """The lines of what is new. All of the news is known to each of its lines."""
+    def look(self, record: Record) -> tuple[News, list[Line]]:
+        """Look at a `record`: the news, of which all rows that no line is made of are left out, and their lines.
+
+        All of the news is known to each of its lines.
+        """
+        begun, messages, add = self._last > 0, set[int](), self._facts.add
+
+        def see(row: Row) -> None:
+            add(row)
+            messages.add(row.message)
+
+        news = record.news(see if begun else add, None if self._everything else _WORTH)
+        return news, self._take(news, messages if begun else self._facts.messages.keys())
+
+    def _take(self, news: News, messages: Set[int]) -> list[Line]:
+        """The lines of what is new; `messages`: those that something happened to."""
         if "transport" in news.about:
             self._causes = Causes(self._facts, datagrams=news.about["transport"] == "datagram")
-        for row in news.rows:
-            self._facts.add(row)
-        self._facts.answered.update((one.round, frozenset(one.answered.split())) for one in news.rounds)
+        self._facts.take_answers(news)
         found: list[Line] = []
-        rounds = list(news.rounds)
         for row in news.rows:
             found += self._of_row(row)
-            self._last, self._time = row.n, row.time
-            while rounds and rounds[0].n <= row.n:
-                found += self._of_round(rounds.pop(0))
-        for one in rounds:
+        if news.last > self._last:
+            self._last, self._time = news.last, news.time
+        for one in news.rounds:
             found += self._of_round(one)
         if news.ended:  # with those that the server did not notice
             unnoticed = (loss for loss in news.losses if (loss.party, loss.round) not in self._noticed)
             found += [line for loss in unnoticed for line in self._of_loss(self._last, loss)]
         if not self._everything:
-            found += self._of_messages({row.message for row in news.rows})
+            found += self._of_messages(messages)
         found.sort(key=lambda line: (line.time, line.n))
         if news.ended:
             self._losses = list(news.losses)  # each at the step at which it fell
@@ -157,12 +171,12 @@ class Story:
         wait = self._facts.waits.get(row.message)
         if wait is None:
             return None
-        if wait.how == "deadline" and wait.missing:
+        if wait.how in ("deadline", "gone") and wait.missing:
             names = wait.silent or wait.missing
-            waited = (
-                f"the deadline of {format_duration(wait.deadline)} has passed, waiting for {' or '.join(wait.types)}"
-            )
-            text = f"{waited} from {_names(names)}" + ("" if wait.silent else ", not all of it received")
+            waited = f"waiting for {' or '.join(wait.types)} from {_names(names)}"
+            passed = f"the deadline of {format_duration(wait.deadline)} has passed"
+            why = "all that are missing are known to be gone" if wait.how == "gone" else passed
+            text = f"{why}, {waited}" + ("" if wait.silent else ", not all of it received")
             cause = self._causes.of_deadline(wait)
             if cause and self._is_known(
                 "deadline", wait.party, wait.types, *(key_of("", one, "") for one in cause.apart())
@@ -192,7 +206,7 @@ class Story:
         return self._line(row, "late", text, cause, cause.parties)
 
     def _is_known(self, *key: object) -> bool:
-        """Whether there is a line of this key already, and no second is wanted."""
+        """True if there is a line of this key already, and no second is wanted."""
         known = key in self._said and not self._unfolded
         self._said.add(key)
         return known
@@ -209,14 +223,14 @@ class Story:
         yield Line(n, loss.time, "lost", loss.party, text, because, "", step, number, named, cause.chains)
 
     def _of_absences(self) -> list[Line]:
-        """What a cause with several losses led to."""
+        """Return the lines about a cause of several losses and its consequences."""
         return [
             Line(self._last, self._time, "absence", one.party, f"was lost {len(one.losses)} times", one.because[-1:],
                  one.consequence, one.step, one.losses[0].round, (one.party,))
             for one in self.absences() if len(one.losses) > 1
         ]  # fmt: skip
 
-    def _of_messages(self, new: set[int]) -> Iterator[Line]:
+    def _of_messages(self, new: Set[int]) -> Iterator[Line]:
         """The messages whose loss or delay explains that somebody was lost, where they are among the new ones."""
         for number, consequence in self._explained.items():
             one = self._facts.messages[number]
@@ -254,7 +268,7 @@ class Story:
         return [*found, *self._of_absences(), *self._summary(), outcome]
 
     def _summary(self) -> list[Line]:
-        """What became of messages, in figures."""
+        """Return the lines about the fate of messages, in figures."""
         messages = self._facts.messages.values()
         why = Counter(reason for one in messages for _, reason in one.lost)
         again = sum(one.again for one in messages)
@@ -292,7 +306,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def events(run: Result | str | Path, *, everything: bool = False, unfolded: bool = False) -> list[Line]:
-    """What happened in a run, in virtual time, and because of what, as `tacit events` prints it.
+    """Return the events of a run, in virtual time, with their causes, as `tacit events` prints them.
 
     `run` is a result or a run's folder; of a run that is under way what is recorded so far. `everything`: a line
     for every event; `unfolded`: one for each loss and missed deadline, also where there is one of the cause already.
@@ -301,16 +315,21 @@ def events(run: Result | str | Path, *, everything: bool = False, unfolded: bool
     check_type("run", run, (Result, str, Path), "a Result, or a run's folder as str or Path")
     folder = run.folder if isinstance(run, Result) else Path(run)
     story, goes_on = Story(everything=everything, unfolded=unfolded), is_under_way(folder)
-    news = Record(folder).news()
-    lines = story.take(news)
+    news, lines = story.look(Record(folder))
     return lines if goes_on or news.ended else [*lines, *story.break_off()]
 
 
-def absences(folder: Path, losses: Iterable[Loss] | None = None) -> list[Absence]:
+def absences(folder: Path, losses: Iterable[Loss] | None = None, seen: Seen | None = None) -> list[Absence]:
     """An entry for each cause of the `losses` of the run in `folder`, of all that are recorded by default.
 
-    Raises FolderError.
+    `seen` is what has been read of its record already. Raises FolderError.
     """
+    if losses is not None:
+        facts = Facts() if seen is None else seen.facts
+        news = Record(folder).news(facts.add, ()) if seen is None else seen.news
+        facts.take_answers(news)
+        causes = Causes(facts, datagrams=news.about.get("transport") == "datagram")
+        return grouped(losses, facts, lambda loss: causes.of_loss(loss.party, loss.round, loss.time))
     story = Story()
-    story.take(Record(folder).news())
+    story.look(Record(folder))
     return story.absences(losses)

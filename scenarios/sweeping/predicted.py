@@ -1,4 +1,4 @@
-"""What runs will take: messages, bytes, virtual time and memory, for one seed or the median of several."""
+"""Predictions of runs: messages, bytes, virtual time and memory, for one seed or the median of several."""
 
 import statistics
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from tacit.parties.server import Loss
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.observing.result import data_frame
+from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.running.folder import ByteRow
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.sweeping.runs import Plan
@@ -25,7 +25,7 @@ _COLUMNS = ("messages", "payload", "sealing", "envelope", "total", "headers")
 
 
 class Predicted(NamedTuple):
-    """What the run of a `plan` will take: `rows` by step and type, and bytes of peak `memory`.
+    """The prediction for the run of a `plan`: `rows` by step and type, and bytes of peak `memory`.
 
     `seconds` are virtual seconds by seed, of which the first is the plan's; `outcome`, `reason` and whom the server has
     `lost` are those of the first.
@@ -67,7 +67,7 @@ class Predicted(NamedTuple):
         return data_frame(self.lines())
 
     def record(self) -> dict[str, Any]:
-        """What the JSON file has of it."""
+        """Return it as the JSON file has it."""
         scenario = self.plan.loaded.scenario
         about = {
             "scenario": self.plan.loaded.name, "protocol": scenario.protocol.name, "seed": scenario.seed,
@@ -79,7 +79,7 @@ class Predicted(NamedTuple):
 
 
 def predicted_of(plans: Sequence[Plan], most: int | None) -> Predicted:
-    """What the first of `plans` will take, which differ in their seeds alone; of more messages than `most` the only."""
+    """Return the prediction for the first of `plans`, which differ in seeds alone; above `most` messages the only."""
     first, *others = plans
     scenario = first.loaded.scenario
     found = predict_run(scenario, first.loaded.where)

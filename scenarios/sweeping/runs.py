@@ -27,6 +27,7 @@ from tacit.scenarios.running.ray_jobs import GivenUp, GivenUpWarning, note_folde
 from tacit.scenarios.running.runner import INTERRUPTED, carry_out, exit_code, give_up, resume
 from tacit.scenarios.running.workers import Jobs, in_workers
 from tacit.scenarios.schema.keys import toml
+from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 
 __all__ = [
@@ -77,7 +78,7 @@ FIGURES = (
     "outcome", "reason", "lost", "unmet", "fidelity", "entropy", "accuracy", "output", "virtual_seconds",
     "wall_seconds", "bytes_total", "trace_hash",
 )  # fmt: skip
-"""What `fields` gives, by the names that these have in a sweep's table of runs."""
+"""The results of `fields`, by the names that these have in a sweep's table of runs."""
 
 _SHOWN = 3
 """How many of the lost a row of the summary names."""
@@ -91,20 +92,23 @@ def axis(text: str) -> list[tuple[str, str, str]]:
     key, equals, written = text.partition("=")
     key, written = key.strip(), written.strip()
     if not (equals and key and written):
-        raise ScenarioError(f"--over {text}", "", "allowed: --over key=x,y,z, such as --over protocol.k=3,10")
+        wanted = either("--over key=x,y,z, such as --over protocol.k=3,10", "one value or more by key")
+        raise ScenarioError(called("--over", text), "", f"allowed: {wanted}")
     if written.startswith("["):
         try:
             values = parse_toml(f"values = {written}")["values"]
         except tomllib.TOMLDecodeError as error:
-            raise ScenarioError(f"--over {text}", "", f"not a TOML list: {error}") from None
+            raise ScenarioError(called("--over", text), "", f"not a TOML list: {error}") from None
         if not values:
-            raise ScenarioError(f"--over {text}", "", "no value; allowed: one or more")
+            raise ScenarioError(called("--over", text), "", "no value; allowed: one or more")
         found = [(key, value if isinstance(value, str) else toml(value), toml(value)) for value in values]
     else:
         found = [(key, value.strip(), value.strip()) for value in written.split(",")]
     for number, (_, shown, value) in enumerate(found):
         if value in (other for *_, other in found[:number]):
-            raise ScenarioError(f"--over {text}", "", f"{shown} is given twice; more runs of one value are --seeds")
+            raise ScenarioError(
+                called("--over", text), "", f"{shown} is given twice; more runs of one value are {called('--seeds')}"
+            )
     return found
 
 
@@ -123,7 +127,7 @@ def plan(
     ScenarioError.
     """
     axes = [axis(text) for text in over]
-    options = {key: "--over" for one in axes for key, _, _ in one}
+    options = {key: called("--over") for one in axes for key, _, _ in one}
     result: list[Plan] = []
     for combination in itertools.product(*axes):
         values = tuple((key, shown) for key, shown, _ in combination)

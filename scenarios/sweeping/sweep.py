@@ -10,7 +10,7 @@ import tomli_w
 
 from tacit.scenarios.files.arguments import check_count, check_type, check_types
 from tacit.scenarios.files.reading import Loaded, Source, read
-from tacit.scenarios.observing.result import data_frame
+from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.running.folder import Result, locked, new_folder
 from tacit.scenarios.running.runner import INTERRUPTED
 from tacit.scenarios.running.workers import Jobs, check_jobs

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"(?<![/\w])\d[\da-f.:]*")
 
 @dataclass(frozen=True)
 class Limits:
-    """What the other end of a connection may make a process do.
+    """Limits on what the other end of a connection may make a process do.
 
     `message`: bytes of a record. `backlog`: bytes that may wait to be sent to one party. `handshake`: seconds for TLS
     and the first record. `idle`: seconds without any record, after which a connection is lost; a ping is sent each
@@ -108,7 +108,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether records can be sent."""
+        """True if records can be sent."""
         return not self._writer.is_closing()
 
     def send(self, record: Record) -> bool:

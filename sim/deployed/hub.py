@@ -24,7 +24,7 @@ __all__ = ["Hub", "HubState"]
 
 @dataclass
 class HubState:
-    """What a server that comes back goes on from: the run, its own incarnation, and the clients' latest ones."""
+    """The state that a server goes on from after a restart: run, its own incarnation, and the clients' latest ones."""
 
     run_id: bytes
     incarnation: int = 1
@@ -35,9 +35,9 @@ class Hub:
     """Listens for the clients `names`, of the scenario with the digest `scenario`.
 
     `arrived` is called with what a client sends, the client and its incarnation; it raises WireError. `lost` is called
-    with a client whose connection ends before it is done. `begins_by` is when the run begins at the latest. `changed`
-    is set when a client is ready, lost or done; `log` is called with a line for people, `store` when the state has
-    changed.
+    with a client whose connection ends before it is done, `joined` with one that is ready after the run has
+    begun. `begins_by` is when the run begins at the latest. `changed` is set when a client is ready, lost or done;
+    `log` is called with a line for people, `store` when the state has changed.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Hub:
         self.names = tuple(names)
         self.arrived: Callable[[Carry, str, int], None] | None = None
         self.lost: Callable[[str], object] | None = None
+        self.joined: Callable[[str], object] | None = None
         self.changed = asyncio.Event()
         self.present: dict[str, Connection] = {}
         self.ready: set[str] = set()
@@ -137,7 +138,7 @@ class Hub:
         await self._serve(connection)
 
     def _admits(self, where: str) -> bool:
-        """Whether an address may open one more connection now."""
+        """True if an address may open one more connection now."""
         now, limits = time.monotonic(), self._limits  # the loop's clock is set when the run begins
         if len(self._buckets) > 4 * limits.waiting:
             full = limits.burst / limits.rate
@@ -254,6 +255,8 @@ class Hub:
             self.ready.add(name)
             if self.begun:
                 self._begin(connection)
+                if self.joined is not None:
+                    self.joined(name)
             self.changed.set()
         elif isinstance(record, Done):
             self.done.add(name)
@@ -267,6 +270,6 @@ class _TwiceError(RecordError):
 
 
 def _breaks_off(error: Exception) -> bool:
-    """Whether the other end of a TLS handshake has ended it: without a word, or by an alert about the certificate."""
+    """True if the other end of a TLS handshake has ended it: without a word, or by an alert about the certificate."""
     alert = error.reason or "" if isinstance(error, ssl.SSLError) else ""
     return isinstance(error, ConnectionResetError) or ("ALERT" in alert and ("CERT" in alert or "UNKNOWN_CA" in alert))

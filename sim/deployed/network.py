@@ -62,6 +62,13 @@ class DeployedNetwork(LinkNetwork):
         endpoint = self._endpoints[name] = DeployedEndpoint(self._loop.env, name, receive)
         return endpoint
 
+    def signal(self, sender: str, receiver: str, call: Callable[[], object]) -> None:
+        """Do nothing: the real connection ends with the process."""
+
+    def absent(self) -> dict[str, int]:
+        """Nobody: a server that comes back sees who connects."""
+        return {}
+
     def retire(self, name: str) -> None:
         """Do nothing: there are no links to let go."""
 

@@ -1,4 +1,4 @@
-"""What two processes of a deployment say to each other inside TLS: records, each after its length in four bytes.
+"""Records that two processes of a deployment exchange inside TLS, each after its length in four bytes.
 
 | record | from -> to | what |
 | --- | --- | --- |

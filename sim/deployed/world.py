@@ -1,21 +1,81 @@
 """The world of one deployed party: a real clock, TLS streams and threads below the same parties as in the simulator."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
-from tacit.sim.compute import Engine
-from tacit.sim.deployed.compute import DeployedComputing
+from tacit.sim.compute import Computing, CostTable, Engine, Free, Inline, Job, Machine, Work
+from tacit.sim.conditions import Watching
 from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.deployed.network import DeployedNetwork, Line
 from tacit.sim.faults import Fault
+from tacit.sim.loop import SimLoop
 from tacit.sim.streams import derive
 from tacit.sim.taps import Taps
-from tacit.sim.trace import Sink, Trace
+from tacit.sim.trace import Event, Sink, Trace
 from tacit.sim.triggers import Faults
 from tacit.sim.wire import Ledger
 from tacit.sim.world import World, lasting_secret
 
 __all__ = ["DeployedWorld", "new_run_id"]
+
+
+# Computing of a deployed party: jobs run beside its messages, and take the time that they take.
+
+R = TypeVar("R")
+
+_alone = threading.Lock()
+
+
+class DeployedComputing(Computing):
+    """Runs each job in a thread, or by an `engine` for which a thread waits; messages are handled meanwhile.
+
+    In threads one job runs at a time, as libraries have generators that all threads share; `before` is called before
+    each. An engine with processes runs `threads` at a time. In the trace a job has the seconds that it took, waiting
+    for a core not counted.
+    """
+
+    def __init__(
+        self, loop: SimLoop, trace: Trace, engine: Engine, taps: Taps, threads: int, before: Callable[[], object]
+    ) -> None:
+        super().__init__(loop, trace, CostTable.load(), Free(), engine, None, taps)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="job")
+        self._before = before
+        self._threads.submit(before)  # which takes longer the first time, as does a thread's beginning
+
+    @property
+    def runs_ahead(self) -> bool:
+        return False
+
+    async def run(
+        self, machine: Machine, party: str, step: str, work: Work, function: Callable[..., R], *arguments: Any
+    ) -> R:
+        """Run `function(*arguments)` as a job of `party` and return its result."""
+        modelled, index = self._enter(party, step, work, function, arguments)
+        turn = machine.cores.request()
+        try:
+            await turn.begins
+            began = self._loop.time()
+            job = self.engine.submit(function, arguments)
+            result: R = await self._loop.run_in_executor(self._threads, self._carry_out, job)
+            took = self._loop.time() - began
+        finally:
+            machine.cores.release(turn)
+        self._trace.add(Event(began, "compute", party, step=step, value=took, note=str(index)))
+        return self._complete(party, step, modelled, arguments, result)
+
+    def _carry_out(self, job: Job[R]) -> R:
+        if not isinstance(self.engine, Inline):
+            return job.result()
+        with _alone:
+            self._before()
+            return job.result()
+
+    def close(self) -> None:
+        """Let jobs that go on end by themselves, unheeded."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def new_run_id(seed: int, *, seeded: bool) -> bytes:
@@ -24,7 +84,7 @@ def new_run_id(seed: int, *, seeded: bool) -> bytes:
 
 
 class DeployedWorld(World):
-    """What the party `me` sees of the run `run_id`; the others are in other processes, at the other end of `line`.
+    """The world as the party `me` sees it in the run `run_id`; the others are at the other end of `line`.
 
     `engine` runs the jobs, of which `threads` go on at a time; `before` is called in a thread before each.
     """
@@ -49,7 +109,9 @@ class DeployedWorld(World):
         taps: Taps | None = None,
         seeded: bool = False,
         lasting: bytes = b"",
+        watching: Watching | None = None,
     ) -> None:
+        self.watching, self.watchers = watching, {}
         self._lasting = lasting_secret(seed, seeded, lasting)
         self.seed, self.seeded, self.run_id = seed, seeded, run_id
         self.loop = loop

@@ -19,7 +19,8 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec
@@ -42,12 +43,14 @@ __all__ = [
     "load",
     "load_installed",
     "loaded",
+    "naming_coroutines",
     "place_in",
     "receive",
     "shipped",
     "source",
     "title",
     "use",
+    "warn",
 ]
 
 VARIABLE = "TACIT_PLUGINS"
@@ -56,8 +59,20 @@ VARIABLE = "TACIT_PLUGINS"
 _FORMER = ("sim", "parties", "protocols", "scenarios", "benchmarks")
 """Packages of Tacit that plugins made for version 0.1.0 import under these names, now below ``tacit``."""
 
+_SUMS = ("secure_sum", "dealing", "opening", "uncovering", "neighbours", "masking", "consistency", "quorum", "refusal")
+_MOVED = {f"protocols.{name}": f"protocols.sums.{name}" for name in _SUMS} | {
+    "protocols.rounds": "protocols.rounds.rounds",
+    "protocols.returning": "protocols.rounds.returning",
+    "protocols.endings": "protocols.rounds.endings",
+    "protocols.observing": "protocols.experiment",
+}
+"""Modules and packages of version 0.1.0 that lie in another folder today, by their names then."""
+
 _DIGITS = 12
 """The digits of the SHA-256 that a module's name has."""
+
+_NEVER_AWAITED = r"coroutine .* was never awaited"
+"""How Python's warning of such a coroutine begins."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 
@@ -83,7 +98,7 @@ class PluginError(ValueError):
 
 
 class PluginWarning(UserWarning):
-    """An installed plugin that cannot be used is left out."""
+    """An installed plugin that cannot be used is left out, or a plugin has what is most likely a mistake."""
 
 
 _files: dict[str, str] = {}
@@ -111,13 +126,13 @@ def load(path: Path, sha256: str = "") -> Plugin:
 
 
 def loaded(path: Path, sha256: str) -> Plugin:
-    """As `load`, but without a look at the file where this process has imported that content of it before."""
+    """Load as `load` does, but without reading the file where this process has imported that content of it before."""
     name = _name(path, sha256)
     return Plugin(name, str(path), sha256) if name in sys.modules else load(path, sha256)
 
 
 def is_loaded(path: Path, sha256: str) -> bool:
-    """Whether this process has imported that content of the file."""
+    """True if this process has imported that content of the file."""
     return _name(path, sha256) in sys.modules
 
 
@@ -137,9 +152,40 @@ def load_installed(name: str) -> Plugin:
 def leave_out(plugin: str, error: PluginError) -> None:
     """Note that an installed `plugin` cannot be used, and warn of it once: in the process that starts workers."""
     _left_out.append(f"{plugin}: {error}")
+    warn(f"the installed plugin {plugin} is left out: {error}; mend or remove that package")
+
+
+def warn(text: str) -> None:
+    """Give a PluginWarning, in the process that starts workers and in no worker."""
     if not _is_worker:
-        text = f"the installed plugin {plugin} is left out: {error}; mend or remove that package"
-        warnings.warn(text, PluginWarning, stacklevel=2)
+        warnings.warn(text, PluginWarning, stacklevel=3)
+
+
+@contextmanager
+def naming_coroutines() -> Iterator[None]:
+    """Within it, a coroutine that a plugin creates and never awaits is a PluginWarning that names file and line."""
+    if not _active:
+        yield
+        return
+    depth = sys.get_coroutine_origin_tracking_depth()
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            found = _FRAME.search(str(message))
+            if category is RuntimeWarning and found and found[1] in _files.values():
+                text = f"{found[1]}: line {found[2]}: {str(message).partition(chr(10))[0]}; put `await` before the call"
+                others(PluginWarning(text), PluginWarning, *place)
+            else:
+                others(message, category, *place)
+
+        warnings.filterwarnings("always", _NEVER_AWAITED, RuntimeWarning)
+        warnings.showwarning = show  # type: ignore[assignment]
+        sys.set_coroutine_origin_tracking_depth(1)
+        try:
+            yield
+        finally:
+            sys.set_coroutine_origin_tracking_depth(depth)
 
 
 def left_out() -> tuple[str, ...]:
@@ -226,7 +272,7 @@ def _inherited() -> dict[str, str]:
 
 
 def is_plugged(module: str) -> bool:
-    """Whether the module of that name is a plugin's file."""
+    """True if the module of that name is a plugin's file."""
     return module.startswith(f"{__name__}.")
 
 
@@ -290,11 +336,31 @@ class _Loader(SourceLoader):
 class _Renamed(ast.NodeTransformer):
     """Gives imports from Tacit the names that its packages have today: plugins in older run folders have others."""
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
-        package = (node.module or "").partition(".")[0]
-        if node.level == 0 and package in _FORMER and importlib.util.find_spec(package) is None:
-            node.module = f"tacit.{node.module}"
-        return node
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.ImportFrom]:
+        module = node.module or ""
+        package = module.partition(".")[0]
+        if node.level or package not in _FORMER or _is_of_others(package):
+            return [node]
+        found: dict[str, list[ast.alias]] = {}
+        for alias in node.names:
+            today = _today(f"{module}.{alias.name}")
+            found.setdefault(today.rpartition(".")[0], []).append(alias)
+        return [
+            ast.copy_location(ast.ImportFrom(f"tacit.{name}", aliases, level=0), node)
+            for name, aliases in found.items()
+        ]
+
+
+def _is_of_others(package: str) -> bool:
+    """True if a `package` of this name can be imported that is not the folder of Tacit's own, as in a working tree."""
+    found, own = importlib.util.find_spec(package), importlib.util.find_spec(f"tacit.{package}")
+    return found is not None and (own is None or found.origin != own.origin)
+
+
+def _today(name: str) -> str:
+    """The name, below ``tacit``, of what was `name` in version 0.1.0."""
+    moved = next((old for old in _MOVED if f"{name}.".startswith(f"{old}.")), "")
+    return _MOVED[moved] + name.removeprefix(moved) if moved else name
 
 
 class _Finder(MetaPathFinder):

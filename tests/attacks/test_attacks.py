@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tacit.benchmarks import attacks_hashes
-from tacit.benchmarks.attacks import ATTACKS, main
-from tacit.benchmarks.attacks_finding import Finding
+from tacit.benchmarks.attacks import hashes
+from tacit.benchmarks.attacks.finding import Finding
+from tacit.benchmarks.attacks.table import ATTACKS, main
 
 OUTSIDE = ("g, no distances", "o, corrupt", "o, survivors")
 NOT_PREVENTED = ("d, guessed", *OUTSIDE)
@@ -20,9 +20,9 @@ def quick() -> dict[str, Finding]:
 
 
 @pytest.fixture(scope="module")
-def guessed() -> list[attacks_hashes.Guess]:
+def guessed() -> list[hashes.Guess]:
     """What a server makes of hashes and distances, found quickly."""
-    return attacks_hashes.guesses(quick=True)
+    return hashes.guesses(quick=True)
 
 
 @pytest.mark.parametrize("letter", [letter for letter in ATTACKS if letter not in NOT_PREVENTED])
@@ -64,11 +64,9 @@ def test_only_these_attacks_are_known_to_work_on_ours(quick: dict[str, Finding])
     assert tuple(letter for letter, finding in quick.items() if finding.remains or finding.outside) == NOT_PREVENTED
 
 
-def test_the_table(
-    tmp_path, capsys, monkeypatch, quick: dict[str, Finding], guessed: list[attacks_hashes.Guess]
-) -> None:
+def test_the_table(tmp_path, capsys, monkeypatch, quick: dict[str, Finding], guessed: list[hashes.Guess]) -> None:
     asked = []
-    monkeypatch.setattr(attacks_hashes, "guesses", lambda quickly: guessed)
+    monkeypatch.setattr(hashes, "guesses", lambda quickly: guessed)
     for letter, finding in quick.items():
         monkeypatch.setitem(ATTACKS, letter, lambda quickly, finding=finding: asked.append(quickly) or finding)
     main(quick=True, json_file=tmp_path / "attacks.json")
@@ -85,16 +83,16 @@ def test_the_table(
     assert [row["attack"] for row in rows if row["verdict"] == "above chance"] == ["d, guessed"]
 
 
-def test_what_hashes_and_distances_give_away_is_as_stated(guessed: list[attacks_hashes.Guess]) -> None:
+def test_what_hashes_and_distances_give_away_is_as_stated(guessed: list[hashes.Guess]) -> None:
     """Angles alone; points with the help of a client: from its planes and the bits, or from H and enough points."""
     found = guessed
-    assert attacks_hashes.problems(found) == []
+    assert hashes.problems(found) == []
     alone = {one.estimator for one in found if one.sees == "bits" and one.error is not None}
     assert len(alone) == 3
     by_epsilon = [one.cosine for one in found if (one.sees, one.estimator) == ("bits", "sum of planes")]
     assert by_epsilon == sorted(by_epsilon, reverse=True)
     worse = [replace(one, cosine=0.5) if one.sees == "bits" and one.cosine else one for one in found]
-    assert attacks_hashes.problems(worse)[0] == "bits do not open points under known planes"
+    assert hashes.problems(worse)[0] == "bits do not open points under known planes"
 
 
 def test_a_finding_that_is_not_as_stated_is_seen() -> None:

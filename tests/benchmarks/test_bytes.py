@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tacit import Data, Network, ProtocolKeys, Scenario, run
-from tacit.benchmarks import bytes as benchmark
-from tacit.benchmarks.bytes import VARIANTS, Case
+from tacit.benchmarks.bytes import rounds as benchmark
+from tacit.benchmarks.bytes.crossover import Grid, Point, crossings, duration, sweep
+from tacit.benchmarks.bytes.rounds import VARIANTS, Case
 from tacit.benchmarks.command import app
-from tacit.benchmarks.crossover import Grid, Point, crossings, duration, sweep
 from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.xclp import hamming_iknp
 from tacit.protocols.xclp.choices import variant_of

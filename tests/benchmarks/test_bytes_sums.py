@@ -3,13 +3,13 @@
 import pytest
 from rich.console import Console
 
-from tacit.benchmarks import bytes_sums, bytes_votes
-from tacit.benchmarks.bytes_flower import flower_bytes
-from tacit.protocols.neighbours import DealingInGraph
+from tacit.benchmarks.bytes import sums, votes
+from tacit.benchmarks.bytes.sums import flower_bytes
+from tacit.protocols.sums.neighbours import DealingInGraph
 
 
 def test_runs_send_what_the_formulas_say_and_a_graph_less_with_many_clients() -> None:
-    rows = bytes_sums.measure(10)
+    rows = sums.measure(10)
     assert rows[0].measured == (rows[0].complete, rows[0].signed, rows[0].graph) and not any(
         row.different for row in rows
     )
@@ -23,15 +23,15 @@ def test_runs_send_what_the_formulas_say_and_a_graph_less_with_many_clients() ->
 def test_a_wrong_formula_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     right = DealingInGraph.payloads
     monkeypatch.setattr(DealingInGraph, "payloads", lambda *arguments: {**right(*arguments), "Revealed": 1})
-    rows = bytes_sums.measure(10)
+    rows = sums.measure(10)
     assert [row.clients for row in rows if row.different] == [10]
-    bytes_sums.print_sums(Console(width=200, force_terminal=True, color_system=None), rows)
+    sums.print_sums(Console(width=200, force_terminal=True, color_system=None), rows)
     shown = capsys.readouterr().out
     assert "NOT THE FORMULA'S  10 clients" in shown and "Flower's SecAgg+" in shown
 
 
 def test_votes_send_what_the_formulas_say() -> None:
-    (row,) = bytes_votes.measure([5])
+    (row,) = votes.measure([5])
     assert not row.different
     assert row.plain == 5 * -(-4 * row.points // 8)
     assert row.counted - row.keys >= 5 * 8 * -(-(1 + 10 * row.points) // 4)

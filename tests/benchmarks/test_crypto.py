@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tacit.benchmarks.command import app
-from tacit.benchmarks.crypto_ot import measure_iknp, measure_naor_pinkas
-from tacit.benchmarks.crypto_pair import PairSize, iknp_pair
-from tacit.benchmarks.crypto_symmetric import measure_masks
+from tacit.benchmarks.crypto.ot import measure_iknp, measure_naor_pinkas
+from tacit.benchmarks.crypto.pair import PairSize, iknp_pair
+from tacit.benchmarks.crypto.symmetric import measure_masks
 from tacit.benchmarks.measure import write_json
 from tacit.benchmarks.plots import plot_standings
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tacit.benchmarks.reality_handling import measure_handling, measure_message, write_scenario
-from tacit.benchmarks.reality_lab import Line
+from tacit.benchmarks.reality.handling import measure_handling, measure_message, write_scenario
+from tacit.benchmarks.reality.lab import Line
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.runner import carry_out
 

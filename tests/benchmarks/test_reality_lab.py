@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from tacit.benchmarks import reality_lab
-from tacit.benchmarks.reality_lab import Lab, Line, Loopback, open_lab, unavailable
+from tacit.benchmarks.reality import lab
+from tacit.benchmarks.reality.lab import Lab, Line, Loopback, open_lab, unavailable
 
 shaped = pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "namespaces can be made")
 
@@ -67,12 +67,12 @@ def test_a_lab_has_the_latency_and_the_cuts_asked_for_and_leaves_nothing_behind(
 def test_without_namespaces_everything_goes_over_loopback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reality_lab, "unavailable", lambda: "network namespaces need root")
-    with open_lab({"server": Line(), "client/0": Line(0.04)}) as lab:
-        assert not lab.is_shaped
-        assert lab.statistics() is None
-        started(lab)
-        assert asked(lab).returncode == 0
+    monkeypatch.setattr(lab, "unavailable", lambda: "network namespaces need root")
+    with open_lab({"server": Line(), "client/0": Line(0.04)}) as loopback:
+        assert not loopback.is_shaped
+        assert loopback.statistics() is None
+        started(loopback)
+        assert asked(loopback).returncode == 0
         with pytest.raises(RuntimeError, match="no links that could be cut"):
-            lab.cut("client/0", "server")
+            loopback.cut("client/0", "server")
     assert "need root; everything goes over loopback" in capsys.readouterr().err

@@ -3,9 +3,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tacit.benchmarks import scale
 from tacit.benchmarks.command import app
-from tacit.benchmarks.scale_curves import CURVES, Curve
+from tacit.benchmarks.scale import growth
+from tacit.benchmarks.scale.growth import CURVES, Curve
 
 
 def small(size):
@@ -15,25 +15,25 @@ def small(size):
 @pytest.fixture
 def curves(monkeypatch):
     def set_to(*found):
-        monkeypatch.setattr(scale, "CURVES", found)
-        monkeypatch.setattr(scale, "TABLES", {})
+        monkeypatch.setattr(growth, "CURVES", found)
+        monkeypatch.setattr(growth, "TABLES", {})
 
     return set_to
 
 
 def test_a_run_of_each_size_with_its_time_memory_and_messages(curves, tmp_path):
     curves(Curve("points", "XCLP", "points", "xclp-digits", small, (60, 120), (60, 120), rounds=2))
-    files = ["--json", str(tmp_path / "scale.json"), "--plot", str(tmp_path / "scale.svg")]
+    files = ["--json", str(tmp_path / "growth.json"), "--plot", str(tmp_path / "growth.svg")]
     done = CliRunner().invoke(app, ["scale", "--quick", *files], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
     assert "points: XCLP" in done.output and "120 points" in done.output
-    content = json.loads((tmp_path / "scale.json").read_text())
+    content = json.loads((tmp_path / "growth.json").read_text())
     assert [one["size"] for one in content["points"]] == [60, 120]
     for one in content["points"]:
         assert one["outcome"] == "completed" and one["messages"] > 0 and one["memory"] > 5e7
         assert 0 < 2 * one["each"] < one["seconds"]
     assert content["growth"][0]["time"] is not None
-    assert (tmp_path / "scale.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "growth.svg").read_text().startswith("<?xml")
 
 
 def test_larger_sizes_are_left_out_after_one_that_fails(curves):
@@ -45,12 +45,12 @@ def test_larger_sizes_are_left_out_after_one_that_fails(curves):
 
 def test_the_exponent_is_that_of_the_largest_sizes():
     def point(size, each):
-        return scale.Point("points", "XCLP", "points", size, each, each, 1000 * size, 1, "completed")
+        return growth.Point("points", "XCLP", "points", size, each, each, 1000 * size, 1, "completed")
 
-    found = scale.growth([point(1, 5.0), *(point(size, 3e-6 * size**2) for size in (1_000, 2_000, 4_000))])
+    found = growth.growth([point(1, 5.0), *(point(size, 3e-6 * size**2) for size in (1_000, 2_000, 4_000))])
     assert [one.time for one in found] == [pytest.approx(2.0)]
     assert [one.memory for one in found] == [pytest.approx(1.0)]
-    assert scale.growth([point(7, 1.0)])[0].time is None
+    assert growth.growth([point(7, 1.0)])[0].time is None
 
 
 def test_an_unknown_topic_is_one_line():

@@ -1,6 +1,6 @@
 """The benchmark of engines by the length of a job."""
 
-from tacit.benchmarks.scale_ray import compared
+from tacit.benchmarks.scale.ray import compared
 
 
 def test_each_engine_has_a_row_for_each_length() -> None:

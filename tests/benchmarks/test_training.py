@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from tacit.benchmarks import training, training_peers
 from tacit.benchmarks.command import app
-from tacit.benchmarks.training_size import Contender, Size
+from tacit.benchmarks.training import peers, speed
+from tacit.benchmarks.training.size import Contender, Size
 from tacit.parties.datasets import store
 
 TINY = Size(rounds=2, turns=1, clients=5, images=8, cohort=2, batch=3)
@@ -14,8 +14,8 @@ TINY = Size(rounds=2, turns=1, clients=5, images=8, cohort=2, batch=3)
 
 def test_the_plain_loop_ends_with_the_very_model_that_tacit_ends_with(tmp_path, monkeypatch):
     monkeypatch.setenv("TACIT_DATA", str(tmp_path / "own"))
-    monkeypatch.setattr(training, "QUICK", TINY)
-    monkeypatch.setattr(training_peers, "is_installed", lambda name: False)
+    monkeypatch.setattr(speed, "QUICK", TINY)
+    monkeypatch.setattr(peers, "is_installed", lambda name: False)
     result = CliRunner().invoke(app, ["training", "--quick", "--json", str(tmp_path / "rounds.json")])
     assert result.exit_code == 0, result.output
     assert "pfl: pfl not installed: skipped" in result.output
@@ -31,7 +31,7 @@ def test_the_plain_loop_ends_with_the_very_model_that_tacit_ends_with(tmp_path, 
 
 def looped(federation):
     """The plain loop as a contender."""
-    loop = training._Loop(federation)
+    loop = speed._Loop(federation)
     while loop.end is None:
         loop.next_round()
     return loop.end
@@ -43,18 +43,18 @@ def test_a_contender_that_does_other_work_is_refused():
         return vector, steps - 1
 
     with pytest.raises(RuntimeError, match="lazy has taken 11 steps and a model of 434472 bytes, not 12"):
-        training.measure(TINY, [Contender("lazy", lazy, here=False, once=True)])
+        speed.measure(TINY, [Contender("lazy", lazy, here=False, once=True)])
 
     def other(federation, after_round):
         return looped(replace(federation, labels=9 - federation.labels))
 
     with pytest.raises(RuntimeError, match="other and the plain loop have ended with different models"):
-        training.measure(TINY, [Contender("other", other, same=True)])
+        speed.measure(TINY, [Contender("other", other, same=True)])
 
 
 def test_what_the_plain_loop_takes_between_rounds_is_not_the_contenders(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(training, "_now", lambda: (clock[0], clock[0]))
+    monkeypatch.setattr(speed, "_now", lambda: (clock[0], clock[0]))
 
     def slow(federation):
         for _ in range(2):
@@ -69,7 +69,7 @@ def test_what_the_plain_loop_takes_between_rounds_is_not_the_contenders(monkeypa
             after_round()
         return federation.vector, federation.size.steps
 
-    monkeypatch.setattr(training, "plain", slow)
-    loop, own = training.measure(replace(TINY, turns=2), [Contender("slower", contender)])
+    monkeypatch.setattr(speed, "plain", slow)
+    loop, own = speed.measure(replace(TINY, turns=2), [Contender("slower", contender)])
     assert (loop.rates, own.rates) == ([2 / 9] * 2, [2 / 8] * 2)
     assert own.share == own.processor_share == [9 / 8] * 2

@@ -11,13 +11,13 @@ from typer.testing import CliRunner, Result
 
 from tacit import load
 from tacit.parties.client import Client
-from tacit.protocols import dealing, secure_sum
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.dealing import SHARE, DealtKey, DealtKeys, DealtShares, Revealed, Survivors
-from tacit.protocols.masking import joined, masks
-from tacit.protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
+from tacit.protocols.sums import dealing, secure_sum
+from tacit.protocols.sums.dealing import SHARE, DealtKey, DealtKeys, DealtShares, Revealed, Survivors
+from tacit.protocols.sums.masking import joined, masks
+from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.xclp import rowsums, rowsums_shamir
 from tacit.scenarios.chaos.server import Sweep, sums_of, sweep, tried
 from tacit.scenarios.chaos.server_lies import parse, programs, single_lies, text

@@ -11,15 +11,15 @@ from typer.testing import CliRunner
 from tacit import load
 from tacit.parties.client import Client
 from tacit.parties.device import Device
-from tacit.protocols import dealing, masking, neighbours, quorum, refusal, secure_sum
 from tacit.protocols.cells import cells
 from tacit.protocols.cotraining import round as cotraining
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.crypto.regular_graph import degree_of
 from tacit.protocols.crypto.sealing import PairChannel
-from tacit.protocols.dealing import Dealt, OwnKeys
 from tacit.protocols.federated import round as training
-from tacit.protocols.refusal import Least, latest
+from tacit.protocols.sums import dealing, masking, neighbours, quorum, refusal, secure_sum
+from tacit.protocols.sums.dealing import Dealt, OwnKeys
+from tacit.protocols.sums.refusal import Least, latest
 from tacit.protocols.xclp import rowsums_shamir, xclp
 from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, tried
 from tacit.scenarios.chaos.server_noise import NoiseTrial, ask, askings, has_noise

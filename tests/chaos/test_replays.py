@@ -17,8 +17,8 @@ from tacit.parties.party import Collected, Party
 from tacit.parties.server import Loss, Server
 from tacit.protocols.cotraining.round import CotrainingRound, CotrainingServer
 from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.federated.fedavg import FedAvgServer
-from tacit.protocols.observing.simulated import Simulated
 from tacit.protocols.one_shot import Found, OneShotServer
 from tacit.protocols.xclp import hamming, rowsums
 from tacit.protocols.xclp.xclp import Recording

@@ -11,7 +11,7 @@ from msgspec import structs
 from tacit import Scenario, load
 from tacit.protocols.cotraining.round import CotrainingRound, CotrainingServer, Record
 from tacit.protocols.federated.fedavg import FedAvgServer
-from tacit.protocols.rounds import Enrolled
+from tacit.protocols.rounds.rounds import Enrolled
 from tacit.scenarios.chaos.campaign import Verdict, verdict
 from tacit.scenarios.chaos.promises import check
 from tacit.scenarios.chaos.trial import observed

@@ -12,7 +12,7 @@ from tacit.scenarios.deploying.plain_state import read_ending
 from tacit.scenarios.deploying.plan import digest_of
 from tacit.scenarios.deploying.process import run_client
 from tacit.scenarios.files.reading import load, read
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.sim.deployed.certificates import Identity, certify, context
 from tacit.sim.deployed.connection import Limits
 from tacit.sim.deployed.hub import Hub, HubState

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tacit.benchmarks.reality_deployed import LinkSetting, deploy
-from tacit.benchmarks.reality_lab import unavailable
+from tacit.benchmarks.reality.deployed import LinkSetting, deploy
+from tacit.benchmarks.reality.lab import unavailable
 from tacit.scenarios.files.reading import load
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.runner import run
 from tests.deployed.test_processes import XCLP, what_became
 
@@ -27,7 +27,7 @@ WAYS = (("client/2", "server"), ("server", "client/2"))
 
 
 def no_firewall() -> bool:
-    """Whether nftables are missing, or the kernel has none."""
+    """True if nftables are missing, or the kernel has none."""
     return shutil.which("nft") is None or subprocess.run(["nft", "list", "tables"], capture_output=True).returncode != 0
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tacit.protocols.rounds_observer import HeldRound
+from tacit.protocols.rounds.observer import HeldRound
 from tacit.scenarios.deploying.gathering import gather
 from tacit.scenarios.deploying.local import Local
 from tacit.scenarios.files.reading import load
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.runner import run
 from tacit.scenarios.schema.scenario import Scenario
 from tests.deployed.test_runs import assert_alike
@@ -115,3 +115,15 @@ def test_a_killed_server_that_is_started_again_returns_as_in_the_simulator(
     assert [one.problem for one in real.round_records if isinstance(one, HeldRound)] == [
         one.problem for one in simulated.round_records if isinstance(one, HeldRound)
     ]
+
+
+@pytest.mark.parametrize("presence", ["connection", "heartbeat"])
+def test_a_server_that_knows_who_is_gone_does_not_wait_for_it(presence: str, tmp_path: Path) -> None:
+    fault = 'fault=[{kind="crash", party="client/2", before="cotrain.learn"}]'
+    keys = [f"protocol.presence={presence}", "protocol.heartbeat=1s", "protocol.heartbeat_misses=2"]
+    changes = [*FEDCT, *keys, "network.transport=tcp", "cotraining.rounds=4", fault, "expect={}"]
+    scenario, real = deployed("fedct-digits", changes, tmp_path)
+    simulated = run(scenario, out=tmp_path / "simulated")
+    assert what_became(real) == what_became(simulated)
+    assert [(loss.round, loss.party) for loss in real.lost] == [(1, "client/2")]
+    assert real.virtual_seconds < 30  # a deadline

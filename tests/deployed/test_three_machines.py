@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tacit.benchmarks.reality_lab import Line, open_lab, unavailable
+from tacit.benchmarks.reality.lab import Line, open_lab, unavailable
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deploying.md").read_text(encoding="utf-8")
 MACHINES = ("hospital", "north", "south")

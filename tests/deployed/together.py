@@ -11,7 +11,7 @@ from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
 from tacit.scenarios.deploying.plan import certified_identities, clients_of
 from tacit.scenarios.deploying.serving import serve
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.compute import Inline
 from tacit.sim.deployed.certificates import certify, file_stem

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from tacit.parties.data.sets import DataError, Dataset, load_file
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.reading import load
-from tacit.scenarios.running.durations import durations_of
 from tacit.scenarios.running.folder import ByteRow, FolderError, byte_rows
 from tacit.scenarios.running.prediction import predicted
 from tacit.scenarios.running.runner import run
+from tacit.scenarios.running.simulation import durations_of
 from tacit.sim.compute import CostTable
 from tacit.sim.faults import availability, availability_file
 from tacit.sim.latency import parse_latency

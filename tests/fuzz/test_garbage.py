@@ -99,7 +99,7 @@ class Run:
         return self
 
     def is_right(self) -> bool:
-        """Whether the server's distances, if it has any, are those between the bits of the members."""
+        """True if the server's distances, if it has any, are those between the bits of the members."""
         record = self.server.record
         if not len(record.h):
             return True

@@ -72,8 +72,8 @@ def judged(memory: Any, clear: Callable[[BaseException], None], where: str, make
             found = error
     clear(found)
     text = str(found)
-    assert text.startswith((where, "--set", "--over")), text
-    assert found.key or text.startswith("--") or "not TOML" in text or "no key is set" in text, text
+    assert text.startswith((where, "changes", "over")), text
+    assert found.key or text.startswith(("changes", "over")) or "not TOML" in text or "no key is set" in text, text
     return found
 
 

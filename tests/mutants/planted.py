@@ -85,7 +85,7 @@ PLANTED = (
     ),
     Bug(
         "an answer to a later enrolment is ignored",
-        "protocols/rounds.py",
+        "protocols/rounds/rounds.py",
         "            self.enrolled = self.enrolled | answers  #",
         "            self.enrolled = self.enrolled or answers  #",
         "fedavg, plain, star",
@@ -110,7 +110,7 @@ PLANTED = (
     ),
     Bug(
         "a pair mask with a client that was lost is left in",
-        "protocols/uncovering.py",
+        "protocols/sums/uncovering.py",
         "            if k in left:\n",
         "            if k in left or k == attempt.names[-1]:\n",
         "fedavg, secure, star",
@@ -118,7 +118,7 @@ PLANTED = (
     ),
     Bug(
         "a share of the seed is revealed of one who was lost",
-        "protocols/dealing.py",
+        "protocols/sums/dealing.py",
         "slice(SHARE, 2 * SHARE) if name in survivors else",
         "slice(SHARE, 2 * SHARE) if name in self.names else",
         "fedavg, secure, star",
@@ -159,7 +159,7 @@ PLANTED = (
     ),
     Bug(
         "a client masks a second time in one attempt",
-        "protocols/refusal.py",
+        "protocols/sums/refusal.py",
         "    if now <= latest(me, what):\n",
         "    if now < latest(me, what):\n",
         "xclp, plaintext, shamir, mesh, three rounds",

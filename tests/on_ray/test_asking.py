@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from tacit import load, sweep
 from tacit.scenarios.command.main import app
-from tacit.scenarios.observing.splits import parts_at_hand, parts_of
+from tacit.scenarios.files.splits import parts_at_hand, parts_of
 from tacit.scenarios.running.folder import packed, unpack
 
 QUICK = ("--set", "data.limit=80", "--set", "protocol.hamming=plaintext", "--set", "protocol.bits=64")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from tacit import Result, load, run
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.plugins import load_plugins
-from tacit.scenarios.observing.splits import parts_of
+from tacit.scenarios.files.splits import parts_of
 
 Write = Callable[..., Path]
 

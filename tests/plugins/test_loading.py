@@ -280,6 +280,7 @@ def test_a_plugin_of_an_older_run_imports_what_has_another_name_today(write: Wri
     content = (
         Path("mine.py").read_text().replace("from tacit.protocols.plugins import", "from protocols.plugins import")
     )
-    Path("mine.py").write_text("from sim.units import duration\n\n" + content)
+    moved = "from protocols import dealing, setup\nfrom protocols.secure_sum import SecureSum\n"
+    Path("mine.py").write_text(f"{moved}from sim.units import duration\n\n{content}")
     assert "from protocols." in content
     assert run(load(path)).trace_hash == expected

@@ -145,7 +145,7 @@ def test_a_wrong_value_is_one_line(value: str, problem: str) -> None:
     plugin(FIELDS)
     with pytest.raises(ScenarioError) as caught:
         load("mine.toml", [f"protocol.{value}"])
-    assert str(caught.value).startswith(f"--set: protocol.{problem}")
+    assert str(caught.value).startswith(f"changes: protocol.{problem}")
 
 
 def test_values_come_back_from_a_runs_folder() -> None:

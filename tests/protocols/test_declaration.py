@@ -11,11 +11,11 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.server import Server
 from tacit.protocols.declaration import Declaration
-from tacit.protocols.endings import EndingsObserver
-from tacit.protocols.observing.experiment import Experiment, Setting, Tables
-from tacit.protocols.observing.parts import Parts
-from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.experiment.experiment import Experiment, Setting, Tables
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.registry import PROTOCOLS, add
+from tacit.protocols.rounds.endings import EndingsObserver
 from tacit.protocols.steps import Step
 from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.files.reading import load

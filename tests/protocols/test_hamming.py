@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.protocols.xclp.hamming import choose_members
-from tacit.protocols.xclp.own_blocks import own_block
+from tacit.protocols.xclp.hamming import choose_members, own_block
 
 NAMES = tuple(f"client/{i}" for i in range(6))
 PAIRS = [(j, k) for i, j in enumerate(NAMES) for k in NAMES[i + 1 :]]

@@ -17,14 +17,15 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.playing import play_out
 from tacit.parties.server import Server
-from tacit.protocols import consistency, identity_files, setup
-from tacit.protocols.consistency import Agreed, Agreement
+from tacit.protocols import identity_files, setup
 from tacit.protocols.crypto.agreement import KeyPair
-from tacit.protocols.dealing import DealtKey, DealtKeys, Survivors
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import Among, payloads
 from tacit.protocols.setup import Roster, SeedAgreed
+from tacit.protocols.sums import consistency
+from tacit.protocols.sums.consistency import Agreed, Agreement
+from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Survivors
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.declaration import Propagation
 from tacit.protocols.xclp.rowsums import Restart, Summing

@@ -64,7 +64,7 @@ class Secrets:
 
 
 def telling(part: bytes) -> bool:
-    """Whether a part differs from what many honest messages hold: runs of one number, and small numbers in a row.
+    """True if a part differs from what many honest messages hold: runs of one number, and small numbers in a row.
 
     In wide integers 16 bytes hold four labels or two; then only runs of different labels other than 0 count.
     """

@@ -14,14 +14,14 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Server
-from tacit.protocols import dealing, neighbours, secure_sum
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
-from tacit.protocols.dealing import SHARE, DealtShares, Revealed, Survivors
-from tacit.protocols.neighbours import FreshKeys, Neighbours
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import Among, payloads
-from tacit.protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
+from tacit.protocols.sums import dealing, neighbours, secure_sum
+from tacit.protocols.sums.dealing import SHARE, DealtShares, Revealed, Survivors
+from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
+from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumStart
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.benchmarks.attacks_sums import pair_secrets
+from tacit.benchmarks.attacks.sums import pair_secrets
 from tacit.parties.client import Client, DismissedError
 from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Server
-from tacit.protocols import quorum, secure_sum
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.sealing import PairChannel
-from tacit.protocols.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
-from tacit.protocols.refusal import Least
-from tacit.protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
+from tacit.protocols.sums import quorum, secure_sum
+from tacit.protocols.sums.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
+from tacit.protocols.sums.refusal import Least
+from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import MaskedRows, Restart, Scores, SecureRowSums, Summing
 from tacit.protocols.xclp.rowsums_shamir import Shamir

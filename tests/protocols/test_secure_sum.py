@@ -15,12 +15,13 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Server
-from tacit.protocols import opening, secure_sum, setup
+from tacit.protocols import setup
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.dealing import Revealed, Survivors
 from tacit.protocols.outcome import Abort, Withdrawn
 from tacit.protocols.parts import Among, payloads
-from tacit.protocols.secure_sum import MaskedChunk, Settings
+from tacit.protocols.sums import opening, secure_sum
+from tacit.protocols.sums.dealing import Revealed, Survivors
+from tacit.protocols.sums.secure_sum import MaskedChunk, Settings
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions
 from tacit.sim.faults import Crash
@@ -313,7 +314,7 @@ LARGE = """
 import resource
 import numpy as np
 from tacit.parties.playing import play
-from tacit.protocols.secure_sum import Settings
+from tacit.protocols.sums.secure_sum import Settings
 from tacit.sim.faults import Crash
 from tacit.sim.world import World
 from {module} import Adder, Member

@@ -96,7 +96,7 @@ def test_a_point_without_any_influence_has_no_label(federation, make_shard) -> N
 
 
 def blocks_complete(run, name: str) -> bool:
-    """Whether the server was sent all blocks of client `name`, according to the trace."""
+    """True if the server was sent all blocks of client `name`, according to the trace."""
     delivered = {event.digest for event in run.events if event.kind == "deliver"}
     received = set()
     for packet in run.packets:

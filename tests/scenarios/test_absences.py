@@ -138,7 +138,6 @@ class Forgetful(OneShot):
     name = "forgetful"
     summary = "A client that does not await what sends its number."
     learned = {"server": "nothing", "client": "nothing"}
-    between_clients = False
 
     async def client(self, me, keys, group):
         async def send():

@@ -34,7 +34,21 @@ BOTH = "data: name and path are both given; allowed: exactly one of them"
 def test_a_name_and_a_path_are_refused_however_they_are_given(quick: Path, own: Path, changes: list[str]) -> None:
     with pytest.raises(ScenarioError) as refused:
         load(quick, changes)
-    assert str(refused.value) == f"--set: {BOTH}"
+    assert str(refused.value) == f"changes: {BOTH}"
+
+
+@pytest.mark.parametrize("moved", ["all", "the run's folder", "nothing"])
+def test_a_run_of_own_data_runs_again_where_its_folder_was_moved_to(quick: Path, own: Path, moved: str) -> None:
+    place = own.parent / "project"
+    (place / "runs").mkdir(parents=True)
+    data = own.rename(place / "own.npz")
+    first = run(load(quick, [f"data.path={data}", "data.name=", "expect={}"]), out=place / "runs" / "one")
+    folder = first.folder
+    if moved == "all":
+        folder = place.rename(place.with_name("elsewhere")) / "runs" / "one"
+    elif moved != "nothing":
+        folder = folder.rename(own.parent / "alone")
+    assert run(load(folder), out=own.parent / "again").trace_hash == first.trace_hash
 
 
 def test_a_name_and_a_path_in_a_file_are_refused(quick: Path, own: Path) -> None:

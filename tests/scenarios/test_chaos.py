@@ -19,7 +19,7 @@ from tacit.scenarios.chaos.promises import promises_of
 from tacit.scenarios.chaos.schedules import random_schedules, single_crashes, text
 from tacit.scenarios.chaos.shrinking import shrink
 from tacit.scenarios.command.main import app
-from tacit.scenarios.observing.faults import faults_of
+from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.schema.scenario import Fault
 from tacit.sim.faults import KINDS
 from tacit.sim.trace import Event, Trace

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from tacit import load, run
 from tacit.scenarios.command.main import app
-from tacit.scenarios.seeing.critical_path import path_of, seconds_by
+from tacit.scenarios.seeing.critical_path import seconds_by
+from tacit.scenarios.seeing.seen import Seen
 from tests.earlier import without_digests
 
 FREE = ["expect={}", "protocol.deadline=10s"]
@@ -119,7 +120,7 @@ CHANGES = {
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 def test_a_critical_path_covers_the_whole_run(quick: Path, changes: list[str]) -> None:
     result = run(load(quick, [*FREE, *changes]), out=quick.parent / "out")
-    path = path_of(result.folder)
+    path = Seen(result.folder).path()
     ends = [0.0, *(one.ended for one in path)]
     assert [one.began for one in path] == ends[:-1] and ends[-1] == result.virtual_seconds
     for names in (("kind",), ("party",), ("step",), ("link",), ("kind", "party", "step", "link")):
@@ -129,9 +130,9 @@ def test_a_critical_path_covers_the_whole_run(quick: Path, changes: list[str]) -
 
 def test_what_held_a_run_up_is_on_its_path(made: Callable[..., Path]) -> None:
     paused = made("paused", *CHANGES["pause"])
-    kinds = seconds_by(path_of(paused), "kind", "party")
+    kinds = seconds_by(Seen(paused).path(), "kind", "party")
     assert kinds["paused", "client/3"] == pytest.approx(4)
-    again = seconds_by(path_of(made("lossy", "network.loss=0.2", "network.retransmission_timeout=1s")), "kind")
+    again = seconds_by(Seen(made("lossy", "network.loss=0.2", "network.retransmission_timeout=1s")).path(), "kind")
     assert again["sent again",] > 1
 
 

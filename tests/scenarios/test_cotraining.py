@@ -16,8 +16,8 @@ from tacit.protocols.cotraining.observer import CotrainedRound, stable_after
 from tacit.protocols.cotraining.round import CotrainingServer
 from tacit.protocols.registry import PROTOCOLS, using
 from tacit.scenarios.chaos.campaign import Plan, campaign
-from tacit.scenarios.observing.public_points import set_apart
-from tacit.scenarios.observing.splits import parts_of, split_data
+from tacit.scenarios.files.public_points import set_apart
+from tacit.scenarios.files.splits import parts_of, split_data
 from tacit.scenarios.reporting.printed import byte_table, outcome_lines
 from tacit.scenarios.running.folder import byte_rows, message_bytes
 from tacit.scenarios.running.prediction import predicted
@@ -356,7 +356,7 @@ def test_public_points_that_are_not_available(public: Public, problem: str) -> N
 def test_mistakes_are_one_line(small: Path, change: str, problem: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         load(small, [change])
-    assert str(caught.value).startswith(f"--set: {problem}")
+    assert str(caught.value).startswith(f"changes: {problem}")
     assert "\n" not in str(caught.value)
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tacit import Client, Device, Host, Link, Scenario, ScenarioError, load
-from tacit.protocols.observing import experiment
+from tacit.protocols.experiment import experiment
 from tacit.scenarios.chaos.campaign import Plan, campaign, replayed
 from tacit.scenarios.chaos.chaos import ready
 from tacit.scenarios.command.main import app
@@ -181,18 +181,18 @@ def test_set_changes_one_field_of_one_table(file: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ("client.2.cores=5", "--set: client.2.cores: there is no client 2: the scenario has 2, counted from 0"),
-        ("link.0.loss=0.5", "--set: link.0.loss: there is no link 0: the scenario has none"),
-        ("client.0.core=5", '--set: client.0.core: a client has no "core"; did you mean cores?; allowed: name'),
-        ("client.x=5", "--set: client.x: is no field of a client; allowed: client.N.FIELD, N counted from 0"),
-        ("client.0.preset=5g", '--set: client[0].preset: "5g" is not one of the allowed: ""'),
-        ("client.1.up=fast", '--set: client[1].up: "fast" is not a rate'),
-        ("host=[{parties=['server']}]", "--set: host[0].cores: is needed and not given"),
-        ("hosts=[]", "--set: hosts: there is no such key"),
-        ("device.handling=-1", "--set: device.handling: -1.0 is not a duration"),
-        ("device.handling=often", '--set: device.handling: "often" is not a duration'),
-        ("device.handling_rate=0MB/s", '--set: device.handling_rate: "0MB/s" carries nothing'),
-        ("device.handling_rate=5", "--set: device.handling_rate: 5 is of the wrong kind"),
+        ("client.2.cores=5", "changes: client.2.cores: there is no client 2: the scenario has 2, counted from 0"),
+        ("link.0.loss=0.5", "changes: link.0.loss: there is no link 0: the scenario has none"),
+        ("client.0.core=5", 'changes: client.0.core: a client has no "core"; did you mean cores?; allowed: name'),
+        ("client.x=5", "changes: client.x: is no field of a client; allowed: client.N.FIELD, N counted from 0"),
+        ("client.0.preset=5g", 'changes: client[0].preset: "5g" is not one of the allowed: ""'),
+        ("client.1.up=fast", 'changes: client[1].up: "fast" is not a rate'),
+        ("host=[{parties=['server']}]", "changes: host[0].cores: is needed and not given"),
+        ("hosts=[]", "changes: hosts: there is no such key"),
+        ("device.handling=-1", "changes: device.handling: -1.0 is not a duration"),
+        ("device.handling=often", 'changes: device.handling: "often" is not a duration'),
+        ("device.handling_rate=0MB/s", 'changes: device.handling_rate: "0MB/s" carries nothing'),
+        ("device.handling_rate=5", "changes: device.handling_rate: 5 is of the wrong kind"),
     ],
 )
 def test_a_mistake_is_named(file: Path, change: str, line: str) -> None:

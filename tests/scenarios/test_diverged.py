@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 from tacit.protocols.federated import round as training
 from tacit.protocols.federated.averaging import Update
 from tacit.scenarios.files.reading import load
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.runner import run
 
 COMMON = ["data.limit=200", "data.clients=5", "data.labeled=1.0", "expect={}", "engine=inline"]

@@ -9,7 +9,7 @@ from tacit import ScenarioError, load, run
 from tacit.parties.data.features import FEATURES, FeatureKind
 from tacit.parties.datasets import store
 from tacit.parties.datasets.content import Content, Part
-from tacit.scenarios.observing.splits import parts_of
+from tacit.scenarios.files.splits import parts_of
 from tacit.sim.streams import generator
 
 

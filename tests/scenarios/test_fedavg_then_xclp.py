@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tacit import Result, load, run
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.observing.splits import split_data
+from tacit.scenarios.files.splits import split_data
 from tacit.scenarios.reporting.printed import print_result
 from tacit.scenarios.running.prediction import predicted
 from tacit.scenarios.running.runner import Watch, resume

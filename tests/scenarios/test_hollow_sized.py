@@ -9,7 +9,7 @@ from tacit import Result, run
 from tacit.parties.data.splits import named
 from tacit.scenarios.files import sized
 from tacit.scenarios.files.reading import read
-from tacit.scenarios.observing.splits import split_data
+from tacit.scenarios.files.splits import split_data
 from tacit.scenarios.running.folder import byte_rows
 from tests.scenarios.test_fidelity import SMALL, printed
 
@@ -84,6 +84,6 @@ def test_other_runs_have_results(quick: Path, monkeypatch: pytest.MonkeyPatch, c
 
 
 def goes_hollow(quick: Path, settings: list[str]) -> bool:
-    """Whether a run of the scenario with these settings goes on hollow values."""
+    """True if a run of the scenario with these settings goes on hollow values."""
     scenario = read(quick, settings).scenario
     return sized.is_hollow(scenario, named(split_data(scenario)[1]))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tacit.protocols import rounds
+from tacit.protocols.rounds import rounds
 from tacit.scenarios.files.reading import load
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.runner import run
 
 COMMON = ["data.limit=200", "data.clients=5", "data.labeled=1.0", "expect={}"]

@@ -12,7 +12,7 @@ from tacit.parties.learning.boosting import XGBoostLearner
 from tacit.parties.learning.rulefit import RuleFitLearner
 from tacit.parties.learning.trees import DecisionTreeLearner, RandomForestLearner
 from tacit.protocols.cotraining.experiment import learners_of
-from tacit.scenarios.observing.splits import parts_of
+from tacit.scenarios.files.splits import parts_of
 
 MIXED = """
 title = "Five clients, each with a learner of another kind"
@@ -107,9 +107,7 @@ def test_mistakes_are_one_line(mixed: Path, change: str, problem: str) -> None:
 def test_texts_are_for_learners_that_read_them(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = np.array([f"film {place}" for place in range(40)], dtype=object)
     films = Dataset("imdb", texts, np.arange(40) % 2, ("negative", "positive"))
-    monkeypatch.setattr(
-        "tacit.scenarios.observing.splits.load_drawn", lambda name, test, seed: (films, films.first(test))
-    )
+    monkeypatch.setattr("tacit.scenarios.files.splits.load_drawn", lambda name, test, seed: (films, films.first(test)))
     changes = ["data.name=imdb", "data.test=10", "data.limit=40", "public.size=10", "data.clients=2"]
     with pytest.raises(ScenarioError, match="learner 'decision-tree' does not read texts, but features of them"):
         load(mixed, changes)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tacit import load
+from tacit.protocols.experiment import experiment
 from tacit.protocols.federated.fedavg import FedAvgClient
-from tacit.protocols.observing import experiment
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.running.runner import carry_out
 from tacit.scenarios.running.simulation import Simulation

@@ -12,9 +12,9 @@ import pytest
 from tacit import Result, ScenarioError, load, run
 from tacit.parties.learning import ModelSpec, jobs
 from tacit.protocols.cotraining.round import LocalPredictions
+from tacit.protocols.experiment.probe import NOBODY, probe_of, shadowed
 from tacit.protocols.federated.averaging import LocalModel
-from tacit.protocols.observing.probe import NOBODY, probe_of, shadowed
-from tacit.scenarios.observing.splits import parts_of, split
+from tacit.scenarios.files.splits import parts_of, split
 from tacit.scenarios.running.folder import FolderError, byte_rows
 from tacit.scenarios.running.membership import attack
 from tacit.scenarios.running.prediction import predicted

@@ -9,7 +9,7 @@ import pytest
 from tacit import Result, ScenarioError, run
 from tacit.parties.data.splits import Shard
 from tacit.scenarios.files.reading import read
-from tacit.scenarios.observing.splits import split_data
+from tacit.scenarios.files.splits import split_data
 from tacit.scenarios.running.prediction import predicted
 from tacit.scenarios.running.simulation import Simulation
 

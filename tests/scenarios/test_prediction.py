@@ -10,7 +10,7 @@ from tacit.parties.data.splits import named
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp.timing import HammingTime, hamming_time
 from tacit.scenarios.files.checks import cautions
-from tacit.scenarios.observing.splits import split_data
+from tacit.scenarios.files.splits import split_data
 
 SMALL = ["data.limit=120", "data.clients=4", "network.latency=1ms", "network.bandwidth=2Mbit/s"]
 VARIANTS = {

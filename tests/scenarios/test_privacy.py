@@ -11,7 +11,7 @@ import pytest
 
 from tacit import Result, ScenarioError, run
 from tacit.parties.data.splits import Shard
-from tacit.protocols.cotraining.algorithms import ALGORITHMS, Options
+from tacit.protocols.cotraining.experiment import ALGORITHMS, Options
 from tacit.protocols.cotraining.local_training import Public
 from tacit.protocols.cotraining.round import CotrainingSettings
 from tacit.protocols.cotraining.spending import estimate

@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 
 from tacit import Privacy, Scenario, load, run
-from tacit.protocols.observing.experiment import Setting
+from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.privacy.released import released, with_rounds_again
 from tacit.scenarios.deploying.plain_state import lasting_secret
 from tacit.scenarios.reporting.printed import outcome_lines

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from tacit import Result, load, run
-from tacit.protocols.observing.simulated import Simulated
+from tacit.protocols.experiment.simulated import Simulated
 from tacit.scenarios.reporting.printed import print_result
 from tacit.scenarios.running.checkpoint import read_checkpoint
 from tacit.scenarios.running.runner import Watch, resume
@@ -98,7 +98,8 @@ def tables(folder: Path) -> dict[str, list[Any]]:
     names = ("run", "events", "messages", "hops", "steps", "waits", "rounds", "losses", "metrics")
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
         found = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}
-    found["run"] = [(key, value) for key, value in found["run"] if key != "files"]  # the scenarios name other engines
+    other = ("files", "folder")  # the scenarios name other engines
+    found["run"] = [(key, value) for key, value in found["run"] if key not in other]
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tacit.scenarios.files.reading import load
-from tacit.scenarios.observing.result import Result
+from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.runner import run
 
 XCLP = ["data.limit=60", "data.clients=3", "protocol.hamming=plaintext", "protocol.bits=64", "protocol.k=3"]

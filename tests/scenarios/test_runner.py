@@ -4,6 +4,7 @@ import csv
 import json
 import signal
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
+import tacit
 from tacit import Data, Expect, Result, Scenario, ScenarioError, Watch, load, run
+from tacit.parties.fleet.fleet import Fleet
+from tacit.protocols.experiment.parts import Parts
+from tacit.scenarios.files import splits
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running import runner as running
 from tacit.scenarios.running.folder import RunFolder, byte_rows
@@ -301,3 +306,22 @@ def test_a_broken_off_run_has_every_event_up_to_the_break(
     with sqlite3.connect(result.folder / "run.sqlite") as connection:
         assert connection.execute('SELECT count(*) FROM steps WHERE "left" IS NOT NULL').fetchone()[0] > 0
     connection.close()
+
+
+def test_a_run_reads_its_data_once_and_lists_its_devices_once(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = load(quick, ['protocol.name="local"'])
+    counts = Counter[str]()
+    read, fill = splits._parts_of, Fleet.__init__
+
+    def counted_read(scenario: Scenario) -> Parts:
+        counts["data"] += 1
+        return read(scenario)
+
+    def counted_fill(self: Fleet, *arguments: Any) -> None:
+        counts["fleet"] += 1
+        fill(self, *arguments)
+
+    monkeypatch.setattr(splits, "_parts_of", counted_read)
+    monkeypatch.setattr(Fleet, "__init__", counted_fill)
+    assert tacit.run(scenario, out=quick.parent / "run").outcome == "completed"
+    assert counts == {"data": 1, "fleet": 1}

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tacit import Data, Fault, Network, ProtocolKeys, Scenario, ScenarioError, load
 from tacit.scenarios.files.checks import cautions, check
-from tacit.scenarios.files.reading import checked, read, shipped
-from tacit.scenarios.files.unused import unused
+from tacit.scenarios.files.reading import checked, read, shipped, unused
 from tacit.scenarios.schema.keys import keys
 from tacit.scenarios.schema.scenario import as_table
 
@@ -147,32 +146,32 @@ def test_a_missing_file_and_an_unknown_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("protocol.k", r"--set protocol\.k: allowed: --set key=value.*"),
-        ("protocol.kk=1", r"--set: protocol\.kk: there is no such key; did you mean protocol\.k\?"),
+        ("protocol.k", r"changes \"protocol\.k\": allowed: key=value.*"),
+        ("protocol.kk=1", r"changes: protocol\.kk: there is no such key; did you mean protocol\.k\?"),
         (
             "fault[0].at=lsh.hash",
-            r"--set: fault\[0\]\.at: there is no such key; the whole list is replaced.*",
+            r"changes: fault\[0\]\.at: there is no such key; the whole list is replaced.*",
         ),
-        ("data=3", r"--set: data: 3 is of the wrong kind; allowed: a table"),
-        ("data={clints=3}", r"--set: data\.clints: unknown key; did you mean clients\?.*"),
-        ("protocol.k=0", r"--set: protocol\.k: 0 is too small; .*"),
-        ("protocol.k=many", r'--set: protocol\.k: "many" is of the wrong kind; .*'),
-        ("protocol.k=3\nseed=4", r"--set: protocol\.k: .* is of the wrong kind; .*"),
+        ("data=3", r"changes: data: 3 is of the wrong kind; allowed: a table"),
+        ("data={clints=3}", r"changes: data\.clints: unknown key; did you mean clients\?.*"),
+        ("protocol.k=0", r"changes: protocol\.k: 0 is too small; .*"),
+        ("protocol.k=many", r'changes: protocol\.k: "many" is of the wrong kind; .*'),
+        ("protocol.k=3\nseed=4", r"changes: protocol\.k: .* is of the wrong kind; .*"),
         (
             "network.bandwidth=0",
-            r'--set: network\.bandwidth: 0 is of the wrong kind; allowed: text such as "20Mbit/s", above 0, or .*',
+            r'changes: network\.bandwidth: 0 is of the wrong kind; allowed: text such as "20Mbit/s", above 0, or .*',
         ),
-        ("network.latency=5", r'--set: network\.latency: 5 is of the wrong kind; allowed: text such as "40ms" or .*'),
+        ("network.latency=5", r'changes: network\.latency: 5 is of the wrong kind; allowed: text such as "40ms" or .*'),
         (
             "network.jitter=[]",
-            r'--set: network\.jitter: \[\] is of the wrong kind; allowed: text such as "40ms", or a number.*',
+            r'changes: network\.jitter: \[\] is of the wrong kind; allowed: text such as "40ms", or a number.*',
         ),
-        ("network.retransmission_timeout=0", r"--set: network\.retransmission_timeout: 0 s sends again .*"),
+        ("network.retransmission_timeout=0", r"changes: network\.retransmission_timeout: 0 s sends again .*"),
         (
             "network.transport=udp",
-            r'--set: network\.transport: "udp" is not one of the allowed: "tcp", .*',
+            r'changes: network\.transport: "udp" is not one of the allowed: "tcp", .*',
         ),
-        ("name=../elsewhere", r'--set: name: "\.\./elsewhere" names no folder; allowed: letters, digits, - _ \.'),
+        ("name=../elsewhere", r'changes: name: "\.\./elsewhere" names no folder; allowed: letters, digits, - _ \.'),
     ],
 )
 def test_a_wrong_change_is_one_line(tmp_path: Path, change: str, message: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tacit import Result, load, run
-from tacit.benchmarks import scale_async
+from tacit.benchmarks.scale import fedbuff
 from tacit.scenarios.command.main import app
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.seeing.plot import curves
@@ -43,9 +43,9 @@ def test_fedbuff_moves_as_often_as_models_come() -> None:
 
 @pytest.mark.long
 def test_the_benchmark_says_when_each_reaches_the_target() -> None:
-    even, fedavg, over, fedbuff, _ = scale_async.measure(quick=True)
-    assert None not in (even.until, fedavg.until, over.until, fedbuff.until)
-    assert fedbuff.until < over.until < fedavg.until / 2
+    even, fedavg, over, buffered, _ = fedbuff.measure(quick=True)
+    assert None not in (even.until, fedavg.until, over.until, buffered.until)
+    assert buffered.until < over.until < fedavg.until / 2
     assert fedavg.until == pytest.approx(3 * even.until, rel=0.02) and fedavg.models == even.models
 
 

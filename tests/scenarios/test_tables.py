@@ -277,7 +277,7 @@ def test_a_mistake_in_a_table_is_one_line(tabled: Path, old: str, new: str, mess
     assert text.count(old) == 1
     tabled.write_text(text.replace(old, new))
     changes = ["scale=paper"] if "paper" in message else []
-    where = f"{tabled} with --set scale=paper: " if changes else f"{tabled}: "
+    where = f'{tabled} with changes "scale=paper": ' if changes else f"{tabled}: "
     with pytest.raises(ScenarioError) as caught:
         read(tabled, changes)
     assert str(caught.value).startswith(where)

@@ -77,7 +77,7 @@ OPTIONAL = (
     "parties/learning/",
     "protocols/flower/adapter.py",
     "protocols/privacy/",
-    "scenarios/observing/result.py",
+    "scenarios/files/result.py",
     "scenarios/reporting/charts.py",
     "scenarios/running/ray_jobs.py",
     "scenarios/seeing/plot.py",

@@ -1,4 +1,4 @@
-"""What each client does with a message."""
+"""The answer of each client to a message."""
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp

@@ -1,4 +1,4 @@
-"""What the server does: federated averaging."""
+"""The server app: federated averaging."""
 
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp

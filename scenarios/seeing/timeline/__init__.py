@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from tacit.scenarios.seeing.critical_path import Segment, seconds_by
+from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.timeline.encoding import encoded
 from tacit.scenarios.seeing.timeline.model import Model, model_of
 from tacit.scenarios.seeing.timeline.reducing import reduced
@@ -19,19 +20,22 @@ _MOST = 1_350_000
 
 _MOST_COMPACT = 180_000
 
+_ATTEMPTS = 4
+"""How often a timeline is reduced until its data are short enough."""
+
 _ROWS = 6
 """How many rows a table of the critical path has; what is in none of them is in the last one."""
 
 _SCRIPTS = ("data.js", "words.js", "scene.js", "picture.js", "timeline.js")
 
 
-def fragment(folder: Path, *, compact: bool = False) -> str:
+def fragment(folder: Path, *, compact: bool = False, seen: Seen | None = None) -> str:
     """The timeline of the run in `folder`, as HTML with its own style, data and script; it asks for nothing else.
 
     A run that is under way, or was killed, is shown as far as it is recorded. `compact`: low, without filters and
-    tables, for a notebook. Raises FolderError.
+    tables, for a notebook. `seen` is what has been read of the record already. Raises FolderError.
     """
-    model = model_of(folder)
+    model = model_of(folder, seen)
     data, shown = _fitting(model, _MOST_COMPACT if compact else _MOST)
     kind = "timeline tl-compact" if compact else "timeline"
     script = "\n".join(_resource(name) for name in _SCRIPTS)
@@ -51,12 +55,17 @@ def _resource(name: str) -> str:
 
 def _fitting(model: Model, most: int) -> tuple[str, Model]:
     """The data as JSON that is not longer than `most`, if it can be, and what of the model is drawn."""
-    data, shown = _json(encoded(model) | {"said": _said(model)}), model
-    for attempt in range(4):
+    names = sum(len(name) + 3 for name in model.parties)
+    columns = 8 * (len(model.messages) + len(model.gaps)) + 7 * len(model.copies) + 6 * len(model.bars)
+    if names + columns <= most:  # a value takes a character at least
+        data = _json(encoded(model) | {"said": _said(model)})
         if len(data) <= most:
-            break
+            return data, model
+    for attempt in range(_ATTEMPTS) if names <= most else (_ATTEMPTS - 1,):
         shown, counts = reduced(model, attempt)
         data = _json(encoded(shown, counts) | {"said": _said(model)})
+        if len(data) <= most:
+            break
     return data, shown
 
 
@@ -77,7 +86,7 @@ def _summary(model: Model) -> str:
 
 
 def _said(model: Model) -> str:
-    """What the picture shows, for those who do not see it."""
+    """Return a description of the picture, for those who do not see it."""
     lost = sum(one.fate in ("lost", "dropped") for one in model.messages)
     parts = [_summary(model), f"{_count(lost, 'message')} not received." if lost else "All messages were received."]
     if lost == 0 and any(one.received is None for one in model.messages):

@@ -1,4 +1,4 @@
-"""What a timeline shows, made of a run's record: messages, jobs, waits, faults, steps and rounds in virtual seconds.
+"""The model of a timeline, made of a run's record: messages, jobs, waits, faults, steps and rounds in virtual seconds.
 
 Times are as recorded. Three things are worked out: a job ends when its seconds are over, or when its party goes down;
 a job of a party that is slowed or paused meanwhile lasts until the next thing that the party does. A fault of a link
@@ -7,15 +7,16 @@ is drawn at both its ends.
 
 import math
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from tacit.scenarios.seeing.critical_path import Segment, critical_path
+from tacit.scenarios.seeing.critical_path import Segment
 from tacit.scenarios.seeing.facts import Facts, Job, Waiting, spell_begun, spell_ended
-from tacit.scenarios.seeing.reading import News, Record, Row, opened
+from tacit.scenarios.seeing.reading import News, opened
+from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.timeline.folding import Span, folds
 from tacit.sim.units import format_duration
 
@@ -131,7 +132,7 @@ class Model:
     steps: list[Phase] = field(default_factory=list)
     folded: list[Span] = field(default_factory=list)
     counted: str = ""
-    """What is counted only, and not drawn singly; "" if nothing is."""
+    """The part that is only counted, and not drawn singly; "" if there is none."""
 
 
 _MESSAGES = f"SELECT message, {', '.join(Sent._fields[1:-2])} FROM messages ORDER BY sent, message"
@@ -142,44 +143,36 @@ ORDER BY sent, copy, hop"""
 _LOSSES = "SELECT party, time, 'is lost in round ' || round || ' at ' || step || ': ' || action FROM losses"
 
 
-def model_of(folder: Path) -> Model:
-    """The timeline of the run in `folder`; of one that has not ended, of what is recorded. Raises FolderError."""
+def model_of(folder: Path, seen: Seen | None = None) -> Model:
+    """The timeline of the run in `folder`; of one that has not ended, of what is recorded. Raises FolderError.
+
+    `seen` is what has been read of its record already.
+    """
     with opened(folder) as connection:
         messages = [Sent._make((*row, 0, "")) for row in connection.execute(_MESSAGES)]
         copies = [Copy._make(row) for row in connection.execute(_COPIES)]
         lost = [Mark._make(("lost", *row)) for row in connection.execute(_LOSSES)]
-        return _made(messages, copies, lost, Record(folder).news())  # what was recorded in between has no message yet
+        return _made(messages, copies, lost, seen or Seen(folder))  # what was recorded in between has no message yet
 
 
-def _made(messages: list[Sent], copies: list[Copy], lost: list[Mark], news: News) -> Model:
-    facts = Facts()
-    acts: dict[str, list[Row]] = defaultdict(list)
-    for row in news.rows:
-        facts.add(row)
-        if row.kind in ("send", "enter", "leave", "compute", "waited"):
-            acts[row.party].append(row)
-    last = max((row.time for row in news.rows), default=0.0)
-    end = max(last, float(str(news.about.get("virtual_seconds", last))))
-    model = Model(end, news.ended, _in_order(_parties(news.rows)))
-    model.messages = [_noted(one, facts) for one in messages]
+def _made(messages: list[Sent], copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
+    facts, news = seen.facts, seen.news
+    end = max(max(seen.moments, default=0.0), seen.end)
+    model = Model(end, news.ended, _in_order(seen.parties))
+    for place, one in enumerate(messages):
+        messages[place] = _noted(one, facts)
+    model.messages = messages
     model.copies = copies
-    model.bars = sorted(_bars(facts, acts, end), key=lambda bar: bar.began)
+    model.bars = sorted(_bars(facts, seen.doings, end), key=lambda bar: bar.began)
     model.gaps = [_gap(wait) for wait in sorted(facts.waits.values(), key=lambda wait: wait.began)]
     model.bands = _bands(facts, model.parties)
     model.marks = sorted([*_marks(news), *lost], key=lambda mark: mark.time)
-    model.path = critical_path(news.rows, end)
-    model.rounds = list(_rounds(news, end))
+    model.path = seen.path(end)
+    model.rounds = list(_rounds(seen, end))
     model.steps = _steps(facts, end)
-    moments = [row.time for row in news.rows]
-    model.folded = folds([*moments, end], [*_under_way(model, facts), *((bar.began, bar.ended) for bar in model.bars)])
+    busy = chain(_under_way(model, facts), ((bar.began, bar.ended) for bar in model.bars))
+    model.folded = folds(chain(seen.moments, (end,)), busy)
     return model
-
-
-def _parties(rows: Iterable[Row]) -> Iterator[str]:
-    for row in rows:
-        yield row.party
-        yield row.sender
-        yield row.receiver
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
@@ -200,14 +193,13 @@ def _noted(one: Sent, facts: Facts) -> Sent:
     notes = [why for _, why in known.struck]
     notes += [f"refused by the receiver: {known.refused[1]}"] if known.refused is not None else []
     notes += [] if one.fate == "received" else dict.fromkeys(why for _, why in (*known.lost, *known.dropped))
-    return one._replace(again=known.again, note="; ".join(notes))
+    return one._replace(again=known.again, note="; ".join(notes)) if known.again or notes else one
 
 
-def _bars(facts: Facts, acts: dict[str, list[Row]], end: float) -> Iterator[Bar]:
+def _bars(facts: Facts, doings: Mapping[str, Sequence[float]], end: float) -> Iterator[Bar]:
     for party, jobs in facts.jobs.items():
-        times = [row.time for row in acts[party]]
         for job in jobs:
-            yield Bar(party, job.step, job.began, min(end, _end_of(job, party, facts, times, end)), job.seconds)
+            yield Bar(party, job.step, job.began, min(end, _end_of(job, party, facts, doings[party], end)), job.seconds)
 
 
 def _end_of(job: Job, party: str, facts: Facts, times: Sequence[float], end: float) -> float:
@@ -226,6 +218,7 @@ def _gap(wait: Waiting) -> Gap:
         "answered": f"answered, last by {wait.last}" if wait.last else "answered",
         "deadline": f"the deadline of {format_duration(wait.deadline)} passed"
         + (f"; missing: {_named(wait.missing)}" if wait.missing else ""),
+        "gone": "all that were missing were known to be gone" + (f": {_named(wait.missing)}" if wait.missing else ""),
         "until": "another message was received",
         "": f"not ended in the record; deadline {format_duration(wait.deadline)}",
     }
@@ -257,15 +250,15 @@ def _marks(news: News) -> Iterator[Mark]:
                 yield Mark(kind, row.party, row.time, f"{row.note}{where}")
 
 
-def _rounds(news: News, end: float) -> Iterator[Phase]:
+def _rounds(seen: Seen, end: float) -> Iterator[Phase]:
     """The rounds that have ended, and the one that has not; of a run without any it is unknown when they began."""
-    last = 0.0
-    for one in news.rounds:
+    last, rounds = 0.0, seen.news.rounds
+    for one in rounds:
         problem = f"lost: {one.problem}" if one.problem else f"{len(one.answered.split())} answers"
         yield Phase(str(one.round), one.began, end if one.ended is None else one.ended, problem)
         last = end if one.ended is None else one.ended
-    number = max((row.round for row in news.rows if row.kind in ("send", "enter")), default=0)
-    if number > max((one.round for one in news.rounds), default=0) and end > last:
+    number = seen.last_round
+    if number > max((one.round for one in rounds), default=0) and end > last:
         yield Phase(str(number), last, end, "not ended in the record")
 
 

@@ -20,7 +20,7 @@ _KEPT = 8_000
 
 
 class Cell(NamedTuple):
-    """What a party sent and received in one bucket, and the bytes of what it sent."""
+    """The messages that a party sent and received in one bucket, and the bytes of those it sent."""
 
     bucket: int
     party: str

@@ -20,7 +20,7 @@ _LATEST = 2**63 - 1
 """Later times, in nanoseconds, are this one."""
 
 Facts = Mapping[str, str | int | float | None]
-"""What is shown of an event when it is selected; None is left out."""
+"""The facts that are shown of a selected event; None is left out."""
 
 
 def nanoseconds(seconds: float) -> int:

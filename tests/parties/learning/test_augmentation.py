@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.parties.learning.augmentation import augment
 from tacit.parties.learning.backend import generator
+from tacit.parties.learning.sgd import augment
 
 
 def pictures(count: int, side: int = 12, channels: int = 2) -> torch.Tensor:

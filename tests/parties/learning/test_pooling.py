@@ -3,8 +3,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.parties.learning import pooling
-from tacit.parties.learning.pooling import MaxPool
+from tacit.parties.learning import networks
+from tacit.parties.learning.networks import MaxPool
 
 
 @settings(max_examples=30)
@@ -19,7 +19,7 @@ def test_it_has_the_bits_of_torch(shape: tuple[int, ...], size: int, seed: int) 
     values = torch.randint(-2, 3, shape, generator=dice).float()  # many are equal
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pooling, "_WORTH", 0)
+        patch.setattr(networks, "_WORTH", 0)
         for layer in (torch.nn.MaxPool2d(size), MaxPool(size)):
             x = values.clone().requires_grad_(True)
             pooled = layer(x)

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from tacit import Cells, Data, Fault, Network, Privacy, ProtocolKeys, Scenario, ScenarioError, load
-from tacit.benchmarks.attacks_cells import audit
+from tacit.benchmarks.attacks.cells import audit
 from tacit.protocols.cells.cells import CellLabels, CellsServer, Centres
 from tacit.protocols.cells.declaration import plan_of
 from tacit.protocols.cells.mechanism import Plan

@@ -12,7 +12,7 @@ from tacit.parties.data.splits import shards
 from tacit.parties.learning.learner import NetworkLearner
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.playing import play
-from tacit.protocols.cotraining.algorithms import ALGORITHMS, Options
+from tacit.protocols.cotraining.experiment import ALGORITHMS, Options
 from tacit.protocols.cotraining.local_training import Public
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from tacit.sim.streams import derive

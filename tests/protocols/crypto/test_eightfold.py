@@ -1,40 +1,79 @@
 """Powers and products of many numbers: eight at a time they equal those of Python, one by one too."""
 
+import math
 import platform
 import shutil
+import subprocess
+from pathlib import Path
 
 import gmpy2
 import numpy as np
 import pytest
 from gmpy2 import mpz
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tacit.protocols.crypto import eightfold as module
-from tacit.protocols.crypto.eightfold import Table, eightfold, powers
+from tacit.protocols.crypto.eightfold import SumTable, Table, eightfold, opened, powers, square_powers
+from tacit.protocols.crypto.fixed_base import SubsetTable, TableProducts, join, split_all
 from tacit.protocols.crypto.packed_hamming import decrypt, encode, evaluate
-from tacit.protocols.crypto.paillier import generate
+from tacit.protocols.crypto.paillier import Encryptor, FreshRerandomiser, generate
 from tacit.sim.streams import Entropy, generator
 
-needs_eightfold = pytest.mark.skipif(eightfold() is None, reason="not compiled, or another processor")
+SAME_WAY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+"""All examples are computed in the way that the fixture sets."""
+
+SOURCE = Path(module.__file__).with_name("eightfold.c")
 
 ODD = st.integers(1, 2**900).map(lambda half: mpz(2 * half + 1))
 """Moduli of 2 to 901 bits: digits of 52 bits begin and end anywhere in their bytes."""
 
 
-@pytest.fixture(params=["at once", "one by one"])
+@pytest.fixture(scope="session")
+def portable(tmp_path_factory):
+    """eightfold.c for any processor: the same arithmetic, each register an array of eight words."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    library = tmp_path_factory.mktemp("portable") / "eightfold.so"
+    command = ["cc", "-O2", "-shared", "-fPIC", "-DTACIT_PORTABLE", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*command, "-o", str(library), str(SOURCE)], check=True)
+    return opened(library)
+
+
+@pytest.fixture(params=["registers", "portable", "one by one"])
 def way(request, monkeypatch):
-    if request.param == "one by one":
-        monkeypatch.setattr(module, "eightfold", lambda: None)
-    elif eightfold() is None:
+    """All is computed in registers of eight numbers, by the same C without them, or by gmpy2."""
+    if request.param == "registers" and eightfold() is None:
         pytest.skip("not compiled, or another processor")
+    library = request.getfixturevalue("portable") if request.param == "portable" else None
+    if request.param != "registers":
+        monkeypatch.setattr(module, "_loaded", lambda: library)
 
 
-@settings(max_examples=60)
+@settings(SAME_WAY, max_examples=60)
 @given(ODD, st.integers(1, 2**300), st.lists(st.integers(-(2**950), 2**950), min_size=3, max_size=18))
-def test_powers_equal_pythons(modulus, exponent, bases):
+def test_powers_equal_pythons(way, modulus, exponent, bases):
     found = powers([mpz(base) for base in bases], mpz(exponent), modulus)
     assert found == [pow(base, exponent, int(modulus)) for base in bases]
+
+
+@settings(SAME_WAY, max_examples=60)
+@given(ODD, st.integers(0, 2**300), st.lists(st.integers(-(2**950), 2**1900), min_size=2, max_size=18))
+def test_powers_modulo_a_square_equal_pythons(way, root, exponent, bases):
+    found = square_powers([mpz(base) for base in bases], mpz(exponent), root)
+    assert found == [pow(base, exponent, int(root) ** 2) for base in bases]
+
+
+@settings(SAME_WAY, max_examples=60)
+@given(ODD, st.lists(st.tuples(st.integers(0, 2**1900), st.integers(0, 2**62) | st.integers(0, 2**300)), max_size=18))
+def test_each_base_has_an_exponent_of_its_own(way, root, pairs):
+    found = square_powers([mpz(base) for base, _ in pairs], [mpz(exponent) for _, exponent in pairs], root)
+    assert found == [pow(base, exponent, int(root) ** 2) for base, exponent in pairs]
+
+
+def test_as_many_exponents_as_bases():
+    with pytest.raises(ValueError, match="3 bases have 2 exponents"):
+        square_powers([mpz(2)] * 3, [mpz(1)] * 2, mpz(7))
 
 
 @pytest.mark.parametrize("bits", [51, 52, 53, 1024, 2048, 3072, 4096, 6144])
@@ -44,15 +83,24 @@ def test_the_largest_numbers_of_a_length(way, bits):
     bases = [modulus - 1, modulus - 2, (modulus - 1) // 2, mpz(0), mpz(1), modulus, modulus + 1, mpz(2), mpz(3)]
     for exponent in (mpz(1), mpz(2), mpz(31), mpz(32), (mpz(1) << 70) - 1):
         assert powers(bases, exponent, modulus) == [gmpy2.powmod(base, exponent, modulus) for base in bases]
+    square = modulus * modulus
+    bases += [square - 1, square - 2, square - modulus, square - modulus - 1, square]
+    for exponent in (mpz(0), mpz(1), mpz(2), mpz(31), mpz(32), (mpz(1) << 70) - 1, mpz(1) << 300):
+        assert square_powers(bases, exponent, modulus) == [gmpy2.powmod(base, exponent, square) for base in bases]
+    elements = split_all([square - 1, square - 2, (square - 1) // 2, mpz(2), square - modulus - 1], modulus)
+    subsets = TableProducts([elements[:4], elements], modulus)
+    every = np.arange(48, dtype=np.int32)[:, None, None]
+    with module.one_by_one():
+        assert list(subsets(every)) == list(TableProducts([elements[:4], elements], modulus)(every))
     table = Table([modulus - 1, modulus, modulus - 2], -(-bits // 8), modulus)
     indices = np.tile(np.array([0, 1, 2], np.int32), (9, 4, 1))
     indices[:, :, 1] = 2
     assert table.products(indices) == table._one_by_one(indices)
 
 
-@settings(max_examples=40)
+@settings(SAME_WAY, max_examples=40)
 @given(ODD, st.integers(1, 90), st.integers(3, 17), st.integers(1, 4), st.integers(0, 5), st.integers(0, 2**32))
-def test_products_of_a_table(modulus, size, rows, columns, blocks, seed):
+def test_products_of_a_table(way, modulus, size, rows, columns, blocks, seed):
     draws = generator(seed, "eightfold")
     entries = [mpz.from_bytes(draws.bytes(size), "little") for _ in range(7)]
     indices = draws.integers(0, 7, (rows, columns, blocks), dtype=np.int32)
@@ -68,31 +116,98 @@ def test_products_of_a_table(modulus, size, rows, columns, blocks, seed):
     assert Table(entries, size, modulus).products(indices) == expected
 
 
-@needs_eightfold
+@settings(SAME_WAY, max_examples=40)
+@given(st.integers(1, 90), st.integers(0, 17), st.integers(0, 70), st.integers(0, 5), st.integers(0, 2**32))
+def test_sums_of_a_table(way, size, rows, columns, blocks, seed):
+    draws = generator(seed, "sums")
+    entries = [mpz.from_bytes(draws.bytes(size), "little") for _ in range(6)] + [mpz(256) ** size - 1]
+    indices = draws.integers(0, 7, (rows, columns, blocks), dtype=np.int32)
+    weights = [1 << columns - 1 - column for column in range(columns)]
+    expected = [
+        sum(weight * int(entries[entry]) for weight, column in zip(weights, row, strict=True) for entry in column)
+        for row in indices.tolist()
+    ]
+    assert SumTable(entries, size).sums(indices) == expected
+
+
+@settings(SAME_WAY, max_examples=40)
+@given(ODD, st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(0, 2**32))
+def test_products_of_all_subsets(way, modulus, widths, seed):
+    draws, square = Entropy.seeded(seed, "subsets"), int(modulus) ** 2
+    groups = [[_unit(square, draws) for _ in range(width)] for width in widths]
+    elements = [split_all(group, modulus) for group in groups]
+    products = TableProducts(elements, modulus)
+    rows = products.starts[:, None] + np.arange(32, dtype=np.int32) % (1 << np.array(widths))[:, None]
+    found = iter(products(np.ascontiguousarray(rows.reshape(-1, 1, 1), np.int32)))
+    for group, width, own in zip(groups, widths, elements, strict=True):
+        table = SubsetTable(own, modulus)
+        for entry in (k % (1 << width) for k in range(32)):
+            residue, slope = next(found)
+            assert (residue, slope) == (table.residues[entry], table.slopes[entry])
+            expected = math.prod(value for i, value in enumerate(group) if entry >> i & 1) % square
+            assert join(residue, slope, modulus, mpz(square)) == expected
+
+
+def _unit(square, draws):
+    while math.gcd(value := draws.below(square), square) != 1:
+        pass
+    return mpz(value)
+
+
+def test_sums_of_the_largest_numbers(way):
+    table, indices = SumTable([mpz(2) ** 64 - 1], 8), np.zeros((3, 40, 300), np.int32)
+    assert table.sums(indices) == [300 * (2**40 - 1) * (2**64 - 1)] * 3
+
+
 @pytest.mark.parametrize("index", [-1, 2])
-def test_an_index_that_no_entry_has(index):
-    with pytest.raises(ValueError, match=r"an index must be in 0\.\.1"):
-        Table([mpz(2), mpz(3)], 1, mpz(101)).products(np.full((3, 1, 1), index, np.int32))
+def test_an_index_that_no_entry_has(way, index):
+    for table in (Table([mpz(2), mpz(3)], 1, mpz(101)).products, SumTable([mpz(2), mpz(3)], 1).sums):
+        with pytest.raises(ValueError, match=r"an index must be in 0\.\.1"):
+            table(np.full((3, 1, 1), index, np.int32))
 
 
-def test_even_and_overlong_moduli_are_computed_one_by_one():
+def test_even_and_overlong_moduli_are_computed_one_by_one(way):
+    bases = [mpz(2), mpz(3), mpz(5)]
     for modulus in (mpz(10) ** 30, (mpz(1) << 14_000) + 1):
-        assert powers([mpz(2), mpz(3), mpz(5)], mpz(77), modulus) == [gmpy2.powmod(b, 77, modulus) for b in (2, 3, 5)]
+        assert powers(bases, mpz(77), modulus) == [gmpy2.powmod(base, 77, modulus) for base in bases]
+        square = modulus * modulus
+        assert square_powers(bases, mpz(77), modulus) == [gmpy2.powmod(base, 77, square) for base in bases]
 
 
-def test_a_pair_is_the_same_either_way(monkeypatch):
-    key, bits = generate(512, Entropy.seeded(1), insecure=True), generator(1, "bits").integers(0, 2, (2, 11, 70))
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_pair_is_the_same_either_way(way, fresh):
+    bits = generator(1, "bits").integers(0, 2, (2, 11, 70))
 
     def played():
+        key = generate(512, Entropy.seeded(1), insecure=True)
         sent = encode(key, bits[0], Entropy.seeded(2))
-        masked, masks = evaluate(key.public, sent, 11, bits[1], Entropy.seeded(3))
+        masked, masks = evaluate(key.public, sent, 11, bits[1], Entropy.seeded(3), fresh=fresh)
         return sent, masked, masks, decrypt(key, masked)
 
-    expected = played()
+    found = played()
     with module.one_by_one():
         assert eightfold() is None
-        key = generate(512, Entropy.seeded(1), insecure=True)
-        assert played() == expected
+        assert played() == found
+
+
+def test_what_a_public_key_computes_is_the_same_either_way(way):
+    key = generate(512, Entropy.seeded(1), insecure=True)
+    public, n = key.public, key.public.n
+    plaintexts = [0, 1, 5, n - 1, n // 2, *range(6)]
+    factors = [n - 2, 7, n - 1, 2**62 + 1, 0, *range(6)]
+
+    def computed():
+        ciphertexts = public.encrypt_all(plaintexts, Entropy.seeded(2))
+        scaled = public.multiply_plain_all(ciphertexts, factors)
+        hidden = list(FreshRerandomiser(public, Entropy.seeded(3)).residues(5))
+        return ciphertexts, scaled, hidden, Encryptor(public, Entropy.seeded(4)).encrypt_all(plaintexts)
+
+    found = computed()
+    with module.one_by_one():
+        assert eightfold() is None
+        assert computed() == found
+    assert key.decrypt_all(found[0]) == key.decrypt_all(found[3]) == plaintexts
+    assert key.decrypt_all(found[1]) == [a * b % n for a, b in zip(plaintexts, factors, strict=True)]
 
 
 def test_a_file_that_is_no_library_is_none(monkeypatch, tmp_path):

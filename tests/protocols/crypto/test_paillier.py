@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tacit.protocols.crypto import fermat, paillier
 from tacit.protocols.crypto.fixed_base import join
-from tacit.protocols.crypto.paillier import FreshRerandomiser, PublicKey, Rerandomiser, generate
+from tacit.protocols.crypto.paillier import Encryptor, FreshRerandomiser, PublicKey, Rerandomiser, generate
 from tacit.sim.streams import Entropy
 
 KEY = generate(512, Entropy.seeded(1, "test key"), insecure=True)
@@ -80,8 +80,8 @@ def test_a_key_travels_by_pickling():
 
 def test_no_representation_shows_a_secret():
     p, q = KEY.factors
-    hide = Rerandomiser(PUBLIC, Entropy.seeded(1), 1)
-    shown = "".join(f"{thing!r}{thing!s}" for thing in (KEY, PUBLIC, hide, KEY._p, KEY._tables))
+    hide, encryptor = Rerandomiser(PUBLIC, Entropy.seeded(1), 1), Encryptor(PUBLIC, Entropy.seeded(1))
+    shown = "".join(f"{thing!r}{thing!s}" for thing in (KEY, PUBLIC, hide, encryptor, KEY._p, KEY._tables))
     secrets = [p, q, *KEY._p.parts, *KEY._q.parts]
     assert not any(str(int(secret)) in shown or f"{int(secret):x}" in shown for secret in secrets)
     assert f"512 bits, {PUBLIC.fingerprint}" in repr(KEY)
@@ -109,6 +109,28 @@ def test_both_encryptions_decrypt_to_the_plaintext(plaintext, entropy):
         assert textbook_decrypt(ciphertext, *KEY.factors) == plaintext
 
 
+@given(st.lists(PLAINTEXTS, max_size=10), ENTROPIES)
+def test_many_plaintexts_at_once(plaintexts, entropy):
+    encryptor = Encryptor(PUBLIC, entropy, len(plaintexts))
+    for ciphertexts in (PUBLIC.encrypt_all(plaintexts, entropy), encryptor.encrypt_all(plaintexts)):
+        assert KEY.decrypt_all(ciphertexts) == plaintexts
+        assert [textbook_decrypt(ciphertext, *KEY.factors) for ciphertext in ciphertexts] == plaintexts
+        assert len(set(ciphertexts)) == len(plaintexts)
+
+
+def test_many_at_once_equal_one_by_one():
+    entropies = [Entropy.seeded(1, "many") for _ in range(2)]
+    assert PUBLIC.encrypt_all([5, 6, 7], entropies[0]) == [PUBLIC.encrypt(value, entropies[1]) for value in (5, 6, 7)]
+
+
+@given(st.lists(st.tuples(PLAINTEXTS, PLAINTEXTS | st.integers(0, 99)), max_size=10), ENTROPIES)
+def test_many_products_at_once(pairs, entropy):
+    ciphertexts, factors = KEY.encrypt_all([a for a, _ in pairs], entropy), [b for _, b in pairs]
+    found = PUBLIC.multiply_plain_all(ciphertexts, factors)
+    assert found == [PUBLIC.multiply_plain(*pair) for pair in zip(ciphertexts, factors, strict=True)]
+    assert KEY.decrypt_all(found) == [a * b % N for a, b in pairs]
+
+
 @given(PLAINTEXTS, st.integers(2, N - 1).filter(lambda r: math.gcd(r, N) == 1))
 def test_textbook_ciphertexts_decrypt(plaintext, r):
     ciphertext = pow(1 + N, plaintext, N * N) * pow(r, N, N * N) % (N * N)
@@ -122,6 +144,7 @@ def test_the_randomness_is_a_square_of_the_right_order():
         for ciphertext in (
             KEY.encrypt(plaintext, Entropy.seeded(1)),
             PUBLIC.encrypt(plaintext, Entropy.seeded(1)),
+            *Encryptor(PUBLIC, Entropy.seeded(1)).encrypt_all([plaintext] * 3),
         ):
             residue = int(ciphertext) * pow(1 + N, -plaintext, N * N) % (N * N)
             assert pow(residue, order, N * N) == 1
@@ -208,6 +231,9 @@ def test_plaintexts_out_of_range(plaintext):
         lambda: PUBLIC.encrypt(plaintext, Entropy.system()),
         lambda: PUBLIC.add_plain(1, plaintext),
         lambda: PUBLIC.multiply_plain(1, plaintext),
+        lambda: PUBLIC.multiply_plain_all([1, 1, 1], [1, plaintext, 1]),
+        lambda: PUBLIC.encrypt_all([1, plaintext, 1], Entropy.system()),
+        lambda: Encryptor(PUBLIC, Entropy.system(), 1).encrypt_all([1, plaintext, 1]),
     )
     for action in actions:
         with pytest.raises(ValueError, match=r"must be in \[0, N\), N of 512 bits"):
@@ -221,6 +247,8 @@ def test_ciphertexts_out_of_range(ciphertext):
         lambda: PUBLIC.add(1, ciphertext),
         lambda: PUBLIC.add_plain(ciphertext, 1),
         lambda: PUBLIC.multiply_plain(ciphertext, 1),
+        lambda: PUBLIC.multiply_plain_all([1, ciphertext, 1], [1, 1, 1]),
+        lambda: KEY.decrypt_all([1, ciphertext, 1]),
         lambda: PUBLIC.rerandomise(ciphertext, Entropy.system()),
         lambda: PUBLIC.check([1, ciphertext]),
         lambda: PUBLIC.ciphertext_to_bytes(ciphertext),
@@ -237,7 +265,11 @@ def test_ciphertexts_that_share_a_factor(factor):
         lambda: KEY.decrypt(ciphertext),
         lambda: PUBLIC.check([1, ciphertext, 2]),
         lambda: PUBLIC.multiply_plain(ciphertext, N - 1),
+        lambda: PUBLIC.multiply_plain_all([1, ciphertext], [1, N - 1]),
+        lambda: KEY.decrypt_all([1, ciphertext]),
     )
+    with pytest.raises(ValueError, match="2 ciphertexts have 3 factors"):
+        PUBLIC.multiply_plain_all([1, 2], [1, 2, 3])
     for action in actions:
         with pytest.raises(ValueError, match="shares a factor") as caught:
             action()

@@ -16,14 +16,14 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.playing import play
 from tacit.parties.server import Server
-from tacit.protocols import opening
-from tacit.protocols.dealing import Revealed, Survivors
 from tacit.protocols.federated.averaging import Averaging, Plain, Secure
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.round import Record, TrainingSettings
 from tacit.protocols.privacy.noise import gaussian
+from tacit.protocols.sums import opening
+from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.sim.conditions import Conditions
 from tacit.sim.faults import Crash, Fault
 from tacit.sim.latency import parse_latency

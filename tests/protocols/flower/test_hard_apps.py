@@ -115,6 +115,9 @@ def test_metrics_of_an_apps_own_are_in_the_table_of_rounds_and_in_curves(run_app
     table = round_table(result.round_records)
     assert {"took", "drawn", "chance"} <= set(table.columns)
     assert [row[table.columns.index("took")] for row in table.rows] == [f"{first:.4f}", f"{second:.4f}"]
+    page = tacit.report(result.folder).read_text(encoding="utf-8")
+    assert all(f"{name} by rounds" in page for name in ("took", "drawn", "chance"))
+    assert f">{first:.4f}</data>" in page and "Accuracy by rounds" not in page
 
 
 def test_an_app_that_catches_everything_ends_with_its_server(run_app: Run, tmp_path: Path) -> None:

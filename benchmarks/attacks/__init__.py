@@ -1,0 +1,1 @@
+"""Attacks on the protocols and on weakened copies of them."""

@@ -1,0 +1,121 @@
+"""Attacks by a server that asks again: in a later round, of a client that is back, or for another draw of noise.
+
+Clients run the production protocol, in the miniatures and runs of `tacit chaos --server`; each weakening removes one
+thing that they see to. Sums are judged by a rank test of all that the server received, noise by what has left clients.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+from unittest.mock import patch
+
+from tacit.benchmarks.attacks.finding import Finding, share
+from tacit.protocols.cells import cells
+from tacit.protocols.cotraining import round as cotraining
+from tacit.protocols.crypto.sealing import PairChannel
+from tacit.protocols.identities import Identities
+from tacit.protocols.sums import dealing, refusal, secure_sum
+from tacit.protocols.xclp import xclp
+from tacit.scenarios.chaos.server_lies import fixed
+from tacit.scenarios.chaos.server_noise import Asking, ask
+from tacit.scenarios.chaos.server_world import Miniature, perform
+from tacit.scenarios.files.reading import load
+
+__all__ = [
+    "answers_again", "hashes_again", "keys_from_the_files_seed", "noisy_sums_again", "round_with_the_same_model",
+    "shares_for_another_set",
+]  # fmt: skip
+
+Weakening = Callable[[], AbstractContextManager[Any]]
+
+
+def _follow(miniature: Miniature) -> float:
+    """Return 1 if the input of some client follows in one of the fixed programs, else 0."""
+    return float(any(perform(miniature, program).exposed for program in fixed(miniature.clients, miniature.deals)))
+
+
+def _of_a_sum(name: str, weakened: AbstractContextManager[Any], miniature: Miniature, remark: str) -> Finding:
+    with weakened:
+        found = _follow(miniature)
+    sought = f"server: the vector of one client, of {miniature.clients}"
+    return Finding(name, sought, found, _follow(miniature), 0.0, 1, remark=remark)
+
+
+def round_with_the_same_model(quick: bool = False) -> Finding:
+    """A later round begins with the model of an earlier one, with one client less: the difference is its input."""
+    weakened = patch.object(refusal, "may_answer", lambda me, basis, **_: True)
+    remark = "inputs that follow from the model alone, as of training with whole batches or of trees"
+    return _of_a_sum("a second round with the same model", weakened, Miniature("secure_sum", 4, 3), remark)
+
+
+def shares_for_another_set(quick: bool = False) -> Finding:
+    """One client is shown a small A, in which few shares of its seed are enough; the others are shown all."""
+    weakened = patch.object(PairChannel, "bind", lambda self, context: None)
+    remark = "among five clients the attack does not work: fewest_left leaves no room for it"
+    return _of_a_sum("seals that are not bound to A", weakened, Miniature("secure_sum", 9, 3), remark)
+
+
+def _twice(scenario: str, changes: list[str], asking: Asking, weakened: Weakening) -> tuple[float, float, int]:
+    """The share of clients of whom two draws leave for one question, of the weakened copy and ours; the number."""
+    loaded = load(scenario, ["fault=[]", "expect={}", *changes])
+    with weakened():
+        weak = ask(loaded, asking)
+    ours, count = ask(loaded, asking), loaded.data.clients
+    return len(weak.twice) / count, len(ours.twice) / count, count
+
+
+def _noise(name: str, sought: str, found: tuple[float, float, int]) -> Finding:
+    weak, ours, count = found
+    return Finding(name, f"server: {sought}", weak, ours, 0.0, count, remark="draws of noise can be averaged away")
+
+
+def _without(where: Any) -> Weakening:
+    """Clients that do not ask their ledger in the module `where`."""
+    return lambda: patch.object(where, "release", lambda *_: None)
+
+
+def answers_again(quick: bool = False) -> Finding:
+    """The server opens the last round of DP-FedCT under higher attempts."""
+    found = _twice("fedct-private", [], Asking(2), _without(cotraining))
+    return _noise("answers without a ledger", "clients whose labels it gets under a second draw of noise", found)
+
+
+def hashes_again(quick: bool = False) -> Finding:
+    """Clients whose connections were cut in their last step are called to the same round again."""
+    changes = ["privacy.hash_epsilon=1", "protocol.deadline=10s", "protocol.bits=64"]
+    found = _twice("xclp-direct", changes, Asking(at="xclp.label"), _without(xclp))
+    return _noise("hashes without a ledger", "clients whose points it gets under other planes and flips", found)
+
+
+def noisy_sums_again(quick: bool = False) -> Finding:
+    """Clients of private cells whose connections were cut in their last step are asked for all sums again."""
+
+    def weakened() -> AbstractContextManager[Any]:
+        stack = ExitStack()
+        stack.enter_context(patch.object(cells, "release", lambda *_: None))
+        stack.enter_context(patch.object(secure_sum, "_may_begin", lambda me, number: True))
+        for module in (secure_sum, dealing):
+            stack.enter_context(patch.object(module, "enter", lambda *_: True))
+        return stack
+
+    changes = ["data.clients=4", "protocol.min_clients=3", "cells.count=4", "cells.steps=1", "protocol.deadline=10s"]
+    found = _twice("private-cells", changes, Asking(at="cells.label"), weakened)
+    return _noise("sums without a ledger", "clients whose sums it gets with a second draw of noise", found)
+
+
+def keys_from_the_files_seed(quick: bool = False) -> Finding:
+    """A reader of the scenario's file computes the keys by which clients sign."""
+    names = [f"client/{i}" for i in range(10)]
+
+    def keys(**how: bool) -> list[bytes]:
+        private: Mapping[str, bytes] = Identities.simulated(1, **how).private
+        return [private[name] for name in names]
+
+    return Finding(
+        'long-term keys from the seed; ours follow `entropy = "os"`',
+        "a reader of the file: the long-term keys of clients",
+        share(keys(), keys(seeded=True)),
+        share(keys(), keys(seeded=False)),
+        0.0,
+        len(names),
+    )

@@ -1,0 +1,61 @@
+"""The result of an attack: how much of its target it recovers from a weakened copy, and how much from ours."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.sim.streams import derive
+
+__all__ = ["Finding", "randomness", "share"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The rates in 0..1 of `sought` in `trials`: on the weakened copy, on ours, and by blind guessing.
+
+    `stated` is the least rate on the weakened copy. `remains` marks a known leak: ours is above chance, too. `outside`
+    marks an attacker outside the semi-honest model, against which ours has no guard and loses as much. `remark` adds
+    what the table does not show.
+    """
+
+    name: str
+    sought: str
+    weakened: float
+    ours: float
+    chance: float
+    trials: int
+    stated: float = 1.0
+    remains: bool = False
+    outside: bool = False
+    remark: str = ""
+
+    @property
+    def margin(self) -> float:
+        """Four standard deviations of the rate of blind guessing."""
+        return 4 * math.sqrt(self.chance * (1 - self.chance) / self.trials)
+
+    @property
+    def at_chance(self) -> bool:
+        """True if the attack on ours is as good as guessing."""
+        return abs(self.ours - self.chance) <= self.margin
+
+    @property
+    def as_stated(self) -> bool:
+        """True if the result is as stated: the weakened copy breaks and ours holds.
+
+        Where ours leaks too, whether it leaks less; `outside` the model, whether ours loses what is stated.
+        """
+        if self.outside:
+            return self.ours >= self.stated
+        return self.weakened >= self.stated and (self.ours < self.weakened if self.remains else self.at_chance)
+
+
+def randomness(*names: str | int) -> np.random.Generator:
+    """The generator of an attack's own draws (data, coins), fixed by `names`."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(int.from_bytes(derive(1, "attack", *names)))))
+
+
+def share(found: object, true: object) -> float:
+    """The share of the entries of `true` that are equal in `found`."""
+    return float(np.mean(np.asarray(found) == np.asarray(true)))

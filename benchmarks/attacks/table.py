@@ -1,0 +1,149 @@
+"""The attacks that the protocols withstand, each on a deliberately weakened copy and on the production code ("ours").
+
+A weakened copy differs from the production code in one thing, and is defined beside its attack. The same attack on ours
+does no better than guessing, with known exceptions that have their own rows: from the exact scores that a client is
+meant to get, it guesses others' labels better than blindly; and outside the semi-honest model, a client that does not
+follow the protocol can let the server read another's bits, and a server that does not draw the graph of a sum at
+random, or names other survivors to each client, reads a vector.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from tacit.benchmarks.attacks import (
+    again,
+    cells,
+    graph,
+    hashes,
+    identities,
+    keys,
+    labels,
+    openings,
+    pairs,
+    privacy,
+    sums,
+)
+from tacit.benchmarks.attacks.finding import Finding
+from tacit.benchmarks.measure import environment, write_json
+from tacit.scenarios.console import printing
+
+__all__ = ["ATTACKS", "main"]
+
+ATTACKS: dict[str, Callable[[bool], Finding]] = {
+    "a": pairs.mask_of_a_few_bits,
+    "b": sums.old_masks_again,
+    "c": sums.rows_of_a_lost_client,
+    "d": labels.labels_from_scores,
+    "d, guessed": labels.labels_by_guessed_coefficients,
+    "d, two": privacy.scores_of_the_only_other,
+    "e": sums.two_answers_an_attempt,
+    "f": sums.both_shares_in_one_answer,
+    "g": pairs.no_rerandomising,
+    "g, unproved key": keys.key_without_a_proof,
+    "g, common factor": keys.key_of_primes_with_a_common_factor,
+    "g, no distances": keys.distances_that_are_bits,
+    "h": pairs.counts_in_empty_slots,
+    "i": pairs.one_mask_for_two_vectors,
+    "i, pads": pairs.one_pad_for_two_vectors,
+    "j": pairs.one_key_for_both_directions,
+    "k": pairs.wrapping_at_l,
+    "l": openings.two_attempts_over_one_vector,
+    "l, again": openings.one_attempt_begun_twice,
+    "l, model": again.round_with_the_same_model,
+    "l, seals": again.shares_for_another_set,
+    "m": openings.sum_of_one,
+    "n": privacy.noise_from_the_files_seed,
+    "n, keys": again.keys_from_the_files_seed,
+    "o": graph.two_halves,
+    "o, U3": graph.second_survivors,
+    "o, graphs": graph.two_graphs,
+    "o, degree": graph.too_few_neighbours,
+    "o, corrupt": graph.corrupt_neighbours,
+    "o, survivors": graph.other_survivors_for_each,
+    "p": identities.swapped_key,
+    "p, replay": identities.key_of_an_earlier_round,
+    "p, U3": identities.split_survivors,
+    "p, left out": identities.honest_left_out,
+    "q": again.noisy_sums_again,
+    "q, answers": again.answers_again,
+    "q, hashes": again.hashes_again,
+}
+"""The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
+
+
+def main(quick: bool = False, json_file: Path | None = None) -> None:
+    """Carry out all attacks, print a table, and write it to `json_file`. Raises SystemExit if one is not as stated."""
+    console = printing.make_console()
+    findings = {letter: attack(quick) for letter, attack in ATTACKS.items()}
+    printing.print_lines(
+        console, ["What an attack recovers, and of how many, from the weakened copy and from ours:", ""]
+    )
+    console.print(_table(findings))
+    printing.print_lines(
+        console,
+        [f"{finding.name} ({finding.sought}): {finding.remark}" for finding in findings.values() if finding.remark],
+    )
+    guessed = hashes.guesses(quick)
+    printing.print_lines(console, ["", "What a server makes of distances (H) or of direct hashes, on digits:", ""])
+    console.print(_guesses(guessed))
+    audits = cells.audits(quick)
+    printing.print_lines(console, ["", "Private cells, audited by canaries (delta = 1e-5, confidence 0.95):", ""])
+    console.print(_audits(audits))
+    rows = [{"attack": letter, "verdict": _verdict(f)} | asdict(f) for letter, f in findings.items()]
+    write_json(
+        json_file,
+        environment=environment(("numpy", "gmpy2")),
+        quick=quick,
+        findings=rows,
+        hashes=guessed,
+        audits=audits,
+    )
+    wrong = [finding.name for finding in findings.values() if not finding.as_stated] + hashes.problems(guessed)
+    wrong += cells.problems(audits)
+    if wrong:
+        console.print(f"not as stated: {', '.join(wrong)}")
+        raise SystemExit(1)
+
+
+def _verdict(finding: Finding) -> str:
+    """The verdict on the attack on ours, in words."""
+    if not finding.as_stated:
+        return "NOT AS STATED"
+    if finding.outside:
+        return "outside the model"
+    return "above chance" if finding.remains else "at chance"
+
+
+def _guesses(found: list[hashes.Guess]) -> printing.Table:
+    rows = [
+        (one.sees, one.estimator, f"a client with {one.helped}" if one.helped else "nobody",
+         "none" if one.epsilon is None else f"{one.epsilon:g} a bit", _figure(one.error), _figure(one.cosine))
+        for one in found
+    ]  # fmt: skip
+    columns = ("the server has", "estimator", "helped by", "epsilon", "error of angles' cosines", "cosine to the point")
+    return printing.table(columns, rows, columns[4:])
+
+
+def _audits(found: list[cells.Audit]) -> printing.Table:
+    rows = [
+        (f"{one.epsilon:g}", f"{one.factor:g}", f"{one.runs:,}", f"{one.false_alarms:.3f}", f"{one.misses:.3f}",
+         f"{one.mu:.3f}", f"{one.least_mu:.3f}", f"{one.epsilon_by_mu:.2f}", "refuted" if one.refuted else "stands")
+        for one in found
+    ]  # fmt: skip
+    columns = ("epsilon", "noise", "runs", "false alarms", "misses", "mu", "mu at least", "epsilon at least")
+    return printing.table((*columns, "the statement"), rows, columns)
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _table(findings: dict[str, Finding]) -> printing.Table:
+    numbers = ("of", "weakened", "ours", "chance")
+    rows = [
+        (finding.name, finding.sought, f"{finding.trials:,}", f"{finding.weakened:.1%}", f"{finding.ours:.1%}",
+         f"{finding.chance:.1%}", _verdict(finding))
+        for finding in findings.values()
+    ]  # fmt: skip
+    return printing.table(("weakness", "who seeks what", *numbers, "ours is"), rows, numbers)

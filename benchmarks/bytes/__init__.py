@@ -1,0 +1,1 @@
+"""Bytes on the wire, beside formulas and other systems."""

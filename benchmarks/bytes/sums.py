@@ -1,0 +1,243 @@
+"""The bytes of a secure sum by the number of clients: all with all (Bonawitz) and in a graph (SecAgg+).
+
+For each n a sum of vectors of 1,000 numbers in a star, its keys included: the set-up of the round and `secure_sum`, the
+same with signed identities, and `secure_sum` in a graph of the default tolerance. The payload by formula
+(`tacit.protocols.crypto.sizes`) must equal that of a run, which is made where n is small enough; what clients send each
+other counts on both hops. Where flwr is installed, the bytes of its SecAgg+ stand beside them, as serialised, with k
+neighbours, too, or one fewer where k is odd.
+"""
+
+import importlib.util
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+from rich.console import Console
+
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
+from tacit.protocols import setup
+from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
+from tacit.protocols.federated.averaging import AveragingInGraph, SecureAveraging
+from tacit.protocols.identities import Identities
+from tacit.protocols.parts import Among, Part, payloads
+from tacit.protocols.sums import secure_sum
+from tacit.scenarios.console.printing import table
+from tacit.scenarios.schema.scenario import ProtocolKeys, Scenario
+from tacit.sim.compute import Free
+from tacit.sim.conditions import Conditions
+from tacit.sim.latency import parse_latency
+from tacit.sim.world import World
+
+__all__ = [
+    "SumRow",
+    "flower_bytes",
+    "measure",
+    "print_sums",
+]
+
+
+# The bytes of Flower's SecAgg+, measured on its own messages: its server's workflow and its clients' code, unchanged.
+#
+# A grid in this process hands each message to the client's code and its reply back; what is counted is each message as
+# it is serialised for gRPC. The model goes down empty, so that what is left is the sum. Flower: Beutel et al., 2020.
+
+
+def flower_bytes(clients: int, shares: int, threshold: int, dimension: int) -> int | None:
+    """Bytes of all messages of a sum of vectors of `dimension` numbers; None where flwr is not installed.
+
+    Each client deals `shares`, one of them to itself, of which `threshold` restore a secret. Raises RuntimeError where
+    the sum is wrong.
+    """
+    if importlib.util.find_spec("flwr") is None:
+        return None
+    from flwr.app import ConfigRecord, Context, Message, RecordDict
+    from flwr.client.mod import secaggplus_mod
+    from flwr.common import Code, FitIns, FitRes, Parameters, Status, ndarrays_to_parameters, parameters_to_ndarrays
+    from flwr.common.serde import message_from_proto, message_to_proto
+    from flwr.compat.common import recorddict_compat as compat
+    from flwr.server import LegacyContext
+    from flwr.server.workflow import SecAggPlusWorkflow
+    from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
+    from flwr.supercore.task_identity import TaskIdentity
+
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+    nodes = range(1, clients + 1)
+    vectors = {node: np.full(dimension, node / clients, np.float32) for node in nodes}
+    contexts = {node: Context(0, node, {}, RecordDict(), {}) for node in nodes}
+
+    def fit(message: Any, context: Any) -> Any:
+        parameters = ndarrays_to_parameters([vectors[context.node_id]])
+        result = FitRes(Status(Code.OK, ""), parameters, 1, {})
+        return Message(compat.fitres_to_recorddict(result, False), reply_to=message)
+
+    class Grid:
+        """Hands each message to its client and counts it, and the reply."""
+
+        total = 0
+
+        def send_and_receive(self, messages: Iterable[Any], **_: Any) -> list[Any]:
+            return [self._sent(self._answered(self._sent(message))) for message in messages]
+
+        def _answered(self, message: Any) -> Any:
+            return secaggplus_mod(message, contexts[message.metadata.dst_node_id], fit)
+
+        def _sent(self, message: Any) -> Any:
+            serialised = message_to_proto(message)
+            self.total += serialised.ByteSize()
+            return message_from_proto(serialised)
+
+    class Strategy:
+        """Asks every client, and keeps the average."""
+
+        average: Any = None
+
+        def configure_fit(self, *_: Any) -> list[Any]:
+            return [(SimpleNamespace(node_id=node), FitIns(Parameters([], ""), {})) for node in nodes]
+
+        def aggregate_fit(self, number: int, results: Any, failures: Any) -> tuple[None, dict[str, Any]]:
+            self.average = parameters_to_ndarrays(results[0][1].parameters)[0]
+            return None, {}
+
+    strategy, grid = Strategy(), Grid()
+    manager = SimpleNamespace(num_available=lambda: clients)
+    context = LegacyContext(Context(0, 0, {}, RecordDict(), {}), None, strategy, manager)
+    context.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({Key.CURRENT_ROUND: 1})
+    context.state.array_records[MAIN_PARAMS_RECORD] = compat.parameters_to_arrayrecord(Parameters([], ""), True)
+    SecAggPlusWorkflow(shares, threshold)(grid, context)
+    expected = np.mean(list(vectors.values()), axis=0)
+    if strategy.average is None or not np.allclose(strategy.average, expected, atol=1e-2):
+        raise RuntimeError(f"the sum of Flower's SecAgg+ among {clients} clients is not the sum of their vectors.")
+    return grid.total
+
+
+_DIMENSION = 1000
+_DEADLINE = 60.0
+_NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
+
+
+@dataclass(frozen=True)
+class SumRow:
+    """The payloads of a sum of `clients` by formula: all with all, `signed`, and in a graph of degree `k`.
+
+    `measured`: those of runs, if run; `wire`: all bytes of these, `seconds`: the processor time that they took;
+    `flower`: the bytes of Flower's SecAgg+; None where not measured.
+    """
+
+    clients: int
+    k: int
+    threshold: int
+    complete: int
+    signed: int
+    graph: int
+    measured: tuple[int, ...] | None = None
+    wire: tuple[int, ...] | None = None
+    seconds: tuple[float, ...] | None = None
+    flower: int | None = None
+
+    @property
+    def different(self) -> bool:
+        """True if a run sent other payloads than the formula says."""
+        return self.measured not in (None, (self.complete, self.signed, self.graph))
+
+
+class _Contributor(Client):
+    def __init__(self, world: World, name: str, settings: secure_sum.Settings) -> None:
+        super().__init__(world, name, _NOTHING)
+        self.settings = settings
+
+    async def main(self) -> None:
+        with suppress(DismissedError, NoAnswer):
+            group = setup.Group((), {}, {})
+            if self.settings.tolerance is None:
+                await self.recv(setup.RoundStart, self.server, _DEADLINE)
+                group, _ = await setup.client(self, _DEADLINE, identities=self.settings.identities)
+            settings = replace(self.settings, identities=group.identities)
+            await secure_sum.client(self, np.ones(_DIMENSION), group.secrets, settings)
+
+
+class _Adder(Server):
+    def __init__(self, world: World, names: Sequence[str], settings: secure_sum.Settings) -> None:
+        super().__init__(world, names)
+        self.settings = settings
+
+    async def main(self) -> None:
+        self.advance(1, 0)
+        settings = self.settings
+        if settings.tolerance is None:
+            group = await setup.server(self, self.clients, 1, 2, _DEADLINE, identities=settings.identities)
+            settings = replace(settings, identities=group.identities)
+        total = await secure_sum.server(self, self.clients, settings)
+        assert (total.values == len(self.clients)).all()
+
+
+def measure(most: int) -> list[SumRow]:
+    """A row for each number of clients, with runs of those up to `most`."""
+    rows = []
+    for n in (10, 20, 50, 100, 200, 500, 1000):
+        names, degree = [f"client/{i}" for i in range(n)], degree_of(n, Tolerance())
+        every, signed, graph = (
+            _formula(SecureAveraging(), "none", names),
+            _formula(SecureAveraging(), "signed", names),
+            _formula(AveragingInGraph(), "none", names),
+        )
+        ways: tuple[dict[str, Any], ...] = ({}, {"identities": Identities.simulated(1)}, {"tolerance": Tolerance()})
+        found = [_run(names, way) for way in ways] if n <= most else []
+        (measured, wire, seconds) = zip(*found, strict=True) if found else (None, None, None)
+        shares = degree.k + 1 - degree.k % 2  # one of them its own; Flower's must be odd
+        flower = flower_bytes(n, shares, shares // 2 + 1, _DIMENSION) if n <= most else None
+        rows.append(SumRow(n, degree.k, degree.threshold, every, signed, graph, measured, wire, seconds, flower))
+    return rows
+
+
+def _formula(sums: Part, identity: Literal["none", "signed"], names: Sequence[str]) -> int:
+    """Bytes of payload of a sum among `names`."""
+    tables = Scenario(protocol=ProtocolKeys(identity=identity))
+    among = Among(dict.fromkeys(names, 1), dimension=_DIMENSION)
+    return sum(size or 0 for size in payloads(sums.takes, tables, among).values())
+
+
+def _run(names: Sequence[str], way: Mapping[str, Any]) -> tuple[int, int, float]:
+    """Payload and all bytes of a sum among `names`, and the processor time that it takes, in seconds."""
+    world = World(1, conditions=Conditions("star", parse_latency("1ms")), cost=Free())
+    settings = secure_sum.Settings(_DIMENSION, deadline=_DEADLINE, **way)
+    began = time.process_time()
+    play_out([_Adder(world, names, settings), *(_Contributor(world, name, settings) for name in names)])
+    seconds, rows = time.process_time() - began, world.ledger.rows()
+    return sum(row.payload for row in rows), sum(row.payload + row.sealing + row.envelope for row in rows), seconds
+
+
+def print_sums(console: Console, rows: Sequence[SumRow]) -> None:
+    """A table of bytes a client, by the number of clients."""
+    ways = ("Bonawitz", "signed", "SecAgg+")
+    names = (
+        "k", "t", *ways, "ratio", *(f"{way}, sent" for way in ways), "Flower's SecAgg+, sent",
+        *(f"{way}, ms" for way in ways),
+    )  # fmt: skip
+    lines = []
+    for row in rows:
+        sent, seconds = row.wire or (None, None, None), row.seconds or (None, None, None)
+        each = [size if size is None else size // row.clients for size in (*sent, row.flower)]
+        lines.append((
+            f"{row.clients:,}", str(row.k), str(row.threshold), f"{row.complete // row.clients:,}",
+            f"{row.signed // row.clients:,}", f"{row.graph // row.clients:,}", f"{row.complete / row.graph:.2f}",
+            *("-" if size is None else f"{size:,}" for size in each),
+            *("-" if one is None else f"{1000 * one / row.clients:.2f}" for one in seconds),
+        ))  # fmt: skip
+    title = f"secure sums of {_DIMENSION:,} numbers: bytes and milliseconds a client, payload by formula and all sent"
+    console.print(table(("clients", *names), lines, names, title))
+    for row in rows:
+        if row.different:
+            problem = (
+                f"NOT THE FORMULA'S  {row.clients} clients: {row.measured}, not {(row.complete, row.signed, row.graph)}"
+            )
+            console.print(problem, style="bold red", markup=False, highlight=False, soft_wrap=True)

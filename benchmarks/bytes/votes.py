@@ -1,0 +1,85 @@
+"""The bytes of votes on public points: each client's labels, or counts in a secure sum of one-hot counters.
+
+For each number of clients one round of FedCT in a star with decision trees, on as many public points as [public] says.
+The payload by formula must equal that of the run, its keys and shares included; what clients send each other counts on
+both hops.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from tacit.parties.data.splits import named
+from tacit.protocols import setup
+from tacit.protocols.parts import messages_in
+from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.sums import dealing
+from tacit.scenarios.console.printing import table
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.files.splits import parts_of, split
+from tacit.scenarios.running.simulation import Simulation
+
+__all__ = ["VotesRow", "measure", "print_votes"]
+
+_ROUND = (
+    "cotraining.rounds=1", "learner.name=decision-tree", "learner.names=[]", "fault=[]", "expect={}", "engine=inline",
+    "network.topology=star", "public.size=0.5", "cost=free",
+)  # fmt: skip
+_KEYS = tuple(kind.__name__ for kind in messages_in(setup, dealing))
+
+
+@dataclass(frozen=True)
+class VotesRow:
+    """Payload of a round of votes of `clients` on `points`: plain, counted, and the `keys` and shares of that.
+
+    By formula, with what runs sent in `measured`: plain and counted.
+    """
+
+    clients: int
+    points: int
+    plain: int
+    counted: int
+    keys: int
+    measured: tuple[int, int]
+
+    @property
+    def different(self) -> bool:
+        """True if a run sent other payloads than the formula says."""
+        return self.measured != (self.plain, self.counted)
+
+
+def measure(clients: Sequence[int]) -> list[VotesRow]:
+    """A row for each number of `clients`, on the digits."""
+    rows = []
+    for count in clients:
+        formulas, sent, keys, points = [], [], 0, 0
+        for votes in ("plain", "secure"):
+            scenario = load("fedct-digits", [*_ROUND, f"data.clients={count}", f"cotraining.votes={votes}"])
+            parts = parts_of(scenario)
+            shards = named(split(parts.held, scenario.data, scenario.seed))
+            found = PROTOCOLS["fedct"].sent_bytes(scenario, parts, shards) or {}
+            formulas.append(sum(size or 0 for size in found.values()))
+            keys = sum(found.get(kind) or 0 for kind in _KEYS)
+            points = 0 if parts.public is None else len(parts.public.labels)
+            with closing(Simulation(scenario, engine="inline")) as simulation:
+                simulation.run()
+                sent.append(sum(row.payload for row in simulation.ledger.rows() if row.type in found))
+        plain, counted = formulas
+        rows.append(VotesRow(count, points, plain, counted, keys, (sent[0], sent[1])))
+    return rows
+
+
+def print_votes(console: Console, rows: Sequence[VotesRow]) -> None:
+    """A table of bytes a client, by the number of clients."""
+    names = ("points", "plain", "secure", "of which keys and shares", "secure / plain")
+    lines = []
+    for row in rows:
+        each = [f"{size // row.clients:,}" for size in (row.plain, row.counted, row.keys)]
+        lines.append((f"{row.clients}", f"{row.points:,}", *each, f"{row.counted / row.plain:.1f}"))
+    console.print(table(("clients", *names), lines, names, "votes of a round: payload a client by formula"))
+    for row in rows:
+        if row.different:
+            problem = f"NOT THE FORMULA'S  votes of {row.clients}: {row.measured}, not {(row.plain, row.counted)}"
+            console.print(problem, style="bold red", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""The speed of the cryptography, and the cost table."""

@@ -1,0 +1,123 @@
+"""The cryptography's speed on one core, against other libraries.
+
+Peers, each skipped when it is not installed (the extra `peers`): python-paillier (`phe`, with gmpy2), HEU's ZPaillier
+(`sf-heu`, C++), TNO's `tno.mpc.encryption-schemes.paillier` and LightPHE. pyca/cryptography and pycryptodome are always
+installed. Contenders take turns; a turn gives a ratio for each, and the median of the ratios is reported.
+"""
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from rich.console import Console
+from threadpoolctl import threadpool_limits
+
+from tacit.benchmarks.crypto.costs import measure_costs, measure_processors, write_costs
+from tacit.benchmarks.crypto.ot import measure_iknp, measure_naor_pinkas
+from tacit.benchmarks.crypto.paillier import PEERS, measure_paillier_race
+from tacit.benchmarks.crypto.pair import PairSize, iknp_pair, measure_pair, packed_pair
+from tacit.benchmarks.crypto.symmetric import measure_masks, measure_symmetric
+from tacit.benchmarks.measure import Standing, environment, print_standings, write_json
+from tacit.benchmarks.plots import check_plot, plot_standings
+from tacit.protocols.crypto import paillier
+from tacit.scenarios.console.printing import make_console, table
+from tacit.sim.streams import Entropy
+
+__all__ = ["main"]
+
+_PACKAGES = (
+    "gmpy2",
+    "numpy",
+    "pycryptodome",
+    "phe",
+    "sf-heu",
+    "tno.mpc.encryption-schemes.paillier",
+    "lightphe",
+    "cryptography",
+)
+
+Durations = dict[str, dict[str, float]]
+"""Seconds of each part of a task."""
+
+
+def main(
+    quick: bool = False,
+    json_file: Path | None = None,
+    costs_file: Path | None = None,
+    plot_file: Path | None = None,
+) -> None:
+    """Measure and print; with `costs_file`, measure the cost table instead and write it there.
+
+    `quick` means one length of keys, fewer turns, smaller batches, and of the pairs of 500 x 500 only that by IKNP.
+    """
+    console = make_console()
+    if costs_file is not None:
+        write_costs(costs_file, measure_costs(quick=quick), measure_processors(quick=quick))
+        console.print(f"wrote {costs_file}")
+        return
+    if plot_file is not None:
+        check_plot(plot_file)
+    found = environment(_PACKAGES)
+    machine = ", ".join(f"{name} {version}" for name, version in found.items()) + "; one core"
+    console.print(machine)
+    peers = _peers([module for module, _ in PEERS.values()], console)
+    with threadpool_limits(1):
+        standings, masks = _races(peers, quick, console)
+        pair = measure_pair(peers.get("phe.paillier"), quick, console)
+        durations = _pairs(quick)
+    _print_durations(durations, console)
+    seconds = {"pair_seconds": durations, "mask_seconds": masks}
+    write_json(json_file, environment=found, quick=quick, pair=pair, **seconds, standings=standings)
+    if plot_file is not None:
+        plot_standings(plot_file, f"Operations a second. {machine}", standings)
+
+
+def _peers(modules: Sequence[str], console: Console) -> dict[str, ModuleType]:
+    """Those of `modules` that are installed; prints the others."""
+    found = {}
+    for module in modules:
+        try:
+            found[module] = importlib.import_module(module)
+        except ImportError:
+            console.print(f"{module} is not installed: skipped")
+    return found
+
+
+def _races(peers: dict[str, ModuleType], quick: bool, console: Console) -> tuple[list[Standing], dict[str, float]]:
+    """All races, and the seconds that all masks of a client take."""
+    standings: list[Standing] = []
+
+    def add(title: str, rows: list[Standing]) -> None:
+        print_standings(title, rows, console)
+        standings.extend(rows)
+
+    turns = 3 if quick else 9
+    for bits in (2048,) if quick else (2048, 3072):
+        add(f"Paillier, {bits}-bit modulus", measure_paillier_race(bits, peers, turns))
+    transfers = measure_naor_pinkas(32 if quick else 256, turns)
+    add("Oblivious transfer", transfers + measure_iknp(1 << 16 if quick else 1 << 20, turns))
+    masks, seconds = measure_masks(turns)
+    add("Secure sums and channels", measure_symmetric(turns) + masks)
+    console.print("all masks: " + ", ".join(f"{name} {value:.3f} s" for name, value in seconds.items()))
+    return standings, seconds
+
+
+def _pairs(quick: bool) -> Durations:
+    """The seconds of whole pairs of 500 x 500 vectors, measured once each."""
+    size = PairSize(500, 500, 1024)
+    durations = {"IKNP, 500 x 500, L = 1024": iknp_pair(size, 1)}
+    if not quick:
+        key = paillier.generate(2048, Entropy.seeded(1, "benchmark", "pairs"))
+        for length in (1024, 4096):
+            parts = packed_pair(PairSize(500, 500, length), key, 1)
+            durations[f"Paillier-2048, 500 x 500, L = {length}"] = parts
+    return durations
+
+
+def _print_durations(durations: Durations, console: Console) -> None:
+    rows = [
+        (name, f"{sum(parts.values()):.2f}", ", ".join(f"{part} {s:.2f}" for part, s in parts.items()))
+        for name, parts in durations.items()
+    ]
+    console.print(table(("distances of a whole pair", "seconds", "parts"), rows, ("seconds",)))

@@ -1,0 +1,1 @@
+"""The simulator's predictions beside real machines and links."""

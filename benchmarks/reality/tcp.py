@@ -1,0 +1,229 @@
+"""Messages over real TCP beside `tacit.sim.tcp`: one way, from the call that sends to the last byte, by the clock.
+
+Two machines of `tacit.benchmarks.reality.lab`, with TCP's cubic and TLS 1.3 with certificates at both ends. *new*: the
+first message of a connection, with its set-up; *open*: the first of a connection that is there; *warm*: the next, as
+soon as the one before it is answered; *idle*: the next after a pause in which the window has shrunk. What TLS computes
+in a set-up is measured apart and added to the model's *new*. Real times are medians.
+
+The router's own lateness, which is part of what is real here, is stated below each table.
+"""
+
+import contextlib
+import json
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tacit.benchmarks.measure import environment, grouped, seconds_each, write_json
+from tacit.benchmarks.reality.exchange import context, make_certificates
+from tacit.benchmarks.reality.lab import Line, open_lab
+from tacit.scenarios.console.printing import make_console
+from tacit.sim.conditions import Conditions
+from tacit.sim.latency import parse_latency
+from tacit.sim.loop import SimLoop
+from tacit.sim.network import LinkNetwork
+from tacit.sim.trace import Trace
+from tacit.sim.wire import TLS_OVERHEAD, TLS_RECORD, Ledger, Packet
+
+__all__ = ["SETTINGS", "Row", "Setting", "main", "measure", "modelled", "records"]
+
+Step = tuple[float, int, bool]
+"""Seconds after the answer to the message before it, its bytes, and whether the set-up counts."""
+
+_KINDS = ("new", "open", "warm", "idle")
+_PAUSE = 10.0
+_LET_PASS = 1.0  # seconds until a new connection has nothing on its way
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Seconds one way, and bits a second, up and down, of the line of the one who sends."""
+
+    latency: float
+    rate: float
+
+    def __str__(self) -> str:
+        return f"{1e3 * self.latency:g} ms, {self.rate / 1e6:g} Mbit/s"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Seconds that a message of `size` bytes takes: median, least and most of `repeats`, and those of the model."""
+
+    setting: str
+    size: int
+    kind: str
+    real: float
+    least: float
+    most: float
+    repeats: int
+    model: float
+
+    @property
+    def ratio(self) -> float:
+        """Real over modelled seconds."""
+        return self.real / self.model
+
+
+SETTINGS = (Setting(0.04, 20e6), Setting(0.005, 100e6), Setting(0.15, 5e6))
+_SIZES = (1_000, 100_000, 300_000, 1_000_000, 10_000_000)
+
+
+def main(quick: bool = False, json_file: Path | None = None, repeats: int | None = None) -> int:
+    """Measure and print a table for each setting, and write all to `json_file`; returns 1 if one is off by > 15%."""
+    console = make_console()
+    found = environment(())
+    console.print(", ".join(f"{name} {version}" for name, version in found.items()))
+    rows: list[Row] = []
+    for setting in SETTINGS:
+        made, late = measure(setting, _SIZES[:-1] if quick else _SIZES, repeats or (1 if quick else 5))
+        rows += made
+        lines = [
+            (f"{row.size:,} B", row.kind, *(f"{1e3 * one:,.1f}" for one in (row.real, row.least, row.most, row.model)),
+             f"{row.ratio:.2f}") for row in made
+        ]  # fmt: skip
+        numbers = ("real, ms", "least", "most", "model, ms", "real / model")
+        console.print(grouped(("size", "connection", *numbers), lines, numbers, str(setting)))
+        console.print(f"the router was late by {late}")
+    write_json(json_file, environment=found, quick=quick, rows=rows)
+    return int(any(abs(row.ratio - 1) > 0.15 for row in rows))
+
+
+def measure(setting: Setting, sizes: Sequence[int], repeats: int) -> tuple[list[Row], str]:
+    """The rows of a setting, and how late the router was."""
+    computing = _tls_computing()
+    rows: list[Row] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_lab({"server": Line(), "client/0": Line(setting.latency, setting.rate, setting.rate)}) as lab,
+    ):
+        make_certificates(Path(folder))
+        program = [sys.executable, "-m", "tacit.benchmarks.reality.exchange"]
+        address = lab.address("server")
+        receiver = lab.start(
+            "server", [*program, "receive", folder, address], stdout=subprocess.PIPE, text=True, cwd=_ROOT
+        )
+        assert receiver.stdout is not None
+        receiver.stdout.readline()
+        for size in sizes:
+            cases = [case for number in range(repeats) for case in _cases(size, number == 0)]
+            sending = [*program, "send", folder, address, json.dumps(cases)]
+            done = lab.run("client/0", sending, capture_output=True, text=True, check=True, cwd=_ROOT)
+            sent = [json.loads(line) for line in done.stdout.splitlines()]
+            got = [json.loads(receiver.stdout.readline()) for _ in cases]
+            rows += _rows(setting, size, list(zip(cases, sent, got, strict=True)), computing)
+        counted = lab.statistics()
+    late = "" if counted is None else f"{_ms(counted.late[0])} (median), {_ms(counted.late[1])} (99th percentile)"
+    return rows, late or "nothing: there was none, and links are those of loopback"
+
+
+_ROOT = Path(__file__).parents[1]
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f} ms"
+
+
+def _cases(size: int, with_idle: bool) -> Iterator[tuple[Step, ...]]:
+    """The connections that are opened for one repeat, with their messages."""
+    yield (0.0, size, True), (0.0, size, False)
+    yield ((_LET_PASS, size, False),)
+    if with_idle:
+        yield (_LET_PASS, size, False), (_PAUSE, size, False)
+
+
+_PLACES = {"new": (0, 0), "warm": (0, 1), "open": (1, 0), "idle": (2, 1)}
+"""The connection of `_cases`, and the message of it."""
+
+
+def _rows(setting: Setting, size: int, times: Sequence[Any], computing: float) -> Iterator[Row]:
+    everything = list(_cases(size, True))
+    models = [modelled(setting, case) for case in everything]
+    for kind in _KINDS:
+        place, message = _PLACES[kind]
+        found = [got[message] - began[message] for case, began, got in times if case == everything[place]]
+        extra = computing if kind == "new" else 0.0
+        model = models[place][message] + extra
+        yield Row(str(setting), size, kind, statistics.median(found), min(found), max(found), len(found), model)
+
+
+def modelled(setting: Setting, case: Sequence[Step]) -> list[float]:
+    """The virtual seconds of each message of a connection."""
+    conditions = Conditions("mesh", parse_latency(f"{1e3 * setting.latency}ms"), transport="tcp")
+    loop = SimLoop()
+    network = LinkNetwork(loop, Trace(), Ledger(), 1, conditions)
+    sent: list[float] = []
+    received: list[float] = []
+    left = iter(case)
+
+    def go_on(packet: Packet | None = None) -> None:
+        step = next(left, None)
+        if step is not None:
+            pause, size, from_start = step
+            if packet is None and not from_start:
+                loop.env.at(0.0, partial(network.send, _packet("client/0", "server", 1)))  # opens it
+                received.append(0.0)
+                sent.append(0.0)
+            loop.env.at(loop.env.now + pause, partial(send, size))
+
+    def send(size: int) -> None:
+        sent.append(loop.env.now)
+        network.send(_packet("client/0", "server", _secured(size)))
+
+    def take(packet: Packet) -> None:
+        if packet.size > 1:
+            received.append(loop.env.now)
+            network.send(_packet("server", "client/0", _secured(1)))
+
+    network.attach("server", take)
+    network.attach("client/0", go_on, setting.rate / 8, setting.rate / 8)
+    go_on()
+    while loop.env.live:
+        loop.env.step()
+    loop.finish()
+    return [end - begin for begin, end in zip(sent, received, strict=True)][-len(case) :]
+
+
+def _secured(size: int) -> int:
+    """The bytes of `size` bytes in TLS records."""
+    return size + TLS_OVERHEAD * -(-size // TLS_RECORD)
+
+
+def _packet(sender: str, receiver: str, size: int) -> Packet:
+    return Packet(b"", b"", bytes(32), sender, receiver, 1, "", "", "", 1, 0, False, size, 0, 0)
+
+
+def _tls_computing() -> float:
+    """The seconds that both ends compute in one set-up."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_certificates(Path(folder))
+        ends = [context(Path(folder), kind) for kind in (ssl.PROTOCOL_TLS_CLIENT, ssl.PROTOCOL_TLS_SERVER)]
+        return seconds_each(partial(records, *ends), 1)
+
+
+def records(client: ssl.SSLContext, server: ssl.SSLContext) -> list[int]:
+    """The bytes of each flight of a set-up of TLS, the session tickets last."""
+    ways = [ssl.MemoryBIO() for _ in range(4)]
+    asks = client.wrap_bio(ways[0], ways[1], server_hostname="tacit")
+    answers = server.wrap_bio(ways[2], ways[3], server_side=True)
+    sizes = []
+    steps: list[tuple[Callable[[], None], ssl.MemoryBIO, ssl.MemoryBIO]] = [
+        (asks.do_handshake, ways[1], ways[2]),
+        (answers.do_handshake, ways[3], ways[0]),
+        (asks.do_handshake, ways[1], ways[2]),
+        (answers.do_handshake, ways[3], ways[0]),
+    ]
+    for step, out, into in steps:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            step()
+        flight = out.read()
+        sizes.append(len(flight))
+        into.write(flight)
+    return sizes

@@ -1,0 +1,259 @@
+"""How the time and the memory of a run grow with its size: points, clients, messages.
+
+Each point of a curve is one `tacit run` in a process of its own: its time is by the clock, from the start of Python to
+its end, its memory what ``result.json`` states as `peak_memory`. Time grows as size to the power of the exponent, which
+is fitted by least squares to the logarithms of the three largest sizes (all, if there are fewer); what every run costs
+whatever its size makes it smaller than that of the algorithm. Of a size that cannot be run the reason is stated, and
+larger ones are left out.
+
+Besides, tables of their own: jobs on Ray by their length, the cryptography of XCLP inline and in a pool, and training
+beside stragglers over virtual time, and Flower apps.
+"""
+
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from tacit.benchmarks import plots
+from tacit.benchmarks.measure import environment, grouped, write_json
+from tacit.scenarios.console.printing import make_console
+from tacit.sim.units import format_bytes
+
+__all__ = [
+    "CURVES",
+    "Curve",
+    "Growth",
+    "Point",
+    "growth",
+    "main",
+    "measure",
+]
+
+
+# The scenarios of `tacit.benchmarks.scale.growth`, the key that grows in each, and its sizes.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A scenario, run once for each of its sizes, which count `unit`.
+
+    `changes(size)`: the keys that are set, as for ``tacit run --set``. `quick`: the sizes of a quick look. `rounds`:
+    how many rounds a run has; the time of one is stated, too.
+    """
+
+    topic: str
+    name: str
+    unit: str
+    scenario: str
+    changes: Callable[[int], Sequence[str]]
+    sizes: tuple[int, ...]
+    quick: tuple[int, ...]
+    rounds: int = 1
+
+
+_CALM = ("fault=[]", "expect={}")
+
+
+def _points(size: int, data: str = "mnist", beside: bool = False) -> list[str]:
+    """XCLP by plaintext distances over ten clients with `size` images, and, if `beside`, its oracle and baselines."""
+    kept = [f"protocol.{name}={str(beside).lower()}" for name in ("oracle", "baselines")]
+    return [*_CALM, f'data.name="{data}"', f"data.limit={size}", 'protocol.hamming="plaintext"', *kept,
+            'protocol.deadline="6000s"']  # fmt: skip
+
+
+def _parties(size: int) -> list[str]:
+    """XCLP by plaintext distances of 1,000 points over `size` clients."""
+    return [*_CALM, "data.limit=1000", f"data.clients={size}", "data.labeled=0.2", 'protocol.hamming="plaintext"']
+
+
+def _summed(size: int, averaging: str) -> list[str]:
+    """A round of federated averaging of 650 numbers among `size` clients."""
+    return [
+        *_CALM, 'protocol.name="fedavg"', 'data.partition="iid"', "data.limit=1797", "data.labeled=1.0",
+        f"data.clients={size}", "training.rounds=1", "training.epochs=1", "training.validation=0.0",
+        "training.min_clients=3", f'training.averaging="{averaging}"',
+    ]  # fmt: skip
+
+
+def _registered(size: int, cohort: int) -> list[str]:
+    """Plain FedAvg among `size` clients, of which a `cohort` is called in each of 20 rounds."""
+    return [f"data.clients={size}", f"training.share={cohort / size}", "training.rounds=20"]
+
+
+CURVES = (
+    Curve("points", "XCLP alone", "points", "xclp-digits", _points,
+          (2_500, 5_000, 10_000, 20_000), (1_000, 2_000)),
+    Curve("points", "with oracle and baselines", "points", "xclp-digits", partial(_points, beside=True),
+          (2_500, 5_000, 10_000, 20_000), (1_000, 2_000)),
+    Curve("clients of XCLP", "1,000 points", "clients", "xclp-digits", _parties, (50, 100, 200), (10, 20)),
+    Curve("secure sums", "all with all (Bonawitz)", "clients", "training-secure-average",
+          partial(_summed, averaging="secure"), (50, 100, 200), (10, 20)),
+    Curve("secure sums", "SecAgg+", "clients", "training-secure-average", partial(_summed, averaging="secagg+"),
+          (100, 500, 1_000), (10, 50)),
+    Curve("registered clients", "100 called in a round", "clients", "many-clients", partial(_registered, cohort=100),
+          (1_000, 10_000, 100_000), (300, 600), rounds=20),
+    Curve("registered clients", "1,000 called in a round", "clients", "many-clients",
+          partial(_registered, cohort=1_000), (10_000, 100_000), (2_000,), rounds=20),
+)  # fmt: skip
+
+
+_LONGEST = 1800.0
+"""The most seconds of a run; one that takes longer is ended."""
+
+_FITTED = 3
+
+TABLES = {
+    "Ray": "tacit.benchmarks.scale.ray",
+    "cryptography": "tacit.benchmarks.scale.crypto",
+    "stragglers": "tacit.benchmarks.scale.fedbuff",
+    "Flower": "tacit.benchmarks.scale.flower",
+}
+"""Topics that have tables in place of curves, and the module whose `main(quick)` measures and prints them."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: `seconds` by the clock of all of it, `each` of one round, bytes of `memory`, and its `outcome`."""
+
+    topic: str
+    curve: str
+    unit: str
+    size: int
+    seconds: float
+    each: float
+    memory: int
+    messages: int
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A curve's exponents of time and memory, None where fewer than two sizes were measured."""
+
+    topic: str
+    curve: str
+    unit: str
+    time: float | None
+    memory: float | None
+
+
+def main(quick: bool = False, json_file: Path | None = None, plot: Path | None = None, only: str = "") -> int:
+    """Measure all topics, or `only` that one, print them, and draw the curves into `plot`.
+
+    Returns 1 if a run did not complete, else 0. Raises SystemExit for a topic that does not exist.
+    """
+    topics = dict.fromkeys([*(curve.topic for curve in CURVES), *TABLES])
+    if only and only not in topics:
+        raise SystemExit(f"--only: {only} is not a topic; allowed: {', '.join(topics)}")
+    if plot is not None:
+        plots.check_plot(plot)
+    console = make_console()
+    found = environment(("numpy", "scipy", "torch", "gmpy2", "cryptography"))
+    console.print(", ".join(f"{name} {version}" for name, version in found.items()))
+    points: list[Point] = []
+    for curve in CURVES:
+        if not only or curve.topic == only:
+            points += measure(curve, curve.quick if quick else curve.sizes)
+    for topic, module in TABLES.items():
+        if only in ("", topic):
+            importlib.import_module(module).main(quick)
+    if not points:
+        return 0
+    fits = growth(points)
+    figures = ("size", "seconds", "seconds a round", "memory", "messages")
+    rows = [
+        (f"{one.topic}: {one.curve}", f"{one.size:,} {one.unit}", f"{one.seconds:.1f}", f"{one.each:.2f}",
+         format_bytes(one.memory), f"{one.messages:,}", one.outcome)
+        for one in points
+    ]  # fmt: skip
+    console.print(grouped(("curve", *figures, "outcome"), rows, figures, "one run each"))
+    fitted = [(f"{one.topic}: {one.curve}", *map(_exponent, (one.time, one.memory))) for one in fits]
+    console.print(grouped(("curve", "time", "memory"), fitted, ("time", "memory"), "exponent of the size"))
+    if plot is not None:
+        plots.plot_growth(plot, [(one.topic, one.curve, one.unit, one.size, one.seconds, one.memory) for one in points])
+    write_json(json_file, environment=found, quick=quick, points=points, growth=fits)
+    return 0 if all(one.outcome == "completed" for one in points) else 1
+
+
+def measure(curve: Curve, sizes: Sequence[int]) -> list[Point]:
+    """A point for each of the sizes, ascending, up to the first that did not complete."""
+    points: list[Point] = []
+    for size in sizes:
+        points.append(_point(curve, size))
+        if points[-1].outcome != "completed":
+            break
+    return points
+
+
+def growth(points: Sequence[Point]) -> list[Growth]:
+    """The exponents of each curve."""
+    curves: dict[tuple[str, str, str], list[Point]] = {}
+    for one in points:
+        if one.outcome == "completed":
+            curves.setdefault((one.topic, one.curve, one.unit), []).append(one)
+    return [
+        Growth(
+            *names,
+            _slope([(one.size, one.each) for one in found[-_FITTED:]]),
+            _slope([(one.size, one.memory) for one in found[-_FITTED:]]),
+        )
+        for names, found in curves.items()
+    ]
+
+
+def _point(curve: Curve, size: int) -> Point:
+    options = [part for change in curve.changes(size) for part in ("--set", change)]
+    began, outcome = time.monotonic(), ""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        command = [
+            sys.executable,
+            "-m",
+            "tacit",
+            "run",
+            curve.scenario,
+            *options,
+            "--out",
+            str(out),
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST)
+        except subprocess.TimeoutExpired:
+            outcome = f"longer than {_LONGEST:,.0f} s"
+        seconds = time.monotonic() - began
+        path = out / "result.json"
+        content = json.loads(path.read_bytes()) if path.is_file() else {}
+        outcome = outcome or content.get("outcome") or (done.stderr.strip().splitlines() or ["no result"])[-1]
+    return Point(
+        topic=curve.topic,
+        curve=curve.name,
+        unit=curve.unit,
+        size=size,
+        seconds=seconds,
+        each=content.get("wall_seconds", seconds) / curve.rounds,
+        memory=content.get("peak_memory", 0),
+        messages=content.get("messages", 0),
+        outcome=outcome,
+    )
+
+
+def _slope(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """The least-squares slope through the logarithms of the pairs; None of fewer than two."""
+    known = [(size, value) for size, value in pairs if size > 0 and value > 0]
+    if len(known) < 2:
+        return None
+    x, y = np.log(np.array(known, dtype=np.float64)).T
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def _exponent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

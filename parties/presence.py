@@ -1,0 +1,132 @@
+"""Presence: which clients the server knows to be gone, so that it neither waits for them nor calls them.
+
+| `presence` | how the server learns that a client is gone | what it does not see |
+| --- | --- | --- |
+| none | never | everything: each wait for a client that is gone lasts until its deadline |
+| connection | the client's end of the TCP connection is closed, one latency after its process has ended | a machine |
+| | | without power, a partition, a pause |
+| heartbeat | no heartbeat was received for `misses` intervals | a client that is gone for less than that |
+
+A client is present until it is known to be gone, and again once it has opened a connection, or once any message of it
+is received. A wait of the server ends when all for whom it still waits are gone; what they had sent before is received
+first. Who is gone is not called to a round. Thresholds are those of the protocol: a sum with too few left is not
+opened. The server, which may claim that anybody is gone, learns no value by this; it learns when each client is there.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from tacit.sim.conditions import HEARTBEAT, Watching
+from tacit.sim.loop import own_step
+from tacit.sim.wire import Message
+
+__all__ = ["BACK", "BEAT", "GONE", "Heartbeat", "Presence", "send_heartbeat"]
+
+GONE, BACK = "known to be gone", "present again"
+"""How the trace says that a server knows that a party is gone, and that it is there again."""
+
+BEAT = "presence.heartbeat"
+"""The step in which a client sends a heartbeat."""
+
+
+class Heartbeat(Message):
+    """client -> server: I am here."""
+
+    protocol: ClassVar[str] = "control"
+    lasting: ClassVar[bool] = True
+
+
+class Presence:
+    """The server's knowledge of who is gone: `gone` has the virtual time (s) since when each one is known to be.
+
+    `ever` are all that were known to be gone at any time, for observers.
+    """
+
+    def __init__(self, server: Any, clients: Iterable[str], watching: Watching) -> None:
+        self._server, self._clients, self._watching = server, tuple(clients), watching
+        self.gone: dict[str, float] = {}
+        self.ever: set[str] = set()
+        self._incarnations: dict[str, int] = {}
+        self._heard: dict[str, float] = {}
+        self._came: asyncio.Future[None] | None = None
+
+    def all_gone(self, sources: dict[str, None]) -> bool:
+        """True if all of `sources` are known to be gone, of which there is one at least."""
+        return bool(self.gone) and 0 < len(sources) <= len(self.gone) and sources.keys() <= self.gone.keys()
+
+    def see(self, party: str, incarnation: int, *, there: bool) -> None:
+        """Note that the connection to this incarnation of `party` was opened (`there`) or closed."""
+        if incarnation < self._incarnations.get(party, 1):
+            return
+        self._incarnations[party] = incarnation
+        if there:
+            self._note_back(party)
+        else:
+            self._note_gone(party, "its connection was closed")
+
+    def hear(self, party: str) -> None:
+        """Note that a message of `party` was received."""
+        if self._watching.kind == HEARTBEAT:
+            self._heard[party] = self._now
+            self._note_back(party)
+
+    def check(self) -> None:
+        """Note who has sent nothing for too long."""
+        since = self._now - self._watching.interval * self._watching.misses
+        for name in self._clients:
+            if name not in self.gone and self._heard.setdefault(name, self._now) < since - 1e-9:
+                self._note_gone(name, f"no heartbeat for {self._watching.misses} intervals")
+
+    async def wait_for(self, count: int, deadline: float) -> None:
+        """Wait until `count` clients are present, for `deadline` virtual seconds at most."""
+        end = self._now + deadline
+        while len(self._clients) - len(self.gone) < count and (left := end - self._now) > 0:
+            self._came = asyncio.Future(loop=self._server.world.loop)
+            timer = self._server.world.loop.call_later(left, self._pass, self._came)
+            try:
+                await self._came
+            finally:
+                timer.cancel()
+                self._came = None
+
+    def state(self) -> list[Any]:
+        """Its state in plain fields."""
+        return [self.gone, sorted(self.ever), self._incarnations, self._heard]
+
+    def restore(self, state: list[Any]) -> None:
+        """Go on from a `state`."""
+        self.gone, ever, self._incarnations, self._heard = state
+        self.ever = set(ever)
+
+    @property
+    def _now(self) -> float:
+        return self._server.world.loop.time()
+
+    @staticmethod
+    def _pass(future: "asyncio.Future[None]") -> None:
+        if not future.done():
+            future.set_result(None)
+
+    def _note_gone(self, party: str, why: str) -> None:
+        if party in self.gone:
+            return
+        self.gone[party] = self._now
+        self.ever.add(party)
+        self._server.world.note("metric", party, sender=self._server.name, note=f"{GONE}: {why}")
+        self._server.wake_waits_for(party)
+
+    def _note_back(self, party: str) -> None:
+        if self.gone.pop(party, None) is not None:
+            self._server.world.note("metric", party, sender=self._server.name, note=BACK)
+            if self._came is not None:
+                self._pass(self._came)
+
+
+def send_heartbeat(party: Any) -> None:
+    """Send a heartbeat of `party` to its server, in a step of its own."""
+    token = own_step.set(BEAT)
+    try:
+        party.send(party.server, Heartbeat())
+    finally:
+        own_step.reset(token)

@@ -1,0 +1,1 @@
+"""The experiment around any protocol: its observer and its results."""

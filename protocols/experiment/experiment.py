@@ -1,0 +1,203 @@
+"""The world, tables and parties of a run, and an observer who sees what no party could."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+from tacit.parties.data.splits import Shard
+from tacit.parties.datasets.content import Report
+from tacit.parties.device import Device
+from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.registered import Registered
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.simulated import ResultFields, Simulated, Strike
+from tacit.protocols.privacy.randomised import randomised_labels
+from tacit.sim.faults import Fault
+from tacit.sim.world import World
+
+__all__ = [
+    "Checkpointable",
+    "Experiment",
+    "Observer",
+    "PartialReporter",
+    "Progress",
+    "Setting",
+    "Tables",
+    "silent",
+]
+
+AWAKE = 200
+"""The most clients that stay there while they rest: to make one again takes a tenth of a millisecond."""
+
+C = TypeVar("C")
+
+Progress = Callable[[str], AbstractContextManager[Report]]
+"""Makes, of what takes long, a context whose value is called with what is done, how much of it, and of how much."""
+
+
+def silent(title: str) -> AbstractContextManager[Report]:
+    """A `Progress` that shows nothing."""
+    return nullcontext(lambda what, done, of: None)
+
+
+class Tables(Protocol):
+    """The interface to the scenario of a run: the seed, and tables."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def entropy(self) -> str: ...
+    @property
+    def cost(self) -> str: ...
+    @property
+    def protocol(self) -> Any: ...
+    @property
+    def data(self) -> Any: ...
+    @property
+    def network(self) -> Any: ...
+    @property
+    def device(self) -> Any: ...
+    @property
+    def client(self) -> Any: ...
+    @property
+    def link(self) -> Any: ...
+    @property
+    def host(self) -> Any: ...
+    @property
+    def attack(self) -> Any: ...
+    @property
+    def privacy(self) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """The setting of a run of a protocol.
+
+    `tables`: those of its scenario, which have what the protocol `uses`. `parts`: all points of the run. `shards`: each
+    client's, by its name. `faults`: those that each [[fault]] stands for.
+    """
+
+    world: World
+    tables: Any
+    parts: Parts
+    shards: Mapping[str, Shard]
+    faults: Sequence[tuple[Fault, ...]] = ()
+    progress: Progress = silent
+    known_fleet: Fleet | None = None
+
+    @property
+    def keys(self) -> Any:
+        """The [protocol] table, of the type that the protocol declares."""
+        return self.tables.protocol
+
+    def clients(self, make: Callable[..., C], *arguments: Any) -> list[C]:
+        """A client for each shard, of what `make` makes of world, name, shard and `arguments`."""
+        return [make(self.world, name, shard, *arguments, **self.access(name)) for name, shard in self.shards.items()]
+
+    def registered(self, kind: type[Any], settings: Any) -> Sequence[Any]:
+        """A client of the class `kind`, derived from `tacit.protocols.rounds.rounds.RoundsClient`, for each shard.
+
+        Of more than `AWAKE`, those at rest are not there (`tacit.parties.registered`).
+        """
+        resting = kind.resting(settings)
+        if resting is None or len(self.shards) <= AWAKE:
+            return self.clients(kind, settings)
+
+        def make(name: str, device: Device) -> Any:
+            return kind(self.world, name, self.shards[name], settings, device=device)
+
+        return Registered(self.world, kind, tuple(self.shards), make, resting, self.access)
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """Who has what: `known_fleet`, or what the `tables` say."""
+        return self.known_fleet or Fleet(self.tables)
+
+    def access(self, party: str) -> dict[str, Any]:
+        """The access of `party` to the network and its machine, as `tacit.parties.party.Party` takes them."""
+        return vars(self.fleet.of(party))
+
+    @property
+    def randomised(self) -> "Setting":
+        """This setting with the labels that clients use under randomised response, if [privacy] asks for it.
+
+        The points that measure accuracy keep their labels, and observers look at the `shards` of the original.
+        """
+        epsilon = self.tables.privacy.label_epsilon
+        if epsilon == "none":
+            return self
+        return replace(self, shards=_RandomisedShards(self, epsilon), known_fleet=self.fleet)
+
+
+class _RandomisedShards(Mapping[str, Shard]):
+    """The shards of a setting whose labels are answered with `epsilon`, each made whenever it is asked for."""
+
+    def __init__(self, setting: Setting, epsilon: float) -> None:
+        self._setting, self._epsilon = setting, epsilon
+
+    def __getitem__(self, name: str) -> Shard:
+        shard, setting = self._setting.shards[name], self._setting
+        labels, used = shard.labels.copy(), shard.labeled
+        classes, secret = len(setting.parts.held.classes), setting.world.lasting(name, "labels")
+        labels[used] = randomised_labels(labels[used], shard.rows[used], classes, self._epsilon, secret)
+        return replace(shard, labels=labels)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._setting.shards)
+
+    def __len__(self) -> int:
+        return len(self._setting.shards)
+
+
+class Observer(Protocol):
+    """Looks at a run as no party could."""
+
+    def sum_up(self) -> Simulated:
+        """The results, once all parties have ended."""
+
+    def strikes(self) -> list[Strike]:
+        """The faults that have struck so far."""
+
+
+@runtime_checkable
+class Checkpointable(Observer, Protocol):
+    """The observer of a run that can be broken off between two rounds and go on later.
+
+    It calls `after_round` with the number of each round that has ended. `kinds` are the classes, of plain fields, of
+    what it and the parties hold.
+    """
+
+    kinds: ClassVar[tuple[type, ...]]
+    after_round: Callable[[int], None]
+
+    def state(self) -> Any:
+        """The state of the observer."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from a `state`."""
+
+
+@runtime_checkable
+class PartialReporter(Protocol):
+    """An observer that can report on a run that was broken off."""
+
+    def so_far(self) -> ResultFields:
+        """The results until then."""
+
+
+class Experiment(Protocol):
+    """The parties of one run and their observer. `rounds`: how many there will be."""
+
+    @property
+    def clients(self) -> Sequence[Any]: ...
+    @property
+    def server(self) -> Any: ...
+    @property
+    def observer(self) -> Observer: ...
+    @property
+    def rounds(self) -> int: ...
+
+    def plan(self) -> None:
+        """Let the parties announce the computing that is to come."""

@@ -1,0 +1,120 @@
+"""The results of a run, whatever was run."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from msgspec import Struct, field
+
+from tacit.parties.server import Loss
+from tacit.protocols.privacy.released import Randomised
+from tacit.protocols.privacy.spent import Spent
+
+__all__ = ["SHOWN", "Prediction", "ResultFields", "Round", "Simulated", "Strike", "more_than"]
+
+SHOWN = 12
+"""The most parties that a table names in a cell."""
+
+Prediction = tuple[str, str, int, str, float]
+
+
+class Strike(Struct, frozen=True):
+    """A fault that struck: index of its [[fault]] table, kind, virtual time in seconds, parties.
+
+    The number is -1 where it follows from a client's `availability`. Of a fault of messages `party` is the sender and
+    `peer` the receiver. `step`: what the party was in.
+    """
+
+    fault: int
+    kind: str
+    time: float
+    party: str
+    peer: str
+    step: str
+    message: str
+
+
+class Round(Struct, frozen=True, kw_only=True):
+    """The results of one round, which `began` at that virtual time. An experiment says more of its own rounds.
+
+    `columns` are the titles of `cells`, which a table shows between when it began and who was lost.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    round: int
+    began: float
+    lost: tuple[str, ...]
+
+    def cells(self) -> tuple[str, ...]:
+        """The round's line of a table, one cell for each of `columns`."""
+        return ()
+
+    def own(self) -> dict[str, float]:
+        """Figures of the user's own code, which a table shows after `cells`."""
+        return {}
+
+    def losses(self) -> str:
+        """Who was lost, as a table shows it."""
+        shown = self.lost[:SHOWN]
+        return ", ".join(shown) + more_than(shown, self.lost) or "nobody"
+
+
+def more_than(shown: Sequence[str], names: Sequence[str]) -> str:
+    """How many of `names` there are beside those that are `shown`, in words; "" for none."""
+    left = len(names) - len(shown)
+    return f" and {left:,} more" if left else ""
+
+
+class ResultFields(Struct, kw_only=True):
+    """The results of a run. One that was broken off has the last three fields, `privacy` and `randomised`.
+
+    Accuracy is a share of the points that `measured_on` names. Of training it is that of the last model, whose digest
+    is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which did best on the points held
+    out. Of co-training it is the mean of `client_accuracy`, with their standard `deviation`, and no label of a public
+    point changed after round `agreed_after`, None if one changed in the last; `message_bytes` are the payload of one
+    message, up, down, and of FedAvg with the same network. XCLP's predictions have `balanced_accuracy` and
+    `balanced_baselines`, too: means of such shares over the classes. `equals_plaintext`, `lost` and `round_records`
+    (in a file ``rounds``) are of all rounds, `endings` how each client's part ended, `privacy` what differentially
+    private protocols revealed, `randomised` what randomised labels and hashes did, `output` what the server of a
+    declared protocol ended with.
+    """
+
+    accuracy: float | None = None
+    measured_on: str = ""
+    accuracy_selected: float | None = None
+    selected_round: int | None = None
+    balanced_accuracy: float | None = None
+    deviation: float | None = None
+    client_accuracy: dict[str, float] = {}
+    agreed_after: int | None = None
+    message_bytes: dict[str, int] = {}
+    baselines: dict[str, float] = {}
+    balanced_baselines: dict[str, float] = {}
+    equals_plaintext: bool | None = None
+    hamming_digest: str = ""
+    labels_digest: str = ""
+    model_digest: str = ""
+    privacy: Spent | None = None
+    randomised: Randomised | None = None
+    output: list[float] | None = None
+    lost: list[Loss] = []
+    round_records: list[Round] = field(name="rounds", default_factory=list)
+    endings: dict[str, str] = {}
+
+
+def _nothing(folder: Path) -> None:
+    pass
+
+
+class Simulated(ResultFields, kw_only=True):
+    """The results of a run that ended by itself.
+
+    `predictions` are party, its name in the data set, row of the data set, label, confidence. `silent` says of each
+    fault that never struck, by its number, why it did not. `keep` writes what else there is into the run's folder.
+    """
+
+    outcome: str
+    reason: str
+    predictions: list[Prediction] = []
+    silent: dict[int, str] = {}
+    keep: Callable[[Path], None] = _nothing

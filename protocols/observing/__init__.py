@@ -1,1 +1,0 @@
-"""What is looked at from outside in a run of any protocol, and its results."""

@@ -1,0 +1,75 @@
+"""Presence as a part of every protocol: heartbeats, and what the keys of [protocol] may say of it.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| presence.heartbeat | Heartbeat | client -> server | 0 | I am here; each interval, with `presence = "heartbeat"` |
+
+Heartbeats are counted in a run and in its prediction. They are outside of the formula of a protocol: their number
+depends on how long the run takes, one for each interval in which a client is up.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tacit.parties.presence import BEAT, GONE, Heartbeat
+from tacit.protocols.parts import Choice, Part
+from tacit.protocols.promises import FALLS, Affected, Promise, Trial
+from tacit.protocols.steps import Step
+from tacit.sim.conditions import CONNECTION, HEARTBEAT
+from tacit.sim.setting_error import Problem
+from tacit.sim.units import duration
+from tacit.sim.wire import Message
+
+__all__ = ["PRESENCE"]
+
+
+def who_is_gone_was_affected(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A server takes only those for gone that a fault affected."""
+    for event in trial.events:
+        if event.kind == "metric" and event.note.startswith(GONE) and event.party not in affected:
+            yield f"{event.party} was {event.note} at {event.time:g} s, and no fault affected it"
+
+
+def who_closed_was_down(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A server sees a connection closed only after its client's process has ended, and before it is back."""
+    down = set[str]()
+    for event in trial.events:
+        if event.kind == "fault":
+            word = event.note.partition(" ")[0]
+            if word in FALLS:
+                down.add(event.party)
+            elif word == "rejoin":
+                down.discard(event.party)
+        elif event.kind == "metric" and event.note.startswith(GONE) and event.party not in down:
+            yield f"{event.party} was {event.note} at {event.time:g} s, and was up"
+
+
+class Connections(Part):
+    """The end of each connection, as the server sees it: no message."""
+
+    messages: Sequence[type[Message]] = ()
+
+    def promises(self, tables: Any) -> Mapping[str, Promise]:
+        return {"who closed was down": Promise(who_closed_was_down)}
+
+    def check_tables(self, tables: Any) -> None:
+        if tables.network.transport != "tcp":
+            problem = f'"{CONNECTION}" needs network.transport = "tcp"; allowed here: "none", "{HEARTBEAT}"'
+            raise Problem("protocol.presence", problem)
+
+
+class Heartbeats(Part):
+    """A message without content from each client, each interval; how many depends on the time that the run takes."""
+
+    takes = (Step("client", BEAT, "say that it is there, each interval; with `presence = heartbeat`"),)
+    messages: Sequence[type[Message]] = (Heartbeat,)
+
+    def check_tables(self, tables: Any) -> None:
+        if duration(tables.protocol.heartbeat) == 0:
+            raise Problem("protocol.heartbeat", "0 s leaves no time between heartbeats; allowed: above 0 s")
+
+    def promises(self, tables: Any) -> Mapping[str, Promise]:
+        return {"who is gone was affected": Promise(who_is_gone_was_affected)}
+
+
+PRESENCE = Choice("protocol.presence", {CONNECTION: Connections(), HEARTBEAT: Heartbeats()})

@@ -1,0 +1,268 @@
+"""Looks at rounds of learning as no party could, whatever is learnt in them: who was lost, and how the run ended."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.parties.client import Client
+from tacit.parties.data.sets import Dataset
+from tacit.parties.server import Loss
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.scores import counting
+from tacit.protocols.experiment.simulated import SHOWN, ResultFields, Round, Simulated, more_than
+from tacit.protocols.privacy.released import Releasing, nothing_released
+from tacit.protocols.privacy.spent import Spending, Spent
+from tacit.protocols.rounds.endings import EndingsObserver
+from tacit.protocols.rounds.returning import SERVER_LOST
+from tacit.protocols.rounds.rounds import Record, RoundsClient, RoundsServer
+from tacit.sim.faults import Fault
+from tacit.sim.trace import Event
+from tacit.sim.world import World
+
+__all__ = ["HeldRound", "Points", "RoundsObserver", "known_points", "testing_points"]
+
+Points = tuple[NDArray[np.generic], NDArray[np.int64]]
+
+
+class HeldRound(Round, frozen=True, kw_only=True):
+    """The results of one round of learning. `cohort`: who was called, `problem`: why the round was lost.
+
+    `figures`: the names of those fields that are numbers, None where they were not measured.
+
+    Some of those who were `lost` may have answered: they fell after that, or were back before it.
+    """
+
+    figures: ClassVar[tuple[str, ...]] = ()
+    cohort: tuple[str, ...]
+    problem: str
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Whose answer the round is made of."""
+        raise NotImplementedError(f"{type(self).__name__} does not say whose answers it is made of")
+
+    def numbers(self) -> tuple[str, ...]:
+        """The cells of its `figures`."""
+        values = (getattr(self, name) for name in self.figures)
+        return tuple("-" if value is None else f"{value:.4f}" for value in values)
+
+    def losses(self) -> str:
+        """Who was lost; of whose answer the round is made nevertheless, it is said."""
+        shown = [f"{name} (answered)" if name in self.counted else name for name in self.lost[:SHOWN]]
+        return ", ".join(shown) + more_than(shown, self.lost) or "nobody"
+
+
+H = TypeVar("H", bound=HeldRound)
+R = TypeVar("R", bound=Record)
+
+
+class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
+    """Keeps the results of each round. `every`: after how many rounds, and at the end, models are tested.
+
+    `faults`: those that each [[fault]] stands for. `after_round` is called with the number of each round that has
+    ended. `answer` is what a client is to send in a round, and `last_step` where it does. `spending` gives what rounds
+    reveal, where that is known, `randomised` what randomised answers do; `measured_on` are the points that models are
+    tested on, in words.
+    """
+
+    measured_on = ""
+    answer: ClassVar[str]
+    last_step: ClassVar[str]
+
+    def __init__(
+        self,
+        world: World,
+        clients: Sequence[RoundsClient[Any]],
+        server: RoundsServer[Any, R],
+        faults: Sequence[tuple[Fault, ...]],
+        every: int,
+    ) -> None:
+        super().__init__(world, clients, faults)
+        self.every = every
+        self._server = server
+        self.rounds: list[H] = []
+        self.ended: list[float] = []
+        self.after_round: Callable[[int], None] = lambda number: None
+        self.spending: Spending | None = None
+        self.randomised: Releasing = nothing_released
+        server.observers.append(self._end_round)
+
+    def keep(self, record: R, *, measured: bool) -> None:
+        """Append the results of the round; `measured`: models are to be tested."""
+        raise NotImplementedError(f"{type(self).__name__} keeps nothing")
+
+    def _end_round(self, record: R) -> None:
+        number, rounds = record.number, self._server.settings.rounds
+        self.keep(record, measured=number % self.every == 0 or number == rounds)
+        self.after_round(number)
+
+    def tell(self, one: H) -> None:
+        """Enter a round that has just ended; its figures are to be seen in the trace."""
+        now = self.world.loop.time()
+        self.rounds.append(one)
+        self.ended.append(now)
+        for name in one.figures:
+            value = getattr(one, name)
+            if value is not None:
+                self.world.trace.tell(Event(now, "metric", self._server.name, round=one.round, note=name, value=value))
+
+    @property
+    def last(self) -> int:
+        """The number of the last round that began; the enrolling before the first belongs to it."""
+        return max(1, self._begun)
+
+    @property
+    def _begun(self) -> int:
+        """The number of the round that the server is at; one that comes back is at one after the last."""
+        server = self._server
+        return int(server.ended) if server.aborted else min(int(server.round), int(server.last_round))
+
+    @property
+    def unended(self) -> dict[str, Any] | None:
+        """The record of a round that the server did not live to end; None if there is none."""
+        if self.last <= len(self.rounds):
+            return None
+        began = self.ended[-1] if self.ended else 0.0
+        return {"number": self.last, "began": began, "cohort": (), "lost": "the server was lost"}
+
+    @property
+    def privacy(self) -> Spent | None:
+        """The privacy spent by now: every round is charged to which clients were called, lost or not.
+
+        What they send may be read as soon as they are called, whatever becomes of the round; so is the one that the
+        server has begun and not ended.
+        """
+        if self.spending is None:
+            return None
+        server = self._server
+        called = sum(bool(one.cohort) for one in self.rounds[: server.ended])
+        return self.spending(called + (self._begun > server.ended))
+
+    @property
+    def _revealed(self) -> dict[str, Any]:
+        """The privacy spent by private releases and randomised answers by now."""
+        return {"privacy": self.privacy, "randomised": self.randomised(self._begun)}
+
+    def so_far(self) -> ResultFields:
+        """The results, so far, of a run that was broken off."""
+        lost = self.losses()
+        endings = self.endings(noted=False)
+        return ResultFields(lost=lost, round_records=self.reported(lost), endings=endings, **self._revealed)
+
+    def reported(self, lost: Sequence[Loss]) -> list[Round]:
+        """The rounds, each with those of the `lost` that were lost in it."""
+        return [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
+
+    def found(self) -> dict[str, Any]:
+        """The fields of the results that rounds of this kind have besides those of all."""
+        raise NotImplementedError(f"{type(self).__name__} finds nothing")
+
+    def sum_up(self) -> Simulated:
+        """The results, once all parties have ended."""
+        if self.unended is not None:
+            self.keep(self._server.record_type(**self.unended), measured=False)
+        found, lost = self.found(), self.losses()
+        outcome, reason = self.outcome(lost)
+        return Simulated(
+            outcome=outcome,
+            reason=reason,
+            measured_on=self.measured_on,
+            lost=lost,
+            round_records=self.reported(lost),
+            endings=self.endings(),
+            silent=self._fault_record.silent(),
+            **self._revealed,
+            **found,
+        )
+
+    # Losses and the outcome
+
+    def losses(self) -> list[Loss]:
+        """Everybody's loss in each round: the step that it fell at, and what the server did about it.
+
+        Losses that the server did not notice follow those of the same round that it did.
+        """
+        found: list[Loss] = []
+        falls = self._falls_of_server()
+        for one, ended in zip(self.rounds, self.ended, strict=True):
+            reported = [loss for loss in self._server.lost if loss.round == one.round]
+            noticed = [self._fault_record.noticed(loss, one.began) for loss in reported]
+            found += noticed + falls.get(one.round, [])
+            found += self._unnoticed(one, ended, {loss.party for loss in noticed})
+        return found
+
+    def _unnoticed(self, one: H, ended: float, reported: set[str]) -> list[Loss]:
+        """Who fell in the round and was not missed: its answer was in already, or the round was lost."""
+        fallen, found = self._fault_record.fallen, []
+        for name in self._named if fallen else ():
+            if name not in fallen:
+                continue
+            fall = self._fault_record.fall(name, 0.0 if one.round == 1 else one.began, ended)
+            if fall is None or name in reported:
+                continue
+            action = self.answer if name in one.counted else "nobody missed it"
+            if fall.time < one.began:
+                back = f"it was back, and {self.answer}" if name in one.counted else "it takes part in those after it"
+                action = f"before the first round: {back}"
+            found.append(Loss(name, fall.step or self.last_step, action, one.round, fall.time))
+        return found
+
+    def _falls_of_server(self) -> dict[int, list[Loss]]:
+        """The server's losses by round: until it was back, or for good."""
+        server, found = self._server, dict[int, list[Loss]]()
+        falls = self._fault_record.fallen.get(server.name, ())
+        for fall in falls if server.alive else falls[:-1]:
+            for one, ended in zip(self.rounds, self.ended, strict=True):
+                lost = one.problem == SERVER_LOST
+                if fall.time < ended or (lost and fall.time == ended):
+                    action = "it is back: the round is lost" if lost else "it is back before the round began"
+                    found.setdefault(one.round, []).append(Loss(server.name, fall.step, action, one.round, fall.time))
+                    break
+        if not server.alive:
+            last = self._fault_record.fall(server.name, 0.0, self.world.loop.time())
+            time = last.time if last else self.ended[-1] if self.ended else 0.0
+            gone = Loss(server.name, server.step_name, "every client ends without it", self.last, time)
+            found.setdefault(self.last, []).append(gone)
+        return found
+
+    def outcome(self, lost: Sequence[Loss]) -> tuple[str, str]:
+        """Outcome and reason. A run that all clients are lost to has failed, whatever its rounds gave."""
+        server = self._server
+        last = set(self.names_of(lost, self.last)) - set(self.rounds[-1].counted)
+        if last >= set(self._named) or not any(device.alive for device in self._named.devices.values()):
+            return "failed", "every client was lost"
+        if not server.alive:
+            return "aborted", f"the server was lost at {server.step_name or 'the start'}"
+        if server.aborted:
+            return "aborted", server.aborted
+        problems = [one.problem for one in self.rounds]
+        if all(problems):
+            return "aborted", f"every round was lost: {problems[-1]}"
+        return "completed", ""
+
+    @staticmethod
+    def names_of(lost: Sequence[Loss], number: int) -> tuple[str, ...]:
+        """Who was lost in round `number`, each once."""
+        return tuple(dict.fromkeys(loss.party for loss in lost if loss.round == number))
+
+
+def testing_points(parts: Parts, clients: Sequence[Client]) -> tuple[Points | None, str]:
+    """Points that no client learns the labels of, and what they are."""
+    if parts.test is not None:
+        return known_points(parts.test), "the test part of the data set"
+    shards = [client.shard for client in clients]
+    any_new = any(shard.new.any() for shard in shards)
+    hidden = [(shard, counting(shard.labels, shard.labeled, shard.new, any_new)) for shard in shards]
+    pairs = [(shard.points[own], shard.labels[own]) for shard, own in hidden if own.any()]
+    if not pairs:
+        return None, ""
+    points, labels = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    return (points, labels), f"the clients' {'new' if any_new else 'unlabeled'} points"
+
+
+def known_points(dataset: Dataset) -> Points | None:
+    """Points and labels, if the label of any is known."""
+    return (dataset.points, dataset.labels) if (dataset.labels >= 0).any() else None

@@ -1,0 +1,164 @@
+"""The promises of rounds, of training and co-training alike; chaos checks them with those of every protocol.
+
+It looks at what was delivered to the server and at whom the server calls, and at nothing that the server keeps.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, update_wrapper
+from typing import Any
+
+from tacit.parties.presence import BACK, GONE
+from tacit.protocols.promises import Affected, Promise, Trial, falls
+from tacit.protocols.rounds.rounds import Enroll, Enrolled
+from tacit.protocols.sums.secure_sum import MaskedChunk
+from tacit.sim.wire import Message
+
+__all__ = ["promises_of_rounds"]
+
+
+def who_is_heard_is_called(
+    trial: Trial, affected: Affected, *, call: type[Message], share: float, labeled: bool
+) -> Iterator[str]:
+    """A client that is back and whose answer was received counts from the next round on: it is called, or drawn from.
+
+    Others are asked, unless the server falls in the round, or knows that they are gone. Training draws its share of
+    those with labels, co-training calls everybody.
+    """
+    fell = falls(trial)
+    eligible = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not labeled}
+    openings, heard, reached = list[int](), dict[str, int](), set[tuple[int, str]]()
+    gone, gone_at = set[str](), list[frozenset[str]]()
+    for place, event in enumerate(trial.events):
+        if event.kind == "enter" and (event.party, event.step) == ("server", "train.open"):
+            openings.append(place)
+            gone_at.append(frozenset(gone))
+        elif event.kind == "metric" and event.note.startswith(GONE):
+            gone.add(event.party)
+        elif event.kind == "metric" and event.note == BACK:
+            gone.discard(event.party)
+        elif event.kind == "deliver" and event.type == Enrolled.__name__:
+            heard.setdefault(event.party, place)
+        elif event.kind == "send" and event.type in (call.__name__, Enroll.__name__) and event.attempt == 1:
+            reached.add((event.round, event.peer))
+        elif place in fell:  # its disk has what it knew as it opened the round
+            heard = {name: when for name, when in heard.items() if openings and when < openings[-1]}
+            gone.clear()
+    opened = [record for record in trial.records if record.number <= len(openings)]  # more are another promise's
+    for record in opened:
+        away = gone_at[record.number - 1]
+        known = [name for name, place in heard.items() if place < openings[record.number - 1] and name not in away]
+        able = [name for name in known if name in eligible]
+        called = [name for name in able if name in record.cohort]
+        if len(called) < math.ceil(share * len(able) - 1e-9):
+            left_out = sorted(set(able) - set(called))
+            yield f"round {record.number} goes without {', '.join(left_out)}, and the server knew of them"
+        begins, ends = (*openings, len(trial.events))[record.number - 1 : record.number + 1]
+        cut = any(begins < place < ends for place in fell)  # as it opened the round, or later in it
+        for client in () if cut else trial.simulation.clients:
+            if client.name not in known and client.name not in away and (record.number, client.name) not in reached:
+                yield f"{client.name} was neither called to round {record.number} nor asked whether it is there"
+
+
+def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A run is aborted only when the server or clients of every round were affected, and fails only when all were."""
+    assert trial.simulated is not None
+    if trial.outcome == "completed":
+        return
+    server = trial.simulation.server
+    if not server.alive:
+        if "server" not in affected:
+            yield f"the server is gone and no fault affected it: {trial.reason}"
+        elif "server" not in {loss.party for loss in trial.simulated.lost}:
+            yield "the server is lost, and the losses do not name it"
+    elif trial.outcome == "failed" and len(affected.clients) < len(trial.simulated.endings):
+        yield f"failed ({trial.reason}), and not every client was affected"
+    elif not affected.clients and "server" not in affected:
+        yield f"{trial.outcome} ({trial.reason}), and nobody was affected"
+
+
+def only_who_answered_counts(trial: Trial, affected: Affected, *, answers: Sequence[type[Message]]) -> Iterator[str]:
+    """Who counts in a round was called to it, and its answer was received."""
+    types = [kind.__name__ for kind in answers]
+    arrived = {
+        (event.party, event.round)
+        for event in trial.events
+        if event.kind == "deliver" and event.peer == "server" and event.type in types
+    }
+    for record in trial.records:
+        for name in record.counted:
+            if (name, record.number) not in arrived or name not in record.cohort:
+                yield f"{name} counts in round {record.number}, its {types[0]} had not been received"
+
+
+def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, extra: int) -> Iterator[str]:
+    """In each round, every client of its cohort that is well from its beginning on, and has something to say, counts.
+
+    Where `extra` clients were called besides, all but those extra ones are enough. No round is lost while the server is
+    well, and more than two thirds of its cohort with something to say, and as many as any sum needs.
+    """
+    least = max(trial.simulation.server.settings.min_clients, trial.scenario.protocol.threshold or 0)
+    able = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not silent}
+    for record in trial.records:
+        well = [name for name in record.cohort if affected.well_since(name, record.began)]
+        speak = [name for name in well if name in able]
+        enough = len(well) == len(record.cohort) or len(speak) >= max(least, 2 * len(record.cohort) // 3 + 1)
+        if record.lost and record.cohort and enough and "server" not in affected:
+            yield f"round {record.number} was lost with {len(well)} clients that no fault affected: {record.lost}"
+        missing = [] if record.lost else [name for name in speak if name not in record.counted]
+        if missing and len(record.counted) < len(record.cohort) - extra:
+            yield f"round {record.number} counts without {', '.join(missing)}"
+
+
+def enough_count(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A round in which fewer clients count than are needed is lost."""
+    least = trial.simulation.server.settings.min_clients
+    for record in trial.records:
+        if not record.lost and len(record.counted) < least:
+            yield f"round {record.number} counts with {len(record.counted)} clients; {least} are needed"
+
+
+def all_rounds_are_held(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A completed run has had all its rounds."""
+    numbers = [record.number for record in trial.records]
+    if trial.outcome == "completed" and numbers != list(range(1, trial.simulation.server.settings.rounds + 1)):
+        yield f"rounds {', '.join(map(str, numbers))} were recorded"
+
+
+def nothing_is_summed_again(trial: Trial, affected: Affected) -> Iterator[str]:
+    """After a lost round in which a client sent masked values of a sum, no client sends any: they would be alike."""
+    masked = {event.round for event in trial.events if event.kind == "send" and event.type == MaskedChunk.__name__}
+    for record in trial.records:
+        later = [number for number in masked if number > record.number]
+        if record.lost and record.number in masked and later:
+            yield f"round {record.number} was lost, with masked values sent, and round {min(later)} sums again"
+
+
+def promises_of_rounds(
+    call: type[Message],
+    share: float,
+    *,
+    labeled: bool,
+    answers: Sequence[type[Message]],
+    silent: bool = False,
+    extra: int = 0,
+) -> dict[str, Promise]:
+    """The promises of rounds that draw a `share` of the clients, and `call` them; with `labeled`, of those that have
+    labels.
+
+    `answers`: the types of a client's answer. `silent`: a client without labels may have nothing to say. `extra`: the
+    clients that are called besides, and need not be waited for.
+    """
+
+    def with_these(broken: Callable[..., Iterator[str]], **keys: Any) -> Callable[..., Iterator[str]]:
+        return update_wrapper(partial(broken, **keys), broken)
+
+    return {
+        "training ends for a loss": Promise(ends_early_only_for_loss, True),
+        "who is heard is called": Promise(with_these(who_is_heard_is_called, call=call, share=share, labeled=labeled)),
+        "only who answered counts": Promise(with_these(only_who_answered_counts, answers=answers)),
+        "enough count": Promise(enough_count),
+        "who is well is counted": Promise(with_these(all_who_are_well_count, silent=silent, extra=extra), True),
+        "all rounds of learning": Promise(all_rounds_are_held, True),
+        "nothing is summed again": Promise(nothing_is_summed_again),
+    }

@@ -1,0 +1,401 @@
+"""Rounds that a server opens and clients answer, whatever they do in them: membership, and how long to wait.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| train.enroll | Enroll | server -> each client not enrolled | 0 | who is there? |
+| train.enroll | Enrolled | client -> server | 0 | how many points it has, and how many labels |
+
+A client waits for rounds for as long as all of them may take; a client that comes back takes part as soon as it is
+called again. One that never enrolled is asked again in each round to which it is not called, and its answer is valid in
+all later rounds, however late it is; a round without a known client waits a deadline for that. A client whose round is
+over goes on with the latest call, and takes no call for a round that it has ended or was dismissed from. A round that
+an Abort ends is lost, and the next begins. Federated training (`federated`) and co-training (`cotraining`) are made of
+such rounds.
+
+A server that comes back goes on from its disk, with what the rounds have left that it has ended. The round that it was
+in is lost, as by an Abort, and is not opened again; privacy charges it as any other.
+
+A run ends with a lost round in which a client may have sent masked values, or in which the server was lost while there
+was a secure sum. An answer that is only late lets the server open that round's sum after all. The next round would
+begin with the same model or consensus, clients that learn without chance would give the same values again, and the
+difference of two sums over other clients is what one of them gave. Clients see to it, too, also after a crash: they
+refuse a call with the model of any earlier round for which they have sent masked values, and one with the consensus of
+such a round whose sum was not reported as done.
+"""
+
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.life import Observed
+from tacit.parties.party import NoAnswer
+from tacit.parties.registered import Resting
+from tacit.parties.server import Server
+from tacit.protocols.outcome import Abort, Overtaken, Withdrawn
+from tacit.protocols.parts import Part
+from tacit.protocols.rounds.returning import NOT_AGAIN, SERVER_LOST, copied
+from tacit.protocols.steps import Step
+from tacit.protocols.sums.refusal import MASKED, latest, refuse
+from tacit.protocols.values import BadValues
+from tacit.sim.wire import Message
+from tacit.sim.world import World
+
+__all__ = [
+    "ENROLL",
+    "ENROLMENT",
+    "NEVER_DRAWN",
+    "SAME_AGAIN",
+    "CalledClient",
+    "Enroll",
+    "Enrolled",
+    "Record",
+    "RoundsClient",
+    "RoundsServer",
+    "Settings",
+]
+
+NEVER_DRAWN = "never drawn"
+"""How the part of a client ends that was called to no round."""
+
+ENROLL = (
+    Step("client", "train.enroll", "say how many points and labels it has"),
+    Step("server", "train.enroll", "ask who is there, with how many points and labels; once, before the first round"),
+)
+"""The steps before the first round."""
+
+
+SAME_AGAIN = "clients had sent masked values, and the next round would begin with the same model or consensus"
+"""Why a run ends with a round that is lost."""
+
+_ENDED, _OPENED, _OVER = "ended rounds", "opened round", "over"  # on the server's disk
+
+
+class Enroll(Message):
+    announces: ClassVar[bool] = True
+
+
+class Enrolled(Message):
+    lasting: ClassVar[bool] = True
+    points: int
+    labeled: int
+
+
+class Enrolment(Part):
+    """Enrolment as a part of a protocol of rounds."""
+
+    takes = ENROLL
+
+    def waits(self, tables: Any) -> int:
+        return 2
+
+
+ENROLMENT = Enrolment()
+
+
+class Settings(Protocol):
+    """The public settings of rounds: their number, and virtual seconds.
+
+    `deadline` bounds every wait of the server, `patience` is what all rounds take at most.
+    """
+
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def deadline(self) -> float: ...
+    @property
+    def patience(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Record:
+    """One round at the server: the `cohort` that was called, or why the round was `lost`."""
+
+    number: int
+    began: float
+    cohort: tuple[str, ...]
+    lost: str = ""
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Whose answers the round is made of."""
+        return ()
+
+
+S = TypeVar("S", bound=Settings)
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+
+class CalledClient(Client):
+    """A client that waits for `call`, takes part in the round that it opens, and waits for the next.
+
+    It ends after its `last_round`, or after `patience` virtual seconds. `ending` says how its latest part ended:
+    `between`, after each that was not the last; `late`, where it was called to a later round.
+    """
+
+    ending = Observed(lambda: "never took part")
+    call: type[Message]
+    other: ClassVar[tuple[type[Message], ...]] = ()  # messages that it answers while it waits
+    between = "completed"
+    late = "its last round was over before it was done"
+
+    def __init__(
+        self, world: World, name: str, shard: Shard, patience: float, last_round: int = 1, **access: Any
+    ) -> None:
+        super().__init__(world, name, shard, **access)
+        self.patience, self.last_round = patience, last_round
+        self.until: float | None = None  # it waits no longer
+
+    async def main(self) -> None:
+        clock, rested = self.world.loop.time, self.rested
+        if rested is not None:
+            self.until = rested.until
+        end = self.until = clock() + self.patience if self.until is None else self.until
+        begun_at, kinds = self.place, (*self.other, self.call)
+        self.place = "" if rested is None else begun_at
+        while rested is not None or (clock() < end and not self.done):
+            try:
+                if rested is None:
+                    place, begun_at = begun_at, ""
+                    if await self.go_on_at(place):
+                        self.ending = "completed"
+                    self.rest(True)
+                rested, begun_at = None, ""
+                over, left = (self.round, self.attempt), end - self.since
+                if self.falls_asleep(kinds, self.server, left, end):
+                    return
+                call = None  # the model in the last one would stay for as long as it waits
+                call = await self.recv(kinds, self.server, left)
+                self.rest(False)
+                if not isinstance(call, self.call):
+                    self.answer()
+                elif self.round > self.last_round:  # what is promised of all rounds counts those that were agreed on
+                    refuse(self, f"take part in round {self.round}: {self.last_round} were agreed on")
+                elif over < (self.round, self.attempt) and not self.is_called_on((self.call,), (self.server,)):
+                    if not self.is_allowed(call):
+                        continue
+                    await self.take_part(call)
+                    self.ending = "completed" if self.done else self.between
+            except DismissedError as dismissed:
+                self.ending = f"{'aborted' if dismissed.aborted else 'dismissed'}: {dismissed.reason}"
+                if dismissed.aborted:
+                    return
+            except Overtaken:
+                # At its resting place its part is done: it only waited for the server to say that the round is over.
+                self.ending = "completed" if self.place else self.late
+            except Withdrawn as why:
+                self.ending = f"withdrew from the round: {why}"
+            except NoAnswer as problem:
+                self.ending = f"no answer from the server: {problem}"
+            except BadValues as problem:
+                self.ending = f"the server sent invalid values: {problem}"
+
+    @property
+    def done(self) -> bool:
+        """True if its last round has begun, and there is no other to wait for."""
+        return self.round >= self.last_round
+
+    async def unless_over(self, work: Coroutine[Any, Any, T], grace: float = 0.0) -> T:
+        """The result of `work`, a part of the round; it ends when the round does, or `grace` seconds later.
+
+        Raises DismissedError when the server says so, and Overtaken when it calls to a later round: what a straggler
+        would still send is too late, what it would keep is of an update that nobody took, and what it waits for was
+        lost.
+        """
+        try:
+            with self.unless((self.call,), (self.server,), Overtaken(), grace):
+                return await work
+        finally:
+            work.close()  # where it was over before it began
+
+    async def go_on_at(self, place: str) -> bool:
+        """Finish a round from a `place` inside it; returns whether there was any."""
+        return False
+
+    def is_allowed(self, call: Any) -> bool:
+        """True if it may give what the round that `call` opens asks for; if not, the trace has the reason."""
+        return True
+
+    async def take_part(self, call: Any) -> None:
+        """Take part in the round that `call` opens."""
+        raise NotImplementedError(f"{type(self).__name__} has no part in a round")
+
+    def answer(self) -> None:
+        """Answer one of the `other` messages."""
+
+
+class RoundsClient(CalledClient, Generic[S]):
+    """A client that takes part in rounds. The server may open the last one again: it waits until its patience is over.
+
+    What must survive a crash is stored on its disk.
+    """
+
+    ending = Observed(lambda: NEVER_DRAWN)
+    other = (Enroll,)
+    done = False
+    further = 0  # rounds, after those of the settings
+
+    @classmethod
+    def resting(cls, settings: S) -> Resting | None:
+        """The first wait of a client of this class; None if one that rests cannot be made again.
+
+        It can where its `state` is all that it has between rounds.
+        """
+        return None
+
+    def __init__(self, world: World, name: str, shard: Shard, settings: S, **access: Any) -> None:
+        super().__init__(world, name, shard, settings.patience, settings.rounds + self.further, **access)
+        self.settings = settings
+
+    def answer(self) -> None:
+        with self.step("train.enroll"):
+            self.send(self.server, Enrolled(len(self.shard.labels), int(self.shard.labeled.sum())))
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"ending": self.ending, "until": self.until}
+
+
+class RoundsServer(Server, Generic[S, R]):
+    """Opens rounds, one after another, and reports the record of each as it ends.
+
+    `attributes` are the names of further attributes that a resumed run needs.
+    """
+
+    attributes: ClassVar[tuple[str, ...]] = ()
+    further = 0  # rounds, after those of the settings
+    aborted = ""  # why there is no next round, though not all have ended
+    record_type: type[R]
+
+    def __init__(self, world: World, clients: Iterable[str], settings: S, **access: Any) -> None:
+        super().__init__(world, clients, **access)
+        self.settings = settings
+        self.enrolled: dict[str, Enrolled] = {}
+        self.ended = 0  # rounds
+        self.out: set[str] = set()  # of this round
+
+    @property
+    def fewest(self) -> int:
+        """How many clients must be present for a round to begin before a deadline has passed."""
+        return 1
+
+    @property
+    def last_round(self) -> int:
+        """The number of the last round that there is to be."""
+        return self.settings.rounds + self.further
+
+    def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
+        parties = tuple(parties)
+        self.out.update(parties)
+        super().dismiss(parties, reason, aborted=aborted)
+
+    async def main(self) -> None:
+        if not self.ended and _ENDED in self.disk:
+            if not self._go_on():
+                self.aborted = NOT_AGAIN
+                return
+        elif not self.ended:
+            with self.step("train.enroll"):
+                self.advance(1, 0)
+                self.broadcast(self.clients, Enroll())
+                await self._enroll(self.settings.deadline)
+        self.disk[_ENDED] = self.kept()
+        while self.ended < self.last_round and not self.aborted:
+            self._end(await self._round(self.ended + 1))
+
+    def _end(self, record: R) -> None:
+        self.ended = record.number
+        self.disk[_ENDED] = self.kept()
+        self.report(record)
+
+    def _go_on(self) -> bool:
+        """Go on from the disk; returns whether there is to be a next round.
+
+        A round that was opened and not ended is lost. If only a sum of what clients gave in it was to be seen, there is
+        no other: model and consensus are as they were, so clients would give the same again, in a sum over others.
+        """
+        self.go_on_from(self.disk[_ENDED])
+        number, began, called = self.disk.get(_OPENED, (0, 0.0, ()))
+        if number > self.ended:
+            over = self.sums_in(number)
+            if over:
+                self.disk[_OVER] = True
+            self.advance(number, 0)  # it is at this one until that has ended
+            with self.step("train.enroll"):
+                self.advance(number + 1, 0)  # to whatever attempt of the lost one clients are at, this is not late
+                if over:
+                    self.dismiss(self.clients, NOT_AGAIN, aborted=True)
+                else:
+                    self.dismiss(called, f"the round is lost: {SERVER_LOST}")
+            self._end(self.lost_in(number, began, called))
+        return _OVER not in self.disk
+
+    def sums_in(self, number: int) -> bool:
+        """True if clients give something in round `number` of which nobody may see more than a sum."""
+        return False
+
+    def kept(self) -> dict[str, Any]:
+        """The state that a server goes on from after a restart, once nothing changes it any more."""
+        return {"enrolled": self.enrolled, "ended": self.ended} | {
+            name: copied(getattr(self, name)) for name in self.attributes
+        }
+
+    def go_on_from(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what was `kept`."""
+        for name, value in kept.items():
+            setattr(self, name, copied(value))
+
+    def lost_in(self, number: int, began: float, called: tuple[str, ...]) -> R:
+        """The record of round `number`, in which the server was lost that is back now."""
+        return self.record_type(number, began, called, SERVER_LOST)
+
+    def may_call(self, members: tuple[str, ...]) -> tuple[str, ...]:
+        """Who may be called in the round to which `members` were called as it began."""
+        return members
+
+    async def _round(self, number: int) -> R:
+        if self.presence is not None:  # a round without anybody would be over at once
+            await self.presence.wait_for(self.fewest, self.settings.deadline)
+        began = self.world.loop.time()
+        with self.step("train.open", begins=number):
+            self.advance(number, 1)
+            self.out.clear()
+            self.disk[_OPENED] = number, began, self.clients  # before anybody can know of it
+            members = self.select_clients(number)
+            self.disk[_OPENED] = number, began, self.may_call(members)
+            called = {*members, *self.enrolled}
+            self.broadcast([name for name in self.present if name not in called], Enroll())
+        try:
+            record = await self.run_round(number, began, members)
+        except Abort as abort:
+            record = self.record_type(number, began, members, str(abort))
+            if number < self.last_round and latest(self, MASKED)[0] == number:
+                self.disk[_OVER] = True
+                self.aborted = f"round {number} is lost: {abort}; {SAME_AGAIN}"
+                self.dismiss(self.clients, self.aborted, aborted=True)
+                return record
+            self.dismiss(members, f"the round is lost: {abort}")
+        await self._enroll(0.0 if members else self.settings.deadline)  # else all rounds would be over in no time
+        return record
+
+    def select_clients(self, number: int) -> tuple[str, ...]:
+        """Call clients to round `number`; returns whom. Taken in the step train.open."""
+        raise NotImplementedError(f"{type(self).__name__} opens no rounds")
+
+    async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> R:
+        """Round `number` with the `members` that were called. Raises Abort where the round is lost."""
+        raise NotImplementedError(f"{type(self).__name__} runs no rounds")
+
+    def state(self) -> dict[str, Any]:
+        """The state of a party that has just ended a round."""
+        names = ("enrolled", "lost", "ended", *self.attributes)
+        found = super().state() | {name: getattr(self, name) for name in names}
+        return found | {"device": found["device"] | {"disk": {}}}  # which is written again from the rest
+
+    async def _enroll(self, deadline: float) -> None:
+        """Add the clients that have answered to `enrolled`."""
+        absent = [name for name in self.clients if name not in self.enrolled]
+        answers = (await self.collect(Enrolled, absent, deadline=deadline)).answers
+        if answers:
+            self.enrolled = self.enrolled | answers  # another one, for the disk may have the old one

@@ -1,0 +1,154 @@
+"""The consistency of what clients are shown: each signs A and U3, and reveals shares only when enough have signed them.
+
+| who | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| client, `sign` | Agreed | j in U3 -> server | 64 | its signature on A and U3, as it was shown them |
+| server, `witness` | Agreement | server -> each in U3 | 64 s | the signatures of s of U3, by their places in it |
+
+Paper: Bonawitz et al., CCS 2017, Figure 4, round 3. With `identities` it comes between Survivors and Revealed of
+`dealing`. s = floor(2 |P| / 3) + 1, P the clients of the set-up: of two different pairs (A, U3) at most one has s
+signatures, even if |P| / 3 clients sign whatever the server likes. The server forwards those that verify; who has not
+signed by the deadline is lost where too few have.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, title_of
+from tacit.protocols.parts import Among, Choice, Part
+from tacit.protocols.steps import Step
+from tacit.protocols.sums.refusal import refuse
+from tacit.protocols.values import BadValues, values_of
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message
+
+__all__ = ["Agreed", "Agreement", "Signed", "if_signed", "is_agreed", "needed", "sign", "signed_by", "witness"]
+
+_SIGNED = "sets of a sum"
+
+
+class Agreed(Message):
+    signature: bytes
+
+
+class Agreement(Message):
+    places: list[int]
+    signatures: list[bytes]
+
+
+@dataclass(frozen=True)
+class Signed:
+    """Long-term `identities`, by which keys and sets are signed.
+
+    `titles`: each client of the set-up with its incarnation; `least`: how many signatures U3 needs.
+    """
+
+    identities: Identities
+    titles: Mapping[str, str]
+
+    @property
+    def least(self) -> int:
+        return needed(len(self.titles))
+
+
+def signed_by(me: Client, identities: Identities | None, secrets: Mapping[str, SharedSecret]) -> Signed | None:
+    """How what `me` is shown is signed; `secrets`: of the set-up, with all of P."""
+    if identities is None:
+        return None
+    titles = {name: title_of(name, secret.names) for name, secret in secrets.items()}
+    return Signed(identities, titles | {me.name: f"{me.name}#{me.incarnation}"})
+
+
+def needed(joined: int) -> int:
+    """s, of |P| = `joined`."""
+    return 2 * joined // 3 + 1
+
+
+def _parts(names: Sequence[str], survivors: Sequence[str]) -> tuple[bytes, bytes]:
+    return derive(b"A", *names), derive(b"U3", *survivors)
+
+
+async def sign(me: Client, identities: Identities, names: Sequence[str], survivors: Sequence[str]) -> None:
+    """Sign A = `names` and U3 = `survivors`, once an attempt."""
+    me.send(me.server, Agreed(await identities.sign(me, _SIGNED, me.attempt, *_parts(names, survivors))))
+
+
+async def is_agreed(
+    me: Client,
+    identities: Identities,
+    shown: Agreement,
+    names: Sequence[str],
+    survivors: Sequence[str],
+    titles: Mapping[str, str],
+    least: int,
+) -> bool:
+    """True if `least` of the `survivors` have signed A = `names` and them; if not, the trace says why.
+
+    `titles`: each client with its incarnation.
+    """
+    claims: dict[str, Claim] = {}
+    for place, signature in zip(shown.places, shown.signatures, strict=False):
+        if 0 <= place < len(survivors):
+            name = survivors[place]
+            claims[name] = Claim(titles[name], _parts(names, survivors), signature)
+    problems = await identities.problems(me, _SIGNED, me.attempt, claims)
+    count = len(claims) - len(problems)
+    if count < least:
+        what = "; ".join([f"{count} of {least} clients have signed the sets that it sees", *problems.values()])
+        refuse(me, f"reveal shares: {what}")
+    return count >= least
+
+
+async def witness(
+    me: Server,
+    identities: Identities,
+    names: Sequence[str],
+    survivors: Sequence[str],
+    titles: Mapping[str, str],
+    least: int,
+    deadline: float,
+) -> list[str]:
+    """Forward the signatures of `least` of the `survivors` to all; returns who has not signed, if too few have."""
+    parts, found = _parts(names, survivors), dict[str, bytes]()
+    with me.incoming((Agreed,), survivors, deadline=deadline) as arrivals:
+        async for source, message in arrivals:
+            arrivals.leave_out(source)
+            problems = await identities.problems(
+                me, _SIGNED, me.attempt, {source: Claim(titles[source], parts, message.signature)}
+            )
+            with suppress(BadValues), values_of(me, source, "Agreed"):
+                if problems:
+                    raise ValueError(problems[source])
+                found[source] = message.signature
+            if len(found) == least:
+                break
+    if len(found) < least:
+        return [name for name in survivors if name not in found]
+    places = {name: place for place, name in enumerate(survivors)}
+    me.broadcast(survivors, Agreement([places[name] for name in found], list(found.values())))
+    return []
+
+
+@dataclass(frozen=True)
+class Agreeing(Part):
+    """The signing of sets as a part of a sum, which has the `steps`."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def takes(self) -> Sequence[Step]:
+        return self.steps
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        p = len(among.names)
+        return {"Agreed": p * SIGNATURE_BYTES, "Agreement": p * needed(p) * SIGNATURE_BYTES}
+
+
+def if_signed(*takes: Step) -> Choice:
+    """The signing of sets, in the steps that it `takes`, where `protocol.identity` asks for it."""
+    return Choice("protocol.identity", {"none": Part(), "signed": Agreeing(takes)})

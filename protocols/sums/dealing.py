@@ -1,0 +1,436 @@
+"""Double masking: keys and seeds that are dealt in shares, so that a sum goes on without those who are lost.
+
+| who | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| client, `deal` | DealtKey | j -> server | 32 | the public half of a second, fresh X25519 pair |
+| server, `announce` | DealtKeys | server -> each in A | 32 |A|, names of A | A, and all second public keys |
+| client, `deal` | DealtShares | j -> each other in A, sealed | 72 | shares of the pair's private half and of a seed |
+| server, `uncover` | Survivors | server -> each in U3 | names of U3 | U3, whose masked values were accepted |
+| client, `reveal` | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or key (A \\ U3) |
+
+Paper: Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Learning, CCS 2017, Figure 4, rounds
+0 to 2 and 4 (round 3, signatures, is for active attackers). FedProp uses it for its rows. In each attempt every client
+makes a second pair and a 32-byte personal seed, and deals both among the |A| of the attempt: t shares restore them,
+by default t = floor(|A| / 2) + 1. The pair masks come from the second pair's secrets; over them lies a mask from the
+personal seed. For a lost client, t clients reveal the second key, so that its pair masks can be taken out of the sum;
+for another, the seed, so that its personal mask can. Both together would reveal the client's values: a client
+answers one U3 an attempt, with one kind of share for each client.
+
+What protects a client it sees to itself, and refuses what does not (`refusal`). It deals once in a round and attempt,
+also if it is called again or comes back after a crash, among an A of clients that it knows from the set-up. It works
+out t, more than |A| / 2 whatever is chosen. A and U3 hold the fewest clients that all know of beforehand, and U3 at
+least t of A. The seals of the shares are bound to A and its second keys: a client shown another A has none of them.
+Where the server is to open a sum (`secure_sum`), a client answers an U3 of `quorum.fewest_left` of whom it holds
+shares, for each client may be shown an U3 of its own.
+
+The set-up's keys are never dealt. A share that was not received, or is invalid, is empty in the answer (a client waits
+for those of U3 half a deadline), and the trace names who sent it. With fewer than t shares of one secret the attempt
+fails. Where shares do not fit together the server waits for all answers, finds the wrong ones as far as possible
+(`share_errors`), and goes on with the others.
+
+Security: semi-honest, no collusion between server and clients; then less than t shares leave the client, and t - 1
+say nothing (`shamir`). With t > |A| / 2 not even a server that shows two halves of the clients different sets gets
+both secrets of one. The server learns the seeds of U3 and the second keys of A \\ U3, which mask nothing else.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+from tacit.parties.client import Client
+from tacit.parties.mailbox import Kinds
+from tacit.parties.server import Server
+from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.sizes import text
+from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
+from tacit.protocols.parts import Among, Part
+from tacit.protocols.sums import consistency, quorum
+from tacit.protocols.sums.consistency import Agreement, Signed
+from tacit.protocols.sums.refusal import Least, enter, refuse
+from tacit.protocols.sums.uncovering import Announced, Uncovered, personal_key, signed_keys
+from tacit.protocols.values import announced, understood, values_of, with_usable_keys
+from tacit.sim.hollow import hollow
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message
+
+__all__ = [
+    "Announced", "Circle", "Dealing", "Dealt", "OwnKeys", "Uncovered", "announce", "check_own", "collect_keys", "deal",
+    "deal_among", "gather", "make_keys", "may_deal", "personal_key", "signed_keys",
+]  # fmt: skip
+
+SHARE = shamir.share_bytes(KEY_BYTES)
+
+K = TypeVar("K", bound=Any)
+
+
+_SIGNED = "dealt key"
+
+
+class DealtKey(Message):
+    admits: ClassVar[tuple[str, ...]] = ("DealtKeys",)
+    in_attempt: ClassVar[bool] = True
+    public_key: bytes
+
+
+class DealtKeys(Message):
+    names_members: ClassVar[bool] = True
+    names: list[str]
+    public_keys: list[bytes]
+
+
+class DealtShares(Message):
+    shares: bytes
+
+
+class Survivors(Message):
+    names_members: ClassVar[bool] = True
+    names: list[str]
+
+
+class Revealed(Message):
+    shares: list[bytes]
+
+
+# The client
+
+
+@dataclass
+class Dealt:
+    """The state of a client in the attempt `stamp` among `names`: A, or itself and its neighbours in A.
+
+    `holders`: those of `names` that deal with it, itself too where it holds a share of its own. Its dealt pair secrets,
+    its personal key, others' shares. `clients`: |A|; `dealers`: of how many it must have shares before it masks. U3
+    holds `least`, and `fewest` who dealt among the same. `signed`: how what is shown is signed, if it is; `shown`: who
+    has signed U3. `revealed`: it has done its part. `done`: the messages by which the server reports the sum.
+    """
+
+    stamp: tuple[int, int]
+    names: tuple[str, ...]
+    threshold: int
+    least: Least
+    pairs: dict[str, SharedSecret] = field(repr=False)
+    personal: bytes = field(repr=False)
+    shares: dict[str, bytes] = field(repr=False)
+    holders: tuple[str, ...] = ()
+    clients: int = 0
+    dealers: int = 0
+    answered: tuple[str, ...] = ()
+    fewest: int = 0
+    signed: Signed | None = None
+    shown: Agreement | None = None
+    revealed: bool = False
+    done: Kinds = ()
+
+    def is_current(self, me: Client) -> bool:
+        """True if `me` is still in this attempt."""
+        return (me.round, me.attempt) == self.stamp
+
+    def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
+        """True if `me` may reveal shares to those U3 = `survivors`; if not, the trace says why."""
+        if not self.is_current(me):
+            problem = "they are asked for in another attempt"
+        elif self.answered:
+            problem = f"shares were revealed for {len(self.answered)} survivors already, once an attempt is all"
+        elif me.name not in survivors or not set(survivors) <= set(self.names):
+            problem = "those are no survivors of this attempt"
+        elif (left := len({*survivors}.intersection(self.holders))) < self.threshold:
+            problem = f"{left} survivors are fewer than the threshold, {self.threshold}"
+        else:
+            problem = self.least.problem(survivors)
+        if not problem and len(set(survivors)) < self.fewest:
+            problem = f"{len(set(survivors))} survivors of {len(self.names)} are fewer than {self.fewest}"
+        if problem:
+            refuse(me, f"reveal shares: {problem}")
+        return not problem
+
+    async def respond(self, me: Client, answer: Survivors | Agreement, part: str, deadline: float) -> None:
+        """Do what `answer` asks for, in the steps `part`.agree and `part`.reveal."""
+        if isinstance(answer, Agreement):
+            self.shown = answer
+        elif not self.accepts(me, answer.names):
+            return
+        else:
+            self.answered, self.revealed = tuple(answer.names), False
+            if self.signed is not None:
+                with me.step(f"{part}.agree"):
+                    await consistency.sign(me, self.signed.identities, self.names, self.answered)
+        if self.answered and not self.revealed and self.is_current(me) and (self.signed is None or self.shown):
+            self.revealed = True
+            with me.step(f"{part}.reveal"):
+                if await self._is_agreed(me):
+                    await self.reveal(me, self.answered, deadline)
+
+    async def _is_agreed(self, me: Client) -> bool:
+        """True if enough have signed A and U3 as `me` sees them, where they are signed."""
+        if self.signed is None or self.shown is None:
+            return self.signed is None
+        own = self.signed
+        return await consistency.is_agreed(
+            me, own.identities, self.shown, self.names, self.answered, own.titles, own.least
+        )
+
+    async def hear(self, me: Client, deadline: float) -> None:
+        """Learn U3 when the sum is there already and shares are of no more use. Raises NoAnswer, or ValueError."""
+        survivors = await me.recv(Survivors, me.server, deadline)
+        if not self.accepts(me, survivors.names):
+            raise ValueError("the survivors are not members of this attempt")
+        self.answered = tuple(survivors.names)
+
+    async def take_in(self, me: Client, names: Sequence[str], deadline: float) -> list[str]:
+        """Wait for the shares that `names` deal; returns whose were not received, or are invalid.
+
+        With the sum there, nobody needs what is still missing: whoever dealt it may be gone.
+        """
+        awaited = [name for name in names if name not in self.shares]
+        found = await me.collect(DealtShares, awaited, deadline=deadline, until=self.done)
+        self.shares |= understood(me, found.answers, _usable)
+        return [name for name in awaited if name not in self.shares]
+
+    async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
+        """Answer an accepted U3: one share for each who deals with it, of the seed or of the dealt key."""
+        # Shares of U3 were sent before the values that put it there; of the others, nothing more is to come.
+        await self.take_in(me, [name for name in survivors if name in self.holders], deadline / 2)
+        count = sum(name in self.shares for name in survivors)
+        if count < self.fewest:
+            refuse(me, f"reveal shares: {count} survivors have dealt theirs among the same clients, not {self.fewest}")
+            return
+        await self.take_in(me, [name for name in self.holders if name not in survivors], 0)
+        kinds = {name: slice(SHARE, 2 * SHARE) if name in survivors else slice(SHARE) for name in self.holders}
+        me.send(me.server, Revealed([self.shares.get(name, b"")[kind] for name, kind in kinds.items()]))
+
+
+def may_deal(me: Client) -> bool:
+    """Enter that `me` deals in this attempt; False, and the trace says so, where it has."""
+    if enter(me, "deal"):
+        return True
+    refuse(me, "deal its keys twice in one attempt")
+    return False
+
+
+@dataclass(frozen=True)
+class OwnKeys:
+    """A client's keys for an attempt: its second pair, and the `secrets` that it deals: private half and seed."""
+
+    pair: KeyPair
+    secrets: list[bytes] = field(repr=False)
+
+
+async def make_keys(me: Client) -> OwnKeys:
+    """A second pair and a personal seed."""
+    private, seed = (me.entropy(purpose).bytes(KEY_BYTES) for purpose in ("dealt x25519", "personal seed"))
+    return OwnKeys(await me.compute({"x25519.keygen": 1}, KeyPair, private), [private, seed])
+
+
+@dataclass(frozen=True)
+class Circle:
+    """Those with whom a client deals: the `public_keys`, titles and sealed-in `contexts` of each other, in order.
+
+    `names` and `holders` as in `Dealt`; for each other client what both are called, and what the seals are bound to.
+    """
+
+    names: tuple[str, ...]
+    holders: tuple[str, ...]
+    public_keys: dict[str, bytes]
+    titles: dict[str, tuple[str, str]]
+    contexts: dict[str, bytes]
+    threshold: int
+    least: Least
+    clients: int
+    signed: Signed | None = None
+
+
+async def deal(
+    me: Client,
+    secrets: Mapping[str, SharedSecret],
+    chosen: int | None,
+    least: Least,
+    deadline: float,
+    signed: Signed | None = None,
+) -> Dealt | None:
+    """Make a second pair and a personal seed, learn A, and deal both among it; None where `me` refuses A.
+
+    Once `may_deal`. `secrets`: of the set-up, whose keys seal the shares, with all whom `me` knows; `chosen`: t, where
+    more than a majority; `least`: of A and of U3. `signed`: keys are, and t is at least the number of signatures.
+    """
+    own = await make_keys(me)
+    await send_key(me, own.pair, signed)
+    keys = await me.recv(DealtKeys, me.server, 2 * deadline)
+    with values_of(me, me.server, "DealtKeys"):
+        known = dict.fromkeys(name for name in keys.names if name == me.name or name in secrets)
+        names = announced(me, keys.names, known)
+        if len(names) != len(keys.public_keys):
+            raise ValueError(f"{len(keys.public_keys)} keys are not those of {len(names)} clients")
+        public_keys = await verified(me, dict(zip(names, keys.public_keys, strict=True)), signed)
+        circle = _everybody(me, public_keys, own, secrets, chosen, least, signed)
+        return None if circle is None else await deal_among(me, own, circle)
+
+
+async def send_key(me: Client, pair: KeyPair, signed: Signed | None) -> None:
+    """Send the public half of the second `pair`, signed where keys are."""
+    signature = b"" if signed is None else await signed.identities.sign(me, _SIGNED, me.attempt, pair.public)
+    me.send(me.server, DealtKey(pair.public + signature))
+
+
+async def verified(me: Client, keys: Mapping[str, bytes], signed: Signed | None) -> dict[str, bytes]:
+    """The second `keys` of clients, without signatures. Raises ValueError where one is not as it was signed."""
+    if signed is None:
+        return dict(keys)
+    found = {name: parted(key) for name, key in keys.items()}
+    claims = {name: Claim(signed.titles[name], (key,), signature) for name, (key, signature) in found.items()}
+    problems = await signed.identities.problems(me, _SIGNED, me.attempt, claims)
+    if problems:
+        raise ValueError("; ".join(problems.values()))
+    return {name: key for name, (key, _) in found.items()}
+
+
+def _everybody(
+    me: Client,
+    public_keys: dict[str, bytes],
+    own: OwnKeys,
+    secrets: Mapping[str, SharedSecret],
+    chosen: int | None,
+    least: Least,
+    signed: Signed | None,
+) -> Circle | None:
+    """A, all of whom deal with all; None where `me` refuses it. Raises ValueError."""
+    names = tuple(public_keys)
+    check_own(me, public_keys, own.pair)
+    threshold = max(quorum.threshold_of(chosen, len(names)), signed.least if signed else 0)
+    problem = least.problem(names) or ("" if threshold <= len(names) else f"{len(names)} are fewer than {threshold}")
+    if problem:
+        refuse(me, f"take part in a sum: {problem}")
+        return None
+    shown = derive(b"DealtKeys", *names, *(key.hex() for key in public_keys.values()))
+    others = [name for name in names if name != me.name]
+    titles = {name: secrets[name].names for name in others}
+    contexts = dict.fromkeys(others, shown)
+    return Circle(names, names, public_keys, titles, contexts, threshold, least, len(names), signed)
+
+
+def check_own(me: Client, public_keys: Mapping[str, bytes], pair: KeyPair) -> None:
+    """Raise ValueError unless the key of `me` among `public_keys` is that of its `pair`."""
+    if public_keys[me.name] != pair.public:
+        raise ValueError(f"the key that is ascribed to {me.name} is not the one that it sent")
+
+
+async def deal_among(me: Client, own: OwnKeys, circle: Circle) -> Dealt:
+    """Deal what is `own` in the `circle`."""
+    others, count = list(circle.titles), len(circle.holders)
+    work = {"x25519.agree": len(others)} | shamir.split_work(KEY_BYTES, 2, circle.threshold, count)
+    theirs = [circle.public_keys[name] for name in others]
+    raw, shares = await me.compute(
+        work, _agree_and_split, own.pair, theirs, own.secrets, circle.threshold, count, me.entropy("shares")
+    )
+    pairs = {
+        name: SharedSecret(secret, me.world.run_id, me.round, circle.titles[name])
+        for name, secret in zip(others, raw, strict=True)
+    }
+    kept: dict[str, bytes] = {}
+    for name, share in zip(circle.holders, shares, strict=True):
+        if name == me.name:
+            kept[name] = share
+        else:
+            me.channels[name].bind(circle.contexts[name])  # who was shown something else cannot open the shares
+            me.send(name, DealtShares(share))
+    title = f"{me.name}#{me.incarnation}"
+    personal = personal_key(own.secrets[1], me.world.run_id, me.round, me.attempt, title)
+    stamp = (me.round, me.attempt)
+    names, holders = circle.names, circle.holders
+    dealt = Dealt(stamp, names, circle.threshold, circle.least, pairs, personal, kept, holders, circle.clients)
+    dealt.signed = circle.signed
+    return dealt
+
+
+def _usable(name: str, dealt: DealtShares) -> bytes:
+    """The shares that `name` has dealt. Raises ValueError for invalid ones."""
+    if len(dealt.shares) != 2 * SHARE:
+        raise ValueError(f"two shares take {2 * SHARE} bytes, not {len(dealt.shares)}")
+    shamir.check(dealt.shares)
+    return dealt.shares
+
+
+def _hollow_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: int, shares: int, _: Any) -> Any:
+    return [pair.hollow(key) for key in keys], [bytes(len(secrets) * SHARE)] * shares
+
+
+@hollow(_hollow_split)
+def _agree_and_split(
+    pair: KeyPair, public_keys: list[bytes], secrets: list[bytes], threshold: int, shares: int, entropy: shamir.Entropy
+) -> tuple[list[bytes], list[bytes]]:
+    """The raw secret with each public key, and the bytes of each one's shares of all `secrets`."""
+    dealt = shamir.split(secrets, threshold, shares, entropy)
+    return [pair.agree(key) for key in public_keys], [row.tobytes() for row in dealt]
+
+
+# The server
+
+
+async def gather(
+    me: Server,
+    candidates: Sequence[str],
+    chosen: int | None,
+    deadline: float,
+    least: int = 0,
+    identities: Identities | None = None,
+) -> Announced:
+    """Collect the second public keys of an attempt that was just begun; those that do not come are lost.
+
+    `least`: the fewest clients over whom clients let a sum be opened, where they see to that themselves. With
+    `identities` keys are signed.
+    """
+    size = None if identities is None else KEY_BYTES
+    answers = await collect_keys(me, DealtKey, candidates, deadline, lambda answer: (answer.public_key[:size],))
+    keys = {name: answer.public_key[:size] for name, answer in answers.items()}
+    titles = {name: f"{name}#{me.incarnations[name]}" for name in keys}
+    signatures = {}
+    if identities is not None:
+        signatures = {name: answer.public_key[size:] for name, answer in answers.items()}
+        claims = {name: Claim(titles[name], (key,), signatures[name]) for name, key in keys.items()}
+        for name, problem in (await identities.problems(me, _SIGNED, me.attempt, claims)).items():
+            del keys[name], titles[name]
+            me.lose([name], f"its key to be dealt is refused: {problem}")
+            me.dismiss([name], f"your key to be dealt is refused: {problem}")
+    t = quorum.threshold_of(chosen, len(keys))
+    fewest = quorum.fewest_left(len(keys), t, least) if least else t
+    return Announced(me.attempt, keys, titles, t, fewest, None, identities, signatures, signers=t)
+
+
+async def collect_keys(
+    me: Server,
+    kind: type[K],
+    candidates: Sequence[str],
+    deadline: float,
+    keys_of: Callable[[K], Sequence[bytes]] = lambda answer: (answer.public_key,),
+) -> dict[str, K]:
+    """The messages of `kind` from those `candidates` whose keys, by `keys_of`, are usable; the others are lost."""
+    answers = (await me.collect(kind, candidates, deadline=deadline)).answers
+    usable = await with_usable_keys(me, answers, keys_of)
+    missing = [name for name in candidates if name not in usable]
+    me.lose(missing, "its key to be dealt never came: it takes no part in the sum")
+    me.dismiss(missing, f"your key to be dealt did not come within {deadline:g} s")
+    return usable
+
+
+def announce(me: Server, attempt: Announced) -> None:
+    """Name A, and hand the second public keys out."""
+    me.broadcast(attempt.names, DealtKeys(list(attempt.names), [attempt.shown(name) for name in attempt.names]))
+
+
+@dataclass(frozen=True)
+class Dealing(Part):
+    """Dealing as a part of a sum, which has its steps. `identities`: `protocol.identity` may have keys signed."""
+
+    identities: bool = False
+    between_clients = (DealtShares,)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        p, names = len(among.names), text(among.names)
+        key = KEY_BYTES + (self.identities and is_signed(tables)) * SIGNATURE_BYTES
+        return {
+            "DealtKey": p * key,
+            "DealtKeys": p * (p * key + names),
+            "DealtShares": p * (p - 1) * 2 * SHARE,
+            "Survivors": p * names,
+            "Revealed": p * p * SHARE,
+        }

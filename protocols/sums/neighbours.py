@@ -1,0 +1,195 @@
+"""Dealing in a random k-regular graph: each client deals its key and seed to k neighbours, and masks with those alone.
+
+| who | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| client, `deal` | FreshKeys | j -> server | 64 | public halves of two fresh X25519 pairs: to seal with, and to deal |
+| server, `announce` | Neighbours | server -> each in A | 64 (k + 1), k + 1 names | j and its neighbours: their keys |
+| client, `deal` | DealtShares | j -> each neighbour, sealed | 72 | as in `dealing` |
+| server, `opening.uncover` | Survivors | server -> each in U3 | k + 1 names, without the lost | who of them is in U3 |
+| client, `reveal` | Revealed | j in U3 -> server | 36 k | a share of each neighbour's seed (U3) or key (A \\ U3) |
+
+Paper: Bell et al., CCS 2020, Algorithm 2 (SecAgg+). In each attempt the server draws a graph over A (`regular_graph`
+says which, and with what k and t) and shows every client its own neighbours. What they send each other is sealed with
+keys that they agree on now: there is no set-up before, and a client's keys, shares and bytes grow with k, not with |A|.
+With so few clients that the graph is complete, a client holds a share of its own secrets, too, and everything is as in
+`dealing` from then on.
+
+What a client sees to itself: that it is shown as many neighbours as k for the |A| that is named, each once, and
+itself with its own keys; t by its own reckoning, more than k/2; that `min_clients` are in A. Its seals are bound to |A|
+and to both second keys of the pair: one who is shown another |A|, or other keys, and one who is not shown this client
+as its neighbour, cannot open them. It masks only once it has the shares of t neighbours, so those hold it for their
+neighbour; reveals shares of neighbours alone, one kind of each, for one U3 with t of them whose shares it has; and
+refuses other attempts as `secure_sum` says.
+
+Security: semi-honest. Whoever colludes with the server is chosen before the graph is drawn: the server draws it, and
+a client cannot see whether at random. It sees t neighbours of U3 and itself: that `min_clients` beyond t + 1 are in a
+sum is the server's word. And neighbours cannot compare what they are shown of U3: a server which shows them different
+sets takes any one client's neighbours for lost, with 2 t <= k + 1 or so of each one's neighbours, and reads its vector
+(`tacit.benchmarks.attacks.graph`); with a complete graph it cannot (`quorum.fewest_left`).
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols import setup
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
+from tacit.protocols.crypto.sizes import text
+from tacit.protocols.parts import Among, Part, messages_in
+from tacit.protocols.sums import quorum
+from tacit.protocols.sums.dealing import (
+    SHARE,
+    Announced,
+    Circle,
+    Dealt,
+    DealtShares,
+    Revealed,
+    Survivors,
+    check_own,
+    collect_keys,
+    deal_among,
+    make_keys,
+)
+from tacit.protocols.sums.refusal import Least, refuse
+from tacit.protocols.values import announced, values_of
+from tacit.sim.wire import Message
+
+__all__ = ["SHARED", "Acquainted", "DealingInGraph", "FreshKeys", "Neighbours", "announce", "deal", "gather"]
+
+
+SHARED = (DealtShares, Survivors, Revealed)
+"""The messages of `dealing` that are sent here, too."""
+
+
+class FreshKeys(Message):
+    admits: ClassVar[tuple[str, ...]] = ("Neighbours",)
+    in_attempt: ClassVar[bool] = True
+    channel_key: bytes
+    public_key: bytes
+
+
+class Neighbours(Message):
+    names_neighbours: ClassVar[bool] = True
+    names_members: ClassVar[bool] = True
+    clients: int
+    names: list[str]
+    incarnations: list[int]
+    channel_keys: list[bytes]
+    public_keys: list[bytes]
+
+
+async def deal(me: Client, tolerance: Tolerance, min_clients: int, deadline: float) -> Dealt | None:
+    """Make fresh keys and a seed, learn who its neighbours are, and deal to them; None where `me` refuses these.
+
+    Once `may_deal`. Sets the channels of `me`.
+    """
+    channel = await me.compute({"x25519.keygen": 1}, KeyPair.generate, me.entropy("channel x25519"))
+    own = await make_keys(me)
+    me.send(me.server, FreshKeys(channel.public, own.pair.public))
+    shown = await me.recv(Neighbours, me.server, 2 * deadline)
+    with values_of(me, me.server, "Neighbours"):
+        names = announced(me, shown.names, dict.fromkeys(shown.names))
+        if not len(names) == len(shown.incarnations) == len(shown.channel_keys) == len(shown.public_keys):
+            raise ValueError("each neighbour needs its incarnation and keys")
+        degree = degree_of(shown.clients, tolerance)
+        if len(names) != degree.k + 1:
+            raise ValueError(f"{len(names) - 1} neighbours in a graph of {degree.clients}, where {degree.k} are due")
+        public_keys = dict(zip(names, shown.public_keys, strict=True))
+        check_own(me, dict(zip(names, shown.channel_keys, strict=True)), channel)
+        check_own(me, public_keys, own.pair)
+        setup.check_incarnation(me, shown.incarnations[names.index(me.name)])
+        if degree.clients < min_clients:
+            refuse(me, f"take part in a sum: {degree.clients} clients are fewer than {min_clients}")
+            return None
+        secrets = await setup.agree(me, channel, names, shown.incarnations, shown.channel_keys)
+        titles = {name: secret.names for name, secret in secrets.items()}
+        contexts = {name: _context(degree.clients, public_keys[me.name], public_keys[name]) for name in titles}
+        holders = names if degree.complete else tuple(titles)
+        least = Least(min_clients if degree.complete else min(min_clients, degree.threshold + 1))
+        circle = Circle(names, holders, public_keys, titles, contexts, degree.threshold, least, degree.clients)
+        dealt = await deal_among(me, own, circle)
+    if degree.complete:
+        dealt.fewest = quorum.fewest_left(degree.clients, degree.threshold, min_clients)
+    else:
+        dealt.fewest = dealt.dealers = degree.threshold
+    return dealt
+
+
+def _context(clients: int, *public_keys: bytes) -> bytes:
+    """Return the context of a pair's seals: |A|, and the second keys of both. (Their names are in the channel's.)"""
+    return clients.to_bytes(8, "big") + b"".join(sorted(public_keys))
+
+
+@dataclass(frozen=True)
+class Acquainted(Announced):
+    """An attempt in which keys to seal with were received, too; no client is shown more of A than its neighbours."""
+
+    channel_keys: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def local(self) -> bool:
+        return self.graph is not None
+
+
+async def gather(
+    me: Server, candidates: Sequence[str], tolerance: Tolerance, deadline: float, least: int
+) -> Acquainted:
+    """Collect the keys of an attempt that was just begun, and draw its graph; those that do not come are lost.
+
+    `least`: the fewest clients over whom clients let a sum be opened.
+    """
+    keys = await collect_keys(me, FreshKeys, candidates, deadline, lambda sent: (sent.channel_key, sent.public_key))
+    names, titles = tuple(keys), {name: f"{name}#{me.incarnations[name]}" for name in keys}
+    graph, threshold, fewest = None, quorum.threshold_of(None, len(names)), 0
+    if names:
+        degree = degree_of(len(names), tolerance)
+        threshold = degree.threshold
+        if degree.complete:
+            fewest = quorum.fewest_left(len(names), threshold, least)
+        else:
+            graph = Graph(names, shuffled(names, me.entropy("neighbours")), degree.k)
+        me.world.note("metric", me.name, step=me.step_name, note=f"secagg+: {degree}")
+    public_keys = {name: sent.public_key for name, sent in keys.items()}
+    channel_keys = {name: sent.channel_key for name, sent in keys.items()}
+    return Acquainted(me.attempt, public_keys, titles, threshold, fewest, graph, channel_keys=channel_keys)
+
+
+def announce(me: Server, attempt: Acquainted) -> None:
+    """Show each of A its neighbours, with their keys."""
+
+    def shown(names: Sequence[str]) -> Neighbours:
+        lives = [me.incarnations[name] for name in names]
+        channel_keys = [attempt.channel_keys[name] for name in names]
+        return Neighbours(
+            len(attempt.names), list(names), lives, channel_keys, [attempt.public_keys[name] for name in names]
+        )
+
+    if attempt.graph is None:
+        me.broadcast(attempt.names, shown(attempt.names))
+        return
+    for name in attempt.names:
+        me.send(name, shown(attempt.graph.around(name)))
+
+
+@dataclass(frozen=True)
+class DealingInGraph(Part):
+    """Dealing among neighbours as a part of a sum, which has its steps. `tolerance`: by the tables of a run."""
+
+    tolerance: Callable[[Any], Tolerance] = lambda tables: Tolerance()
+    messages = (*messages_in(sys.modules[__name__]), *SHARED)
+    between_clients = (DealtShares,)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        p, names = len(among.names), text(among.names)
+        degree = degree_of(p, self.tolerance(tables))
+        return {
+            "FreshKeys": p * 2 * KEY_BYTES,
+            "Neighbours": (degree.k + 1) * (p * 2 * KEY_BYTES + names),
+            "DealtShares": p * degree.k * 2 * SHARE,
+            "Survivors": (degree.k + 1) * names,
+            "Revealed": p * degree.holders * SHARE,
+        }

@@ -1,0 +1,102 @@
+"""Refusals of a client, so that no server learns more of its values than a protocol states.
+
+The trace names each refusal; the client does not answer, and goes on. The round and attempt of actions that must not be
+repeated are stored on its disk: neither another call of a protocol nor a crash makes it forget.
+"""
+
+import hashlib
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+from tacit.parties.party import Party
+
+__all__ = ["MASKED", "Least", "enter", "is_of_round", "latest", "may_answer", "refuse", "sum_done", "sum_masked"]
+
+MASKED = "ask for masked values"
+"""The entry of a server before it asks for values of which a sum may be opened, at once or later."""
+
+Stamp = tuple[int, int]
+"""A round and an attempt."""
+
+
+@dataclass(frozen=True)
+class Least:
+    """The fewest clients among which a client lets its values be summed: `clients`, of those that are `counted`.
+
+    None counts all.
+    """
+
+    clients: int
+    counted: Container[str] | None = None
+
+    def problem(self, names: Sequence[str]) -> str:
+        """The problem of a sum over `names`; "" if they are enough."""
+        count = sum(self.counted is None or name in self.counted for name in set(names))
+        if count >= self.clients:
+            return ""
+        return f"{count} clients{'' if self.counted is None else ' with labels'} are fewer than {self.clients}"
+
+
+def refuse(me: Party, what: str) -> None:
+    """Note that `me` refuses to do `what`."""
+    origin = ("", me.round, me.attempt)
+    me.world.note("metric", me.name, step=me.step_name, note=f"refused to {what}", origin=origin)
+
+
+def latest(me: Party, what: str) -> Stamp:
+    """The latest (round, attempt) in which `me` entered `what`, in any incarnation; (0, 0): none."""
+    round_number, attempt = me.disk.get("entered", {}).get(what, (0, 0))
+    return round_number, attempt
+
+
+def enter(me: Party, what: str) -> bool:
+    """Enter that `me` does `what` in this attempt. False where it has done so in this attempt or a later one."""
+    now = (me.round, me.attempt)
+    if now <= latest(me, what):
+        return False
+    me.disk["entered"] = me.disk.get("entered", {}) | {what: now}
+    return True
+
+
+def is_of_round(me: Party, number: int) -> bool:
+    """True if `me` is still in round `number`, that of its keys; if not, the trace says what it refuses.
+
+    Keys are derived from the set-up and the attempt's number: in a later round the same number would repeat them.
+    """
+    if me.round != number:
+        refuse(me, f"begin a sum of round {me.round}: its keys are of round {number}")
+    return me.round == number
+
+
+_CALLED, _SUMMED = "called over", "summed over"  # on a client's disk
+
+
+def may_answer(me: Party, basis: bytes, *, again_once_done: bool = False) -> bool:
+    """True if `me` may give masked values in a round that begins with `basis`, a model or consensus.
+
+    It refuses where it has sent masked values that were made from the same `basis` in an earlier round: an answer that
+    was only late may have opened their sum, and one over other clients would differ by one client's values.
+    `again_once_done`: not where that sum was reported as done, for a consensus may stay the same from round to round.
+    What it compares are SHA-256s, on its disk.
+    """
+    digest = hashlib.sha256(basis).digest()
+    number, done = me.disk.get(_SUMMED, {}).get(digest, (me.round, False))
+    if number < me.round and not (done and again_once_done):
+        refuse(me, f"take part in round {me.round}: it begins as round {number}, for which it has sent masked values")
+        return False
+    me.disk[_CALLED] = digest
+    return True
+
+
+def sum_masked(me: Party) -> None:
+    """Store, before the first masked values of a sum are sent, from what they are made."""
+    me.disk[_SUMMED] = me.disk.get(_SUMMED, {}) | {me.disk.get(_CALLED, b""): (me.round, False)}
+
+
+def sum_done(me: Party) -> None:
+    """Store that the sum with the latest masked values of `me` was reported as done."""
+    summed = me.disk.get(_SUMMED, {})
+    for digest, (number, _) in summed.items():
+        if number == latest(me, "sum.mask")[0]:
+            me.disk[_SUMMED] = summed | {digest: (number, True)}
+            return

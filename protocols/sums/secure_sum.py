@@ -1,0 +1,458 @@
+"""Secure sum of vectors: the server learns the sum of the clients' values that it received, and no client's vector.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| sum.collect | SumStart | server -> each candidate | 0 | an attempt begins |
+| sum.deal | DealtKey | j -> server | 32 | a second, fresh public key |
+| sum.collect | DealtKeys | server -> each in A | 32 |A|, names of A | A and its second keys |
+| sum.deal | DealtShares | j -> each other in A, sealed | 72 | shares of its second key and of its seed |
+| sum.deal | SharesMissing | j -> server | their names | whose shares it has not received |
+| sum.collect | ChunkWanted | server -> each left of A | 0 | which chunk of the vectors is next |
+| sum.mask | MaskedChunk | j -> server | 8 for each number | x_j + masks_j, one chunk |
+| sum.collect | Survivors | server -> each in U3 | names of U3 | U3, whose chunks were all received |
+| sum.reveal | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or second key (A \\ U3) |
+| sum.collect | SumDone | server -> each in U3 | 0 | the sum is there |
+
+Paper: Bonawitz et al., CCS 2017 (see `dealing`). In Z_{2^64}, values in fixed point. Client j sends
+
+    y_j[c] = x_j[c] + PRG(b_j; c) + sum_{k in A, k != j} +-PRG(key_jk; c),    + for the lower of j and k,
+
+where c numbers the chunks, b_j is its personal key and key_jk the dealt key of the pair (purpose sum-dealt). The server
+adds the y_j of U3 and takes out their personal masks and their pair masks with A \\ U3. For an average weighted by w_j,
+clients contribute w_j x_j with w_j as one more number.
+
+Nobody masks before it is known that t clients hold the shares of each: a client whose shares too few have, or that does
+not report which it has, is left out of another attempt, with fresh keys, seeds and masks. Later losses are compensated.
+
+A vector goes in chunks, the next when all have sent the one before, and the server adds each as it is complete: what
+is in memory or on its way is one chunk a client and one sum, however long the vectors are. When one is lost amid its
+chunks, the sum so far contains its values; then the others send their chunks once more, with the same masks, so the
+same bytes. U3 is who is left at the last chunk. With fewer than t answers there is no sum, and no other attempt over
+the same vectors: an answer that was only late lets the server open the first sum, too, and the difference of two is
+who answered late.
+
+Security: semi-honest, no collusion between server and clients. The server learns the sum over U3 and who is in it.
+The clients learn who takes part. One who knows all others' vectors knows the last: `min_clients` bounds A and what is
+opened from below. Clients see to that themselves, and to the rest of what `dealing` states; U3 holds more of them than
+that and t, so that a server which names another U3 to each client opens no sum over fewer (`quorum.fewest_left`).
+From its first MaskedChunk on a client refuses every other attempt of that round, or of an earlier one, and remembers it
+over a crash; before, it follows the server into a later attempt. One vector goes into the sum of one round.
+
+Not covered: a server that puts keys of its own, or of clients that do not exist, into the list of the set-up; and what
+sums of several rounds reveal together where a client's vectors in them are alike.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard
+from tacit.parties.server import Server
+from tacit.protocols import setup
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.fixed_point import decode, encode
+from tacit.protocols.crypto.regular_graph import Tolerance
+from tacit.protocols.identities import Identities
+from tacit.protocols.outcome import Abort, Withdrawn, require
+from tacit.protocols.parts import Among, Found, Part, Phase, SumBounds, Taken
+from tacit.protocols.steps import Step
+from tacit.protocols.sums import consistency, dealing, neighbours, opening, quorum
+from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
+from tacit.protocols.sums.refusal import MASKED, Least, enter, latest, refuse, sum_done, sum_masked
+from tacit.protocols.values import BadValues, understood, values_of
+from tacit.sim.hollow import filled
+from tacit.sim.units import duration
+from tacit.sim.wire import Message
+
+__all__ = ["STEPS", "SUM", "SecureSum", "Settings", "SumOfVectors", "Total", "client", "server"]
+
+_DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS = (
+    Step("client", "sum.deal", "deal a second key and a seed in shares, and take in the others'; once each attempt"),
+    Step("client", "sum.mask", "mask its vector and send it chunk by chunk; again when another is lost amid it"),
+    Step("client", "sum.agree", "sign who takes part and who is left"),
+    Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
+    Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),
+)
+
+PURPOSE = "sum-dealt"
+
+END = "the end of a sum"
+"""The place where a client rests that has done its part; `BEFORE_END` are the messages that could ask for more."""
+
+
+class SumStart(Message):
+    announces: ClassVar[bool] = True
+
+
+class SharesMissing(Message):
+    names: list[str]
+
+
+class ChunkWanted(Message):
+    number: int
+
+
+class MaskedChunk(Message):
+    admits: ClassVar[tuple[str, ...]] = (dealing.Survivors.__name__,)
+    in_attempt: ClassVar[bool] = True
+    number: int
+    values: bytes
+
+
+class SumDone(Message):
+    pass
+
+
+_ANSWERS = (SumDone, SumStart, ChunkWanted, dealing.Survivors, consistency.Agreement)
+"""In the order in which they are taken where several are there: a sum ends before the next one begins."""
+
+BEFORE_END = ("SumStart", "ChunkWanted", "Survivors", "Agreement")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The public settings of a sum. `dimension` numbers a vector, sent `chunk` at a time.
+
+    `threshold`: t, where it is more than floor(|A| / 2) + 1; `min_clients`: the fewest in a sum; `deadline`: longest
+    wait of the server, in virtual seconds. `tolerance`: clients deal with their neighbours in a graph (`neighbours`)
+    that withstands this, after no set-up; None: all with all, after that of the round. `identities`: by which keys and
+    sets are signed, if they are; not with `tolerance`.
+    """
+
+    dimension: int
+    threshold: int | None = None
+    fraction_bits: int = 32
+    min_clients: int = 3
+    deadline: float = 60.0
+    chunk: int = 1 << 16
+    tolerance: Tolerance | None = None
+    identities: Identities | None = None
+
+    def __post_init__(self) -> None:
+        if self.tolerance is not None and self.identities is not None:
+            raise ValueError("sets of a sum in a graph are not signed: no client sees all of them.")
+        if self.dimension < 1 or self.chunk < 1:
+            raise ValueError(f"dimension(={self.dimension}) and chunk(={self.chunk}) must be >= 1.")
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The chunks: number and size."""
+        starts = range(0, self.dimension, self.chunk)
+        return [(i, min(self.chunk, self.dimension - start)) for i, start in enumerate(starts)]
+
+    def part(self, number: int) -> slice:
+        """The slice of chunk `number` in a vector."""
+        return slice(number * self.chunk, (number + 1) * self.chunk)
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """The sum over the `contributors` (U3): `ring` in Z_{2^64}, `values` as numbers, (dimension,) each."""
+
+    contributors: tuple[str, ...]
+    ring: Ring
+    fraction_bits: int
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The sum in real numbers."""
+        return decode(self.ring, self.fraction_bits)
+
+
+async def client(
+    me: Client, vector: NDArray[Any], secrets: Mapping[str, SharedSecret], settings: Settings, number: int = 0
+) -> None:
+    """Contribute `vector` (dimension,), of numbers, or of words of Z_{2^64} (uint64), which are summed as they are.
+
+    `secrets`: of the set-up, whose channels seal the shares. `number`: the only round in whose sum the vector may be;
+    0: that of the first sum that the server begins.
+
+    Raises Withdrawn where a number of `vector` is too large to be summed, infinite or NaN (see `fixed_point.encode`),
+    before anything of the vector is sent: the sum goes without it.
+    """
+    if vector.shape != (settings.dimension,):
+        raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
+    dealt = None
+    while True:
+        if dealt is not None and dealt.revealed:
+            me.rest_at(END)
+        answer = await me.recv(_ANSWERS, me.server, 2 * settings.deadline)
+        me.rest_at("")
+        if isinstance(answer, SumDone):
+            sum_done(me)
+            return
+        if isinstance(answer, SumStart):
+            number = number or me.round
+            if _may_begin(me, number) and dealing.may_deal(me):
+                with me.step("sum.deal"):
+                    dealt = await _deal(me, secrets, settings)
+                    if dealt is not None:
+                        dealt.done = (SumDone,)
+                        missing = await dealt.take_in(me, dealt.holders, settings.deadline / 2)
+                        me.send(me.server, SharesMissing(missing))
+                        if len(dealt.shares) < dealt.dealers:
+                            refuse(me, f"mask: {len(dealt.shares)} neighbours have dealt to it, not {dealt.dealers}")
+                            dealt = None
+        elif dealt is None or not dealt.is_current(me):
+            continue  # what follows a SumStart that was refused
+        elif isinstance(answer, ChunkWanted):
+            _check(me, vector, dealt, settings)
+            if enter(me, "sum.mask"):
+                sum_masked(me)
+            with me.step("sum.mask"):
+                await _send_chunks(me, vector, dealt, answer.number, settings)
+        elif isinstance(answer, dealing.Survivors | consistency.Agreement):
+            await dealt.respond(me, answer, "sum", settings.deadline)
+
+
+async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Settings) -> dealing.Dealt | None:
+    """Deal in the attempt that has begun; None where `me` refuses those with whom it is to."""
+    if settings.tolerance is not None:
+        return await neighbours.deal(me, settings.tolerance, settings.min_clients, settings.deadline)
+    signed, least = consistency.signed_by(me, settings.identities, secrets), Least(settings.min_clients)
+    dealt = await dealing.deal(me, secrets, settings.threshold, least, settings.deadline, signed)
+    if dealt is not None:
+        dealt.fewest = quorum.fewest_left(len(dealt.names), dealt.threshold, settings.min_clients)
+    return dealt
+
+
+async def client_at_end(me: Client, settings: Settings) -> None:
+    """The rest of `client` from `END` on, when the server has the sum."""
+    me.rest_at(END)
+    if isinstance(await me.recv(_ANSWERS, me.server, 2 * settings.deadline), SumDone):
+        sum_done(me)
+    me.rest_at("")
+
+
+def _may_begin(me: Client, number: int) -> bool:
+    """True if the vector of round `number` may be summed in the attempt that has begun; if not, the trace says why."""
+    masked_in, attempt = latest(me, "sum.mask")
+    if me.round != number:
+        refuse(me, f"begin a sum of round {me.round}: its vector is of round {number}")
+    elif masked_in >= number:
+        refuse(me, f"begin a sum: it has sent masked values in attempt {attempt} of round {masked_in}")
+    else:
+        return True
+    return False
+
+
+def _check(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, settings: Settings) -> None:
+    """Raise Withdrawn where a number of `vector` cannot be summed; the trace says so, without the number."""
+    if vector.dtype == np.uint64:
+        return
+    peak = np.array([np.abs(vector).max(initial=0.0)], np.float64)
+    try:
+        encode(peak, settings.fraction_bits, dealt.clients)
+    except ValueError as error:
+        refuse(me, f"take part in the sum: {error}")
+        raise Withdrawn(str(error)) from None
+
+
+async def _send_chunks(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, number: int, settings: Settings) -> None:
+    """Send chunk `number` and those that the server wants next, until the last is sent."""
+    names, mine = dealt.names, dealt.names.index(me.name)
+    keys = [(pair.key(PURPOSE, me.attempt), mine < names.index(name)) for name, pair in dealt.pairs.items()]
+    keys.append((dealt.personal, True))
+    blocks = settings.blocks
+    while True:
+        with values_of(me, me.server, "ChunkWanted"):
+            if not 0 <= number < len(blocks):
+                raise ValueError(f"there is no chunk {number}; there are {len(blocks)}")
+        block = blocks[number]
+        shared = vector[settings.part(number)]
+        if vector.dtype != np.uint64:
+            shared = encode(shared.astype(np.float64, copy=False), settings.fraction_bits, dealt.clients)
+        (mask,) = await me.compute(masks_work(len(keys), [block]), masks, keys, [block])
+        me.send(me.server, MaskedChunk(number, joined([shared + mask])))
+        if number == len(blocks) - 1:
+            return
+        number = (await me.recv(ChunkWanted, me.server, 2 * settings.deadline)).number
+
+
+async def server(me: Server, clients: Sequence[str], settings: Settings) -> Total:
+    """Sum the vectors of `clients`, or of those of them who live. Raises Abort."""
+
+    if settings.identities is not None:
+        settings = replace(settings, threshold=max(settings.threshold or 0, consistency.needed(len(clients))))
+
+    def require_enough(members: tuple[str, ...]) -> None:
+        require(len(members), "clients", settings.min_clients)
+        t = quorum.threshold_of(settings.threshold, len(members))
+        require(len(members), "clients", t, "protocol.threshold")
+
+    candidates = tuple(clients)
+    with me.step("sum.collect"):
+        while True:
+            require_enough(candidates)
+            me.advance(me.round, me.attempt + 1)
+            me.broadcast(candidates, SumStart())
+            attempt = await _gather_keys(me, candidates, settings)
+            require_enough(attempt.names)
+            _announce(me, attempt)
+            candidates = await _with_shares(me, attempt, settings)
+            if candidates == attempt.names:
+                break
+        enter(me, MASKED)
+        survivors, ring = await _gather_chunks(me, attempt.names, settings)
+        found = await opening.uncover(me, attempt, survivors, PURPOSE, settings.deadline)
+        if not found.signed:
+            for name, why in found.lost.items():
+                me.lose([name], f"{why}: the round ends without a sum")
+            raise Abort(f"the sum stays masked: {found.problem}")
+        for block in settings.blocks:
+            part = ring[settings.part(block[0])]
+            left = await me.together(*[
+                me.compute(masks_work(len(keys), [block]), masks, keys, [block]) for keys in found.signed.values()
+            ])  # fmt: skip
+            for (mask,) in left if part.flags.writeable else ():
+                part -= mask
+        me.broadcast(survivors, SumDone())
+    return Total(survivors, ring, settings.fraction_bits)
+
+
+async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings) -> dealing.Announced:
+    """The attempt that was just begun, with the second keys of those who have sent them."""
+    if settings.tolerance is not None:
+        return await neighbours.gather(me, candidates, settings.tolerance, settings.deadline, settings.min_clients)
+    return await dealing.gather(
+        me, candidates, settings.threshold, settings.deadline, settings.min_clients, settings.identities
+    )
+
+
+def _announce(me: Server, attempt: dealing.Announced) -> None:
+    if isinstance(attempt, neighbours.Acquainted):
+        neighbours.announce(me, attempt)
+    else:
+        dealing.announce(me, attempt)
+
+
+async def _with_shares(me: Server, attempt: dealing.Announced, settings: Settings) -> tuple[str, ...]:
+    """The members of A that report whose shares they hold, and whose shares enough of them hold; the rest is lost."""
+    names = attempt.names
+
+    everybody = frozenset(names)
+
+    def known(name: str, answer: SharesMissing) -> frozenset[str]:
+        if not everybody.issuperset(answer.names):
+            raise ValueError("names that are not in the sum")
+        return frozenset(answer.names)
+
+    answers = (await me.collect(SharesMissing, names, deadline=settings.deadline)).answers
+    missing = understood(me, answers, known)
+
+    def is_held(name: str) -> bool:
+        # What the silent hold nobody knows: without them, who is to blame for missing shares is seen among the others.
+        said = [missing[holder] for holder in attempt.holders(name) if holder in missing]
+        all_said = len(said) == len(attempt.holders(name))
+        some = min(len(said), quorum.threshold_of(settings.threshold, len(said)))
+        needed = attempt.threshold if all_said else some
+        return sum(name not in other for other in said) >= needed
+
+    kept = tuple(name for name in missing if is_held(name))
+    for name in names:
+        if name not in kept:
+            what = "its shares were" if name in missing else "what it has of the others' shares was"
+            me.lose([name], f"{what} not received: summing starts again")
+            reason = f"{what.replace('its', 'your').replace('it has', 'you have')} not received"
+            me.dismiss([name], f"the sum begins again without you: {reason} within {settings.deadline:g} s")
+    return kept
+
+
+async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings) -> tuple[tuple[str, ...], Ring]:
+    """U3 and the sum of its masked vectors."""
+    ring = np.zeros(settings.dimension, np.uint64) if me.world.hollow is None else filled(settings.dimension, np.uint64)
+    blocks, number = settings.blocks, 0
+    while number < len(blocks):
+        me.broadcast(names, ChunkWanted(number))
+        sent: dict[str, Ring] = {}
+        size = blocks[number][1]
+        with me.incoming((MaskedChunk,), names, deadline=settings.deadline) as arrivals:
+            async for source, message in arrivals:
+                if message.number != number:  # received twice
+                    continue
+                arrivals.leave_out(source)
+                with suppress(BadValues), values_of(me, source, "MaskedChunk"):
+                    (sent[source],) = read(message.values, [size])
+                if len(sent) == len(names):
+                    break
+        missing = [name for name in names if name not in sent]
+        me.lose(missing, "its masked values never came: the sum goes without it")
+        me.dismiss(missing, f"your masked values did not come within {settings.deadline:g} s")
+        names = tuple(name for name in names if name in sent)
+        require(len(names), "clients", settings.min_clients)
+        if missing and number > 0:  # what the lost sent before is in the sum
+            number = 0
+            if ring.flags.writeable:
+                ring[:] = 0
+            continue
+        part = ring[settings.part(number)]
+        for values in sent.values() if part.flags.writeable else ():  # not where it is hollow
+            part += values
+        number += 1
+    return names, ring
+
+
+@dataclass(frozen=True)
+class SumOfVectors(Part):
+    """A secure sum as a part of a protocol; its vectors have as many numbers as `Among.dimension` says.
+
+    `identities`: whether `protocol.identity` may have what is shown signed. `in_graph`: how keys and seeds are dealt
+    among neighbours, if they are.
+    """
+
+    identities: bool = False
+    in_graph: Part | None = None
+
+    @property
+    def takes(self) -> Sequence[Taken]:
+        signing = (consistency.if_signed(_AGREE),) if self.identities else ()
+        return (_DEAL, self.in_graph or dealing.Dealing(self.identities), _MASK, *signing, _REVEAL, _COLLECT)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        return {"MaskedChunk": len(among.names) * WORD_BYTES * among.dimension}
+
+    def waits(self, tables: Any) -> int:
+        return int(tables.data.clients) + 4
+
+
+SUM = SumOfVectors()
+"""A secure sum without signatures, all with all."""
+
+
+class SecureSum(Phase):
+    """A secure sum as a part of a protocol of one's own: of each client's `vector`, of which the server makes `result`.
+
+    `fraction_bits`: to how many bits after the point numbers are summed.
+    """
+
+    takes = (SUM,)
+    messages = ()
+    fraction_bits = 32
+
+    def vector(self, keys: Any, shard: Shard, public: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The numbers that a client with this `shard` contributes, `dimension` of them."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a client contributes")
+
+    def result(self, keys: Any, total: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the server's result, made of the sum of all vectors."""
+        return total
+
+    def _settings(self, keys: Any) -> Settings:
+        least, deadline = max(2, keys.min_clients), duration(keys.deadline)
+        return Settings(self.dimension(keys), None, self.fraction_bits, least, deadline)
+
+    async def client(self, me: Client, keys: Any, group: setup.Group, public: NDArray[np.float64]) -> None:
+        vector = np.asarray(self.vector(keys, me.shard, public), np.float64)
+        await client(me, vector, group.secrets, self._settings(keys), me.round)
+
+    async def server(self, me: Server, keys: Any, group: setup.Group, found: Mapping[str, Found]) -> Found:
+        total = await server(me, group.names, self._settings(keys))
+        return Found(total.contributors, np.asarray(self.result(keys, total.values), np.float64))
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        return [SumBounds("secure_sum", max(2, tables.protocol.min_clients))]

@@ -1,0 +1,213 @@
+"""The secrets of the masks from shares of seeds and dealt keys: the computing of `opening.uncover`."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import numpy as np
+
+from tacit.protocols.crypto import shamir, share_errors
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, derive_key
+from tacit.protocols.crypto.regular_graph import Graph
+from tacit.protocols.identities import Identities
+from tacit.protocols.sums.masking import SignedKey
+from tacit.sim.hollow import hollow
+
+__all__ = [
+    "Announced", "Corrected", "Held", "Secrets", "Uncovered", "agreements", "combine", "combine_work", "correct",
+    "personal_key", "signed_keys",
+]  # fmt: skip
+
+Held = dict[str, dict[int, bytes]]
+"""The shares of each client's secret, in the order of A, by their x."""
+
+Secrets = dict[tuple[str, str], bytes]
+"""The seed of each survivor at (name, name); the raw secret of each lost and each survivor at (lost, survivor)."""
+
+
+@dataclass(frozen=True)
+class Announced:
+    """Attempt `number` as the server announced it: A with its second public keys and its titles (incarnations).
+
+    U3 holds `fewest`, where that is more than `threshold`. `graph`: who deals with whom; None: all with all. `local`:
+    each client knows its neighbours in it alone, not all of A. `identities`: by which keys and sets are signed, if they
+    are; `signatures`: on second keys; `signers`: how many of U3 must sign it.
+    """
+
+    number: int
+    public_keys: dict[str, bytes]
+    titles: dict[str, str]
+    threshold: int
+    fewest: int = 0
+    graph: Graph | None = None
+    identities: Identities | None = None
+    signatures: Mapping[str, bytes] = field(default_factory=dict)
+    signers: int = 0
+
+    def shown(self, name: str) -> bytes:
+        """The second key of `name` as clients are shown it: with its signature, if there is one."""
+        return self.public_keys[name] + self.signatures.get(name, b"")
+
+    @property
+    def local(self) -> bool:
+        return False
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """A."""
+        return tuple(self.public_keys)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each of A, from 0."""
+        return {name: place for place, name in enumerate(self.names)}
+
+    def holders(self, name: str) -> tuple[str, ...]:
+        """Those who hold the shares that `name` deals, and deal it theirs: its neighbours, or all of A."""
+        return self.names if self.graph is None else self.graph.neighbours(name)
+
+    def place(self, dealer: str, holder: str) -> int:
+        """The x of the share that `holder` has of `dealer`."""
+        return 1 + (self.places[holder] if self.graph is None else self.graph.neighbours(dealer).index(holder))
+
+    def too_few(self, survivors: Collection[str]) -> str:
+        """The problem of U3 = `survivors`, for whom clients open nothing; "" if there is none."""
+        if len(survivors) < (needed := max(self.threshold, self.fewest)):
+            return f"masked values of {len(survivors)} clients were received; {needed} are needed"
+        if self.graph is not None:
+            left = frozenset(survivors)
+            for name in self.names:
+                if (count := len(left.intersection(self.holders(name)))) < self.threshold:
+                    return f"{count} neighbours of {name} are left; {self.threshold} are needed"
+        return ""
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """The result of an attempt's unmasking.
+
+    `signed`: for each of U3 the keys of the masks to be taken out of its values; empty if too few shares were received.
+    Then `problem` says how many were received and how many are needed, and `lost` who is to blame, with the reason.
+    """
+
+    signed: dict[str, list[SignedKey]] = field(repr=False)
+    lost: dict[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """`wrong` shares by holder and dealer; why a secret is `hopeless`; the `secrets` where none is."""
+
+    secrets: Secrets = field(repr=False)
+    wrong: list[tuple[str, str]]
+    hopeless: list[str]
+
+
+def agreements(attempt: Announced, survivors: Collection[str]) -> int:
+    """The number of pairs of a lost and a surviving client whose masks are left."""
+    if attempt.graph is None:
+        return (len(attempt.names) - len(survivors)) * len(survivors)
+    left = frozenset(survivors)
+    return sum(len(left.intersection(attempt.holders(name))) for name in attempt.names if name not in left)
+
+
+def combine_work(attempt: Announced, held: Held) -> dict[str, int]:
+    """Multiply-adds of `combine`: in a graph, coefficients for each set of places."""
+    t, names = attempt.threshold, attempt.names
+    work = shamir.combine_work(KEY_BYTES, len(names), t)
+    if attempt.graph is not None:
+        for name, count in shamir.combine_work(KEY_BYTES, 0, t).items():
+            work[name] += (len(_by_places(held, t)) - 1) * count
+    return work
+
+
+def _by_places(held: Held, threshold: int) -> dict[tuple[int, ...], list[str]]:
+    """The clients by the places of the first shares of their secrets."""
+    found: dict[tuple[int, ...], list[str]] = {}
+    for name, shares in held.items():
+        found.setdefault(tuple(sorted(shares)[:threshold]), []).append(name)
+    return found
+
+
+def _hollow_secrets(attempt: Announced, survivors: Collection[str], held: Held) -> Secrets:
+    left, nothing = frozenset(survivors), bytes(KEY_BYTES)
+    found = {(name, name): nothing for name in attempt.names if name in left}
+    gone = (name for name in attempt.names if name not in left)
+    return found | {(name, other): nothing for name in gone for other in attempt.holders(name) if other in left}
+
+
+@hollow(_hollow_secrets)
+def combine(attempt: Announced, survivors: Collection[str], held: Held) -> Secrets | None:
+    """Combine the first shares of `held`; None if they do not fit together.
+
+    The dealt key of one who is lost must be the private half of its second public key.
+    """
+    found: dict[str, bytes] = {}
+    for places, names in _by_places(held, attempt.threshold).items():
+        rows = b"".join(held[name][x] for x in places for name in names)
+        table = np.frombuffer(rows, np.uint8).reshape(attempt.threshold, len(names), -1)
+        try:
+            found |= zip(names, shamir.combine(places, table, attempt.threshold, KEY_BYTES), strict=True)
+        except ValueError:
+            return None
+    left, public_keys = frozenset(survivors), attempt.public_keys
+    if any(not _is_half_of(key, found[name]) for name, key in public_keys.items() if name not in left):
+        return None
+    return _opened(attempt, left, found)
+
+
+def correct(attempt: Announced, survivors: Collection[str], held: Held) -> Corrected:
+    """The secrets from those shares that fit together, and which do not."""
+    found: dict[str, bytes] = {}
+    wrong: list[tuple[str, str]] = []
+    hopeless: list[str] = []
+    left = frozenset(survivors)
+    for name, shares in held.items():
+        is_key = name not in left
+        right = partial(_is_half_of, attempt.public_keys[name]) if is_key else None
+        try:
+            found[name], places = share_errors.corrected(shares, attempt.threshold, KEY_BYTES, right)
+        except ValueError as error:
+            hopeless.append(f"{'the dealt key' if is_key else 'the seed'} of {name}: {error}")
+        else:
+            wrong += ((attempt.holders(name)[x - 1], name) for x in places)
+    return Corrected({} if hopeless else _opened(attempt, left, found), wrong, hopeless)
+
+
+def _is_half_of(public_key: bytes, private: bytes) -> bool:
+    return KeyPair(private).public == public_key
+
+
+def _opened(attempt: Announced, left: Collection[str], secrets: Mapping[str, bytes]) -> Secrets:
+    """Restore the secrets from seeds and dealt keys."""
+    found = {(name, name): secrets[name] for name in attempt.names if name in left}
+    for name in attempt.names:
+        if name not in left:
+            pair = KeyPair(secrets[name])
+            others = (other for other in attempt.holders(name) if other in left)
+            found |= {(name, other): pair.agree(attempt.public_keys[other]) for other in others}
+    return found
+
+
+def personal_key(seed: bytes, run_id: bytes, round_number: int, attempt: int, name: str) -> bytes:
+    """The key of the personal mask of `name`."""
+    return derive_key(seed, run_id, "personal", round_number, attempt, (name,))
+
+
+def signed_keys(
+    attempt: Announced, survivors: Sequence[str], secrets: Secrets, purpose: str, run_id: bytes, round_number: int
+) -> dict[str, list[SignedKey]]:
+    """The keys of the masks left in the values of each of U3, from the result of `combine`."""
+    titles, places, left = attempt.titles, attempt.places, frozenset(survivors)
+    keys: dict[str, list[SignedKey]] = {}
+    for j in survivors:
+        keys[j] = [(personal_key(secrets[j, j], run_id, round_number, attempt.number, titles[j]), True)]
+        for k in attempt.holders(j):
+            if k in left:
+                continue
+            lower = places[j] < places[k]
+            both = (titles[j], titles[k]) if lower else (titles[k], titles[j])
+            shared = SharedSecret(secrets[k, j], run_id, round_number, both)
+            keys[j].append((shared.key(purpose, attempt.number), lower))
+    return keys

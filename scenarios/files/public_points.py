@@ -1,0 +1,92 @@
+"""The public points of a run: taken from the clients' data set, which is without them then, or from another one."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.parties.data.sets import DataError, Dataset
+from tacit.parties.data.splits import spread
+from tacit.scenarios.schema.keys import toml
+from tacit.scenarios.schema.scenario import Public
+from tacit.sim.setting_error import Problem
+from tacit.sim.streams import generator
+
+__all__ = ["alpha_of", "set_apart"]
+
+
+def alpha_of(distribution: str) -> float | None:
+    """The number in ``dirichlet:A``; None for ``iid``. Raises ValueError."""
+    name, colon, number = distribution.partition(":")
+    if distribution == "iid":
+        return None
+    try:
+        value = float(number) if name == "dirichlet" and colon else 0.0
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise ValueError(f"{toml(distribution)} is not known; allowed: iid, dirichlet:A with a number A > 0")
+    return value
+
+
+def set_apart(
+    held: Dataset, keys: Public, clients: int, seed: int, source: Callable[[str], Dataset]
+) -> tuple[Dataset, Dataset | None]:
+    """The clients' points without the public ones, and those; None if there are to be none.
+
+    They are drawn from the stream (seed, "public"). `source` loads the points of another data set by its name; their
+    labels are of other classes and become -1. Raises Problem.
+    """
+    if not keys.size:
+        return held, None
+    if keys.size >= 1.0 and not float(keys.size).is_integer():
+        problem = f"{keys.size:g} is not a whole number of points; allowed: 0 or more of them, or a share below 1"
+        raise Problem("public.size", problem)
+    if clients > len(held.labels):  # of which public.size would be wrong, too
+        problem = f"{clients} is too large for {len(held.labels)} points; allowed: 1 to {len(held.labels)}"
+        raise Problem("data.clients", problem)
+    if not keys.source:
+        rows = _draw(held, keys, len(held.labels) - clients, seed)
+        return held.take(np.setdiff1d(np.arange(len(held.labels)), rows)), held.take(rows)
+    if keys.source == held.name:
+        problem = f"{toml(keys.source)} is what the clients' points are of; allowed: another, or none for the same"
+        raise Problem("public.source", problem)
+    try:
+        other = source(keys.source)
+    except DataError as error:
+        raise Problem("public.source", str(error)) from None
+    if (other.points.shape[1:], other.points.dtype) != (held.points.shape[1:], held.points.dtype):
+        problem = f"{toml(keys.source)} has points of {_kind(other)}, and {held.name} of {_kind(held)}"
+        raise Problem("public.source", f"{problem}; allowed: a data set whose points are alike")
+    drawn = other.take(_draw(other, keys, len(other.labels), seed))
+    return held, replace(drawn, labels=np.full(len(drawn.labels), -1, np.int64))
+
+
+def _draw(dataset: Dataset, keys: Public, most: int, seed: int) -> NDArray[np.int64]:
+    """The rows, ascending. Raises Problem."""
+    alpha, dice = alpha_of(keys.distribution), generator(seed, "public")
+    labels = dataset.labels
+    size = round(keys.size * len(labels)) if keys.size < 1.0 else int(keys.size)
+    if alpha is not None:
+        most = min(most, int((labels >= 0).sum()))
+    if not 1 <= size <= most:
+        side = "small" if size < 1 else "large"
+        problem = f"{keys.size:g} is too {side}; allowed: 0, or 1 to {most} points, so that each client is left one"
+        raise Problem("public.size", problem)
+    order = dice.permutation(len(labels))
+    if alpha is None:
+        return np.sort(order[:size])
+    classes = np.unique(labels[labels >= 0])
+    of_class = [order[labels[order] == label] for label in classes]
+    counts = np.array([len(rows) for rows in of_class])
+    quotas = spread(counts, size, dice.dirichlet(np.full(len(classes), alpha)))
+    return np.sort(np.concatenate([rows[:quota] for rows, quota in zip(of_class, quotas, strict=True)]))
+
+
+def _kind(dataset: Dataset) -> str:
+    """Return the kind of a point, in words."""
+    if dataset.texts is not None:
+        return "text"
+    shape = dataset.points.shape[1:]
+    return f"{shape[0]} numbers" if len(shape) == 1 else " x ".join(map(str, shape)) + " pixels"

@@ -1,0 +1,160 @@
+"""The result of a run, as ``result.json`` holds it."""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tacit.protocols.experiment.simulated import ResultFields, Strike
+from tacit.scenarios.files.vulnerability import Vulnerability
+from tacit.sim.units import format_bytes, format_duration
+
+__all__ = ["PluginFile", "Result", "data_frame", "draw_results"]
+
+
+_NAMED = 4
+"""The most parties that a line names."""
+
+_draw: list[Callable[["Result"], str]] = []
+"""The function that makes HTML of a result, if there is one."""
+
+
+def draw_results(draw: Callable[["Result"], str]) -> None:
+    """Let notebooks show each result as the HTML that `draw` makes of it.
+
+    What draws reads the record of a run, as only folders that stand above this one can: it is handed in from there.
+    """
+    _draw[:] = [draw]
+
+
+class PluginFile(Struct, frozen=True):
+    """A plugin of a run: its file, of a copy relative to the run's folder, and the SHA-256 of its content."""
+
+    file: str
+    sha256: str
+
+
+class Result(ResultFields, kw_only=True):
+    """The result of a run; all but `folder` and `error` is ``result.json``.
+
+    `outcome` is completed, aborted (the server was lost, or too few clients were left), failed (an error, or every
+    client was lost) or interrupted (Ctrl-C); `reason` says why. `unmet` holds one line for each expectation of the
+    scenario that was not met. What the run has to show has the fields of `ResultFields`. `faults` are those that
+    struck. `resumed`: the rounds after which a run that was broken off went on, 0 if it began again.
+    Times are seconds. `peak_memory`: the most bytes that the process had held when the run ended, which are the run's
+    if it did nothing else before; workers' are their own. `message_count` (in the file ``messages``) and
+    bytes count both hops of a relayed message, and all copies: `sent_again` of them are retransmissions, and
+    `messages_lost` counts those that were lost, by reason. `vulnerability` is there if there was an [attack].
+    `formula`: payload by message type by the protocol's formula, where the run completed and nobody was lost; None of a
+    type whose number depends on the run.
+    With more than 200 clients `lost`, `faults`, `endings` and those lost in rounds are of clients that were called to
+    some round; the record has the others. `plugins`: files of the user's own code, of which copies lie in the run's
+    folder.
+    """
+
+    scenario: str
+    title: str
+    seed: int
+    version: str
+    fidelity: str
+    entropy: str
+    engine: str
+    outcome: str
+    reason: str
+    unmet: list[str]
+    faults: list[Strike]
+    virtual_seconds: float
+    wall_seconds: float
+    peak_memory: int = 0
+    resumed: list[int] = msgspec.field(default_factory=list)
+    message_count: int = msgspec.field(name="messages")
+    bytes_total: int
+    bytes_payload: int
+    bytes_sealing: int
+    bytes_envelope: int
+    sent_again: int = 0
+    messages_lost: dict[str, int] = msgspec.field(default_factory=dict)
+    trace_hash: str
+    shape_hash: str
+    formula: dict[str, int | None] | None = None
+    vulnerability: Vulnerability | None = None
+    warnings: list[str]
+    plugins: list[PluginFile] = msgspec.field(default_factory=list)
+    environment: dict[str, Any]
+    folder: Path = Path()
+    error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        """One line: which run it was, how it ended, what it cost, who was lost, and the folder."""
+        lost = list(dict.fromkeys(loss.party for loss in self.lost))
+        parts = (
+            f"{self.scenario}, seed {self.seed}: {self.outcome}",
+            "" if self.accuracy is None else f"accuracy {self.accuracy:.4f}",
+            format_bytes(self.bytes_total),
+            f"virtual {format_duration(self.virtual_seconds)}",
+            f"{len(lost)} lost ({', '.join(lost[:_NAMED])}{', ...' * (len(lost) > _NAMED)})" if lost else "",
+            f"{len(self.unmet)} not as expected" if self.unmet else "",
+        )
+        return f"<Result of {', '.join(filter(None, parts))}; {self.folder}>"
+
+    def _repr_html_(self) -> str | None:
+        """Return the HTML of a notebook: verdict, bytes and a small timeline; None where it shows the text instead."""
+        return _draw[0](self) if _draw else None
+
+    def frame(self, name: str) -> Any:
+        """Return the record of the run called `name`, as a pandas DataFrame.
+
+        `name` is a view of its ``run.sqlite``: messages, hops, rounds, steps, waits, computing, faults, losses,
+        metrics, refusals, outcomes; or the table events, of which they are made. The site (`make docs`) says what their
+        columns hold. pandas is imported here and nowhere else. Raises ValueError for another name, ImportError
+        without pandas, and sqlite3.Error for a record that cannot be read.
+        """
+        pandas = _pandas()
+        path = self.folder / "run.sqlite"
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            known = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
+            if name not in (*known, "events"):
+                raise ValueError(f"name is {name!r}; allowed: {', '.join(sorted((*known, 'events')))}")
+            found = connection.execute(f"SELECT * FROM {name}")
+            return pandas.DataFrame(found.fetchall(), columns=[column for column, *_ in found.description])
+
+    def messages(self) -> Any:
+        """One row for each message, from its sender to its receiver, as a pandas DataFrame: `frame`."""
+        return self.frame("messages")
+
+    def rounds(self) -> Any:
+        """One row for each round, with accuracy, cohort, bytes and virtual time, as a pandas DataFrame: `frame`."""
+        return self.frame("rounds")
+
+    def steps(self) -> Any:
+        """One row for each step that a party took, as a pandas DataFrame: `frame`."""
+        return self.frame("steps")
+
+    def events(self) -> Any:
+        """One row for each event of the trace, as a pandas DataFrame: `frame`. In words: `tacit.events`."""
+        return self.frame("events")
+
+    def record(self) -> dict[str, Any]:
+        """The content of ``result.json``: which run it was and how it ended, what it found, and the rest."""
+        found = ResultFields.__struct_encode_fields__
+        names = dict(zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True))
+        own = [name for name in names if name not in (*found, "folder", "error")]
+        first = own.index("faults")
+        return {name: msgspec.to_builtins(getattr(self, names[name])) for name in (*own[:first], *found, *own[first:])}
+
+
+def data_frame(lines: Iterable[Mapping[str, Any]]) -> Any:
+    """`lines` as a pandas DataFrame, a column for each key. Raises ImportError without pandas."""
+    return _pandas().DataFrame(list(lines))
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("a DataFrame needs pandas: pip install pandas") from None
+    return pandas

@@ -1,0 +1,190 @@
+"""The points of a run: what clients hold, and what is kept apart to measure models by."""
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import psutil
+
+from tacit.parties.data.dataset import as_features
+from tacit.parties.data.features import features_of
+from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
+from tacit.parties.data.splits import Shards, shards
+from tacit.parties.datasets.error import DataSettingError
+from tacit.parties.fleet.fleet import Fleet
+from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.probe import attacked
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.console.progress import progress
+from tacit.scenarios.files.public_points import set_apart
+from tacit.scenarios.schema.scenario import Data, Scenario
+from tacit.sim.setting_error import Problem
+from tacit.sim.streams import generator
+from tacit.sim.units import format_bytes
+
+__all__ = ["Material", "featured", "keep", "material_of", "parts_at_hand", "parts_of", "split", "split_data"]
+
+_at_hand: list[Parts] = []
+
+_PLACEHOLDER = Dataset("none", np.zeros((1, 1)), np.zeros(1, np.int64), ("none",))
+"""The data of clients, one point each, for a protocol that needs no points."""
+
+
+PER_CLIENT = 12_000
+"""Bytes of a client with its links and its place in the record, at the least."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """The data of a scenario, each client's share of them, and its devices and links."""
+
+    parts: Parts
+    shards: Shards
+    fleet: Fleet
+
+
+_last: list[tuple[weakref.ref[Scenario], Material]] = []
+"""The material of the scenario that was last checked, until it is run or no longer there."""
+
+
+def keep(scenario: Scenario, material: Material) -> None:
+    """Let `material` be what `material_of` returns for this very `scenario`."""
+
+    def forget(dead: weakref.ref[Scenario]) -> None:
+        _last[:] = [one for one in _last if one[0] is not dead]
+
+    _last[:] = [(weakref.ref(scenario, forget), material)]
+
+
+def material_of(scenario: Scenario, *, taken: bool = False) -> Material:
+    """The data, shares and devices of `scenario`, as checked or read here. Raises DataError and Problem.
+
+    `taken`: for a run, whose alone it is then, for hosts of the fleet count the jobs that go on.
+    """
+    found = None if _at_hand else next((material for kept, material in _last if kept() is scenario), None)
+    if found is None:
+        parts = parts_of(scenario)
+        found = Material(parts, split(parts.held, scenario.data, scenario.seed), Fleet(scenario))
+    elif taken:
+        _last.clear()
+    return found
+
+
+@contextmanager
+def parts_at_hand(parts: Parts) -> Iterator[None]:
+    """Within it the data of every scenario are `parts`: those of the one in hand, read on another machine."""
+    _at_hand.append(parts)
+    try:
+        yield
+    finally:
+        _at_hand.pop()
+
+
+def parts_of(scenario: Scenario) -> Parts:
+    """The data as the scenario's protocol uses it. Raises DataError, and Problem where an attacker has too few.
+
+    Training learns from the training part alone, and is tested on the test part of data sets with a name, or on the
+    `data.test` rows; `data.limit` bounds both. Of the training part the public points are taken first, then, for
+    training, `training.validation` is drawn from the stream (seed, "validation"). With an [attack], half of what is
+    left is the attacker's.
+    """
+    if _at_hand:
+        return _at_hand[-1]
+    parts = _parts_of(scenario)
+    return attacked(parts, scenario) if scenario.attack.kind else parts
+
+
+def _parts_of(scenario: Scenario) -> Parts:
+    data = scenario.data
+    needs = PROTOCOLS[scenario.protocol.name].needs
+    if not needs.points:
+        _check_memory(data.clients)
+        return Parts(replace(_PLACEHOLDER, points=np.zeros((data.clients, 1)), labels=np.zeros(data.clients, np.int64)))
+    if not needs.testing:
+        return Parts(_whole(data, scenario.seed))
+    test: Dataset | None = None
+    if data.path and data.test is None:
+        held = _whole(data, scenario.seed)
+    else:
+        whole, rest = load_split(data.name) if data.test is None else _apart(data, data.test, scenario.seed)
+        held, test = (featured(part.first(data.limit), data.features, needs.texts) for part in (whole, rest))
+    held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _named(name, data))
+    share, n = scenario.training.validation, len(held.labels)
+    count = round(share * n) if needs.validation else 0
+    if not 1 <= count < n:
+        return Parts(held, test, public=public)
+    order = generator(scenario.seed, "validation").permutation(n)
+    return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])), public=public)
+
+
+def _check_memory(clients: int) -> None:
+    """Raise Problem where parties without points do not fit into the memory of this machine."""
+    needed, free = clients * PER_CLIENT, psutil.virtual_memory().available
+    if needed > free:
+        problem = f"{clients} clients need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
+        raise Problem("data.clients", f"{problem}; allowed here: 1 to {free // PER_CLIENT}")
+
+
+def split_data(scenario: Scenario) -> tuple[Dataset, Shards]:
+    """The clients' data, and each one's share of it. Raises DataError."""
+    material = material_of(scenario)
+    return material.parts.held, material.shards
+
+
+def split(held: Dataset, data: Data, seed: int) -> Shards:
+    """Each client's share of `held`. Raises DataError."""
+    if held.name == _PLACEHOLDER.name:
+        data = Data(clients=data.clients, labeled=1.0)
+    names = [f"client/{i}" for i in range(data.clients)]
+    for name in data.without_labels:
+        if name not in names:
+            raise DataSettingError("without_labels", name, f"must be clients, {names[0]} to {names[-1]}")
+    return shards(
+        held,
+        data.clients,
+        data.partition,
+        data.labeled,
+        seed,
+        labeled_clients=data.labeled_clients,
+        labels_per_client=data.labels_per_client,
+        labels_of_classes=data.labels_of_classes,
+        new=data.new,
+        without_labels=[names.index(name) for name in data.without_labels],
+        unlabeled=data.unlabeled,
+    )
+
+
+def _whole(data: Data, seed: int) -> Dataset:
+    """Return all data that are dealt where nothing is kept apart for testing, unless `data.test` says so."""
+    if data.test is not None:
+        whole = _apart(data, data.test, seed)[0].first(data.limit)
+    elif data.path:
+        whole = load_file(data.path, data.label_column, data.client_column, data.limit)
+    else:
+        whole = load(data.name, data.limit)
+    return featured(whole, data.features)
+
+
+def _apart(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
+    """All rows but `test` of them, and those, drawn with the seed. The numbers of a file are taken as they are."""
+    if data.path:
+        return drawn(load_file(data.path, data.label_column, data.client_column), test, seed)
+    return load_drawn(data.name, test, seed)
+
+
+def _named(name: str, data: Data) -> Dataset:
+    """The training part of another data set, with the same features."""
+    return featured(load_split(name)[0], data.features)
+
+
+def featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
+    """The data set with `features` for points. Raises DataError for texts, if they are then and must not be."""
+    if features != "identity":
+        with progress(dataset.name) as tell:
+            points = features_of(dataset.points, features, tell)
+        dataset = replace(dataset, points=points, columns=None, grid=None)
+    if not texts:
+        as_features(dataset.points[:1])
+    return dataset

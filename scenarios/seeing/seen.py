@@ -1,0 +1,45 @@
+"""All that is made of the events of a record in one pass: facts, the critical path, and what a timeline shows."""
+
+from array import array
+from collections import defaultdict
+from pathlib import Path
+
+from tacit.scenarios.seeing.critical_path import Segment, Walk
+from tacit.scenarios.seeing.facts import Facts
+from tacit.scenarios.seeing.reading import Record, Row
+
+__all__ = ["Seen"]
+
+
+class Seen:
+    """Return the record of the run in `folder`, as it is now. Raises FolderError.
+
+    `news` has the events of faults alone. `end` is the last moment of the run, `moments` are those of all events,
+    `doings` those at which a party did something, and `last_round` is the latest that a party was in.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.facts = Facts()
+        self.parties: set[str] = set()
+        self.moments = array("d")
+        self.doings: dict[str, array[float]] = defaultdict(lambda: array("d"))
+        self.last_round = 0
+        self._walk = Walk(folder, self.facts)
+        self.news = Record(folder).news(self._see, ("fault",))
+        self.facts.take_answers(self.news)
+        last = max(self.moments, default=0.0)
+        self.end = float(str(self.news.about.get("virtual_seconds", last)))
+
+    def _see(self, row: Row) -> None:
+        self.facts.add(row)
+        self._walk.add(row)
+        self.moments.append(row.time)
+        self.parties.update((row.party, row.sender, row.receiver))
+        if row.kind in ("send", "enter", "leave", "compute", "waited"):
+            self.doings[row.party].append(row.time)
+            if row.kind in ("send", "enter"):
+                self.last_round = max(self.last_round, row.round)
+
+    def path(self, end: float | None = None) -> list[Segment]:
+        """The critical path up to `end`, by default that of the run."""
+        return self._walk.back(self.end if end is None else end)
