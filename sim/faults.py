@@ -239,7 +239,7 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
     strikes: ClassVar[Literal["running", "staying", "any"]] = "running"
     """Whom it strikes: parties that are up and have not ended, those that have not left either, or any."""
     spell: ClassVar[str] = ""
-    """The state that lasts after it: the party is ``down``, ``paused`` or ``slow``, or its link is ``cut`` or ``held``."""
+    """The state after it: the party is ``down``, ``paused`` or ``slow``, or its link is ``cut`` or ``held``."""
     over: ClassVar[str] = ""
     """How the note begins or ends that says in a trace that the spell is over."""
     went: ClassVar[str] = ""

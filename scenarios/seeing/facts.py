@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from tacit.parties.presence import GONE
 from tacit.scenarios.seeing.reading import News, Row
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import SLEEPS
@@ -153,6 +154,7 @@ class Facts:
         self._names: dict[str, tuple[str, ...]] = {}  # by the text that has them
         self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
+        self._gone: dict[str, list[tuple[float, str]]] = defaultdict(list)
 
     def add(self, row: Row) -> None:
         """Take one more event in."""
@@ -172,6 +174,8 @@ class Facts:
             self.losses[row.party, row.round].append((row.time, row.step))
         elif row.kind == "metric" and row.note.startswith("refused to "):
             self._objections[row.party, row.round].append((row.time, f"{row.party} {row.note}"))
+        elif row.kind == "metric" and row.note.startswith(GONE):
+            self._gone[row.party].append((row.time, row.note))
         elif row.kind == "metric" and row.note == SLEEPS:
             self.slept[row.party].append((row.step, row.time, row.value))
         elif row.kind == "outcome":
@@ -226,6 +230,10 @@ class Facts:
                     if on_it and (left is None or left > entered):
                         return one
         return None
+
+    def known_gone(self, party: str, at: float) -> tuple[float, str] | None:
+        """When the server last knew by then that `party` was gone, and how it knew, in words; None if it did not."""
+        return next((one for one in reversed(self._gone.get(party, ())) if one[0] <= at), None)
 
     def returned(self, party: str, at: float) -> Spell | None:
         """The last time that `party` was down and back by then."""
