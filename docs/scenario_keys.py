@@ -6,9 +6,11 @@ python docs/scenario_keys.py    prints it
 from collections.abc import Collection
 from itertools import groupby
 
+from msgspec import structs
+
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.files.faults import KINDS
 from tacit.scenarios.schema.keys import Key, keys
+from tacit.sim.faults import KINDS
 
 HEAD = """\
 # The keys of a scenario file
@@ -70,8 +72,9 @@ def kinds_of_faults() -> str:
     columns = ("kind", "needs", "when: exactly one of", "may say as well")
     rows = [line(columns), line(("---",) * len(columns))]
     for name, kind in KINDS.items():
-        others = (key for key in kind.keys if key not in kind.needs and key not in kind.when)
-        cells = (", ".join(f"`{key}`" for key in keys) or "-" for keys in (kind.needs, kind.when, others))
+        needs = [field.name for field in structs.fields(kind) if field.required]
+        others = (key for key in kind.__struct_fields__ if key not in needs and key not in kind.when)
+        cells = (", ".join(f"`{key}`" for key in keys) or "-" for keys in (needs, kind.when, others))
         rows.append(line((f"`{name}`", *cells)))
     return f"{KINDS_HEAD}\n" + "\n".join(rows) + "\n"
 

@@ -10,7 +10,7 @@ from tacit.parties.rest import Rest
 from tacit.sim.barriers import Barrier
 from tacit.sim.compute import Machine
 from tacit.sim.conditions import CONNECTION, HEARTBEAT
-from tacit.sim.faults import Crash, Crashed, Fired, Hold, Leave, Partition, PartyFault, Pause, Power, Slow
+from tacit.sim.faults import Crashed, Fired, LinkFault, PartyFault, Slow, optional, seconds
 from tacit.sim.handling import Handling
 from tacit.sim.machine import Host
 from tacit.sim.trace import Event
@@ -156,8 +156,9 @@ class Device:
         self._begin()
         for fault in self._world.faults.timed(self.name):
             assert fault.time is not None
-            if fault.time > self._world.loop.time():
-                self._world.loop.env.at(fault.time, partial(self.strike, fault))
+            when = seconds(fault.time)
+            if when > self._world.loop.time():
+                self._world.loop.env.at(when, partial(self.strike, fault))
             elif not again:  # before it does anything
                 self.strike(fault)
 
@@ -190,12 +191,13 @@ class Device:
             self.rest.in_time = False
             self.wake()
 
-    def crash(self, why: str = "crash", *, powerless: bool = False) -> None:
+    def crash(self, why: str = "crash", back_after: float | None = None, *, powerless: bool = False) -> None:
         """Fall silent at once: nothing more is sent, received or computed, and memory is lost.
 
-        A machine that is `powerless` does not close its connections.
+        The party comes back after `back_after` seconds. A machine that is `powerless` does not close its connections.
         """
         self._go(why, self.endpoint.fall, powerless=powerless)
+        self._later(back_after, self.rejoin)
 
     def leave(self, why: str = "leave") -> None:
         """Go for good; what was sent already still goes out. Of a party that is down: it does not come back."""
@@ -272,13 +274,14 @@ class Device:
         else:
             self.factory.begin(self)
 
-    def pause(self, why: str = "pause") -> None:
-        """Pause. What arrives is kept, what is sent goes out later, and computing and deadlines wait."""
+    def pause(self, why: str = "pause", lasts: float | None = None) -> None:
+        """Pause, for so long. What arrives is kept, what is sent goes out later, and computing and deadlines wait."""
         if self.endpoint.alive:
             self._note_fault(why)
             self.pauses += 1
             self._stand_still()
             self.wake()
+            self._later(lasts, partial(self._resume_in, self.endpoint.incarnation))
 
     def resume(self) -> None:
         """End one pause. After the last, go on: first with what has come, then with the deadlines that have passed."""
@@ -354,14 +357,13 @@ class Device:
 
     def strike(self, fault: PartyFault) -> None:
         """Apply `fault`, unless it needs a party that is up and this one is not, or has ended."""
-        effect, needs_life = _EFFECTS[type(fault)]
-        is_there = not self._has_left if isinstance(fault, Leave) else self.endpoint.alive
-        if needs_life and (not is_there or self.finished):
+        is_there = not self._has_left if fault.strikes == "staying" else self.endpoint.alive
+        if fault.strikes != "any" and (not is_there or self.finished):
             return
-        peer = fault.peer if isinstance(fault, Partition | Hold) else ""
-        step = fault.before or fault.after or self.step_name
+        peer = fault.peer if isinstance(fault, LinkFault) else ""
+        step = fault.start or fault.after or self.step_name
         self._world.faults.fired.append(Fired(fault, self._world.loop.time(), self.name, peer, step, fault.message))
-        effect(self, fault)
+        fault.strike(self)
 
     def _go(self, why: str, go: Callable[[], None], *, powerless: bool = False) -> None:
         if self.endpoint.alive:
@@ -419,30 +421,16 @@ class Device:
         if seconds is not None:
             self._world.loop.env.at(self._world.loop.env.now + seconds, call)
 
-    def _crash(self, fault: Crash) -> None:
-        self.crash(f"crash {fault.trigger}")
-        self._later(fault.back_after, self.rejoin)
-
-    def _lose_power(self, fault: Power) -> None:
-        self.crash(f"power {fault.trigger}", powerless=True)
-        self._later(fault.back_after, self.rejoin)
-
-    def _leave(self, fault: Leave) -> None:
-        self.leave(f"leave {fault.trigger}")
-
-    def _pause(self, fault: Pause) -> None:
-        self.pause(f"pause {fault.trigger}")
-        self._later(fault.lasts, partial(self._resume_in, self.endpoint.incarnation))
-
     def _resume_in(self, incarnation: int) -> None:
         if self.endpoint.alive and self.endpoint.incarnation == incarnation:
             self.resume()
 
-    def _slow(self, fault: Slow) -> None:
+    def slow(self, fault: Slow) -> None:
+        """Compute, send and receive as slowly as `fault` says, and no longer than that."""
         self._note_fault(f"slow {fault.trigger}: {fault.factor:g} times as long")
         self._slowed += (fault,)
         self._stretch()
-        self._later(fault.lasts, partial(self._quicken, fault))
+        self._later(optional(fault.lasts), partial(self._quicken, fault))
 
     def _quicken(self, fault: Slow) -> None:
         self._note_fault("slow ends")
@@ -451,27 +439,16 @@ class Device:
         self._slowed = tuple(slowed)
         self._stretch()
 
-    def _block(self, fault: Partition | Hold) -> None:
-        is_hold, (of, to) = isinstance(fault, Hold), ("from", "to") if fault.one_way else ("of", "and")
-        barrier = Barrier(self.name, fault.peer, one_way=fault.one_way, holds=is_hold)
+    def block(self, fault: LinkFault) -> None:
+        """Block the links that `fault` names, for as long as it says."""
+        of, to = ("from", "to") if fault.one_way else ("of", "and")
+        barrier = Barrier(self.name, fault.peer, one_way=fault.one_way, holds=fault.spell == "held")
         what = f"{fault.kind} {of} {self.name} {to} {fault.peer}"
         self._note_fault(f"{what} begins {fault.trigger}", fault.peer)
         self._world.network.block(barrier)
-        end = f"{what} {'is released' if is_hold else 'heals'}"
-        self._later(fault.lasts, partial(self._unblock, barrier, end, fault.peer))
+        end = f"{what} {fault.over}"
+        self._later(optional(fault.lasts), partial(self._unblock, barrier, end, fault.peer))
 
     def _unblock(self, barrier: Barrier, note: str, peer: str) -> None:
         self._note_fault(note, peer)
         self._world.network.unblock(barrier)
-
-
-_EFFECTS: dict[type[PartyFault], tuple[Callable[..., None], bool]] = {
-    Crash: (Device._crash, True),
-    Power: (Device._lose_power, True),
-    Leave: (Device._leave, True),
-    Pause: (Device._pause, True),
-    Slow: (Device._slow, False),
-    Partition: (Device._block, False),
-    Hold: (Device._block, False),
-}
-"""The action of each fault, and whether it acts only on living parties."""

@@ -4,8 +4,10 @@
 | --- | --- | --- | --- | --- |
 | presence.heartbeat | Heartbeat | client -> server | 0 | it is there; each interval, with `presence = heartbeat` |
 
-Who is known to be gone, and by what: `tacit.parties.presence`. The server learns when each client is present, and no
-value (semi-honest parties); thresholds of sums are those of the protocol.
+Heartbeats are counted in a run and in its prediction. They are outside of the formula of a protocol: their number
+depends on how long the run takes, one for each interval in which a client is up. Who is known to be gone, and by what:
+`tacit.parties.presence`. The server learns when each client is present, and no value (semi-honest parties); thresholds
+of sums are those of the protocol.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from typing import Any
 
 from tacit.parties.presence import BEAT, GONE, Heartbeat
 from tacit.protocols.parts import Choice, Part
-from tacit.protocols.promises import Affected, Promise, Trial
+from tacit.protocols.promises import FALLS, Affected, Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.sim.conditions import CONNECTION, HEARTBEAT
 from tacit.sim.setting_error import Problem
@@ -36,7 +38,7 @@ def who_closed_was_down(trial: Trial, affected: Affected) -> Iterator[str]:
     for event in trial.events:
         if event.kind == "fault":
             word = event.note.partition(" ")[0]
-            if word in ("crash", "power", "leave"):
+            if word in FALLS:
                 down.add(event.party)
             elif word == "rejoin":
                 down.discard(event.party)

@@ -9,9 +9,11 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from tacit.protocols.experiment.simulated import Simulated
+from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Event
 
 __all__ = [
+    "FALLS",
     "Affected",
     "Promise",
     "Trial",
@@ -78,13 +80,16 @@ def announced(trial: Trial) -> dict[tuple[str, int, int, int], list[Any]]:
     return groups
 
 
+FALLS = {name for name, kind in KINDS.items() if issubclass(kind, PartyFault) and kind.spell == "down"}
+"""The kinds of faults that take a party down."""
+
+
 def falls(trial: Trial) -> list[int]:
     """The places in the events at which the server crashed or left; it may be back later."""
     return [
         place
         for place, event in enumerate(trial.events)
-        if (event.kind, event.party) == ("fault", "server")
-        and event.note.split(maxsplit=1)[0] in ("crash", "power", "leave")
+        if (event.kind, event.party) == ("fault", "server") and event.note.split(maxsplit=1)[0] in FALLS
     ]
 
 

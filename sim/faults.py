@@ -1,30 +1,47 @@
-"""The faults that a scenario may name: what happens to whom, and what triggers it.
+"""The faults that a scenario may name: each kind says its keys, what it does, and how a record reports it.
+
+A kind is one class here: its keys with what they mean, what they must fulfil, and what it does to a party's device or
+to a message on its way. Besides, `tacit.scenarios.chaos.fault_kinds` says how chaos draws it and whom it affects. A
+scenario's [[fault]] tables are these classes: a union, with the tag ``kind``.
 
 Names are those of turmoil and Jepsen. `party` and `peer` are names or patterns as of the shell's file names:
-``client/3``, ``client/*``, ``*``. When they are applied: `tacit.sim.triggers`. What carries them out:
-`tacit.sim.network` and `tacit.sim.transport` for links and messages, `tacit.parties.life` for parties.
+``client/3``, ``client/*``, ``*``. When they are applied: `tacit.sim.triggers`.
 """
 
 import csv
 import fnmatch
 import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Union, cast, get_type_hints
 
-from tacit.sim.units import duration
+import msgspec
+from msgspec import Meta, structs
+
+from tacit.sim.registry import similar
+from tacit.sim.table import Described, Keys
+from tacit.sim.toml_text import toml
+from tacit.sim.units import DURATION, Duration, duration
 
 __all__ = [
+    "DEFAULT_KIND",
+    "DURATIONS",
+    "KINDS",
+    "AnyFault",
+    "Availability",
     "Corrupt",
     "Crash",
     "Crashed",
     "Delay",
     "Duplicate",
     "Fault",
+    "FaultError",
     "Fired",
     "Hold",
     "Leave",
+    "LinkFault",
     "Lose",
     "MessageFault",
     "Partition",
@@ -34,7 +51,19 @@ __all__ = [
     "Slow",
     "availability",
     "availability_file",
+    "fault_keys",
+    "optional",
+    "seconds",
+    "unfit",
 ]
+
+DEFAULT_KIND = "crash"
+
+DURATIONS = ("time", "back_after", "lasts", "by")
+"""The keys that are durations."""
+
+KINDS: "dict[str, type[Fault]]" = {}
+"""Every kind of fault by its name."""
 
 _COLUMNS = ["party", "up", "down"]
 _LISTED = 20
@@ -45,217 +74,393 @@ class Crashed(BaseException):
     """Raised inside a party at the moment it is gone. No `except Exception` of a protocol may catch it."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """Base of all faults; `party` is a name or a pattern. Raises ValueError if a field has an invalid value."""
+class FaultError(ValueError):
+    """An impossible fault: the `key` at which, "" for several, and the `problem` with what is allowed."""
+
+    def __init__(self, whose: str, key: str, problem: str) -> None:
+        super().__init__(f"{whose}: {f'{key}: ' if key else ''}{problem}")
+        self.key, self.problem = key, problem
+
+
+class Device(Protocol):
+    """The device that a fault of a party acts on: see `tacit.parties.device`."""
+
+    def crash(self, why: str, back_after: float | None = None, *, powerless: bool = False) -> None: ...
+    def leave(self, why: str) -> None: ...
+    def pause(self, why: str, lasts: float | None = None) -> None: ...
+    def slow(self, fault: "Slow") -> None: ...
+    def block(self, fault: "LinkFault") -> None: ...
+
+
+class Journey(Protocol):
+    """The copy of a message that a fault acts on: see `tacit.sim.journey`."""
+
+    delay: float
+    doomed: bool
+
+    def flip(self, draw: Callable[[int], int]) -> None: ...
+
+
+class _Kind(Described):
+    """Enters each kind in `KINDS`, and lets ``Fault(kind="pause", ...)`` make one of that kind."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
+        made = super().__new__(mcs, name, bases, namespace, **options)
+        if "summary" in namespace:
+            kind = cast("type[Fault]", made)
+            kind.kind = str(kind.__struct_config__.tag)
+            KINDS[kind.kind] = kind
+        return made
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        if cls.__name__ != "Fault":
+            return super().__call__(*arguments, **named)
+        kind = named.pop("kind", DEFAULT_KIND)
+        if kind not in KINDS:
+            hint = similar(kind, KINDS) if isinstance(kind, str) else ""
+            raise ValueError(f"{kind!r} is not a kind of fault{hint}; allowed: {', '.join(KINDS)}")
+        for name in named:
+            if name not in fault_keys():
+                raise TypeError(f"Fault has no key {name!r}{similar(name, fault_keys())}")
+        return KINDS[kind](*arguments, **named)
+
+
+class Fault(Keys, metaclass=_Kind, tag_field="kind", tag=str.lower, kw_only=True, frozen=True):
+    """[[fault]]: what goes wrong, and when. ``Fault(kind="pause", ...)`` makes one of a kind, a crash without.
+
+    Raises FaultError, a ValueError, for keys that do not go together.
+    """
 
     kind: ClassVar[str] = ""
-    party: str
+    summary: ClassVar[str]
+    """Half a sentence that explains it."""
+    when: ClassVar[tuple[str, ...]] = ()
+    """The keys of which exactly one says when; none where a fault strikes all messages that match."""
+    needed: ClassVar[tuple[str, ...]] = ()
+    """Keys that may not be empty text."""
+    positive: ClassVar[tuple[str, ...]] = ("lasts", "by")
+    """Durations that must be above 0."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *, kind: str = DEFAULT_KIND, **keys: Any) -> None: ...
 
     def __post_init__(self) -> None:
-        self._check(bool(self.party), "party(='') must be a name or a pattern such as client/*.")
+        for name, value in self.given().items():
+            kind = _types(type(self))[name]
+            try:
+                msgspec.convert(value, kind)
+            except msgspec.ValidationError as error:
+                raise self._error(name, f"{toml(value)} does not fit: {error}") from None
+            if name in DURATIONS:
+                self._check_duration(name, value)
+            elif isinstance(value, float):
+                self._check(math.isfinite(value), name, f"{value} is not a finite number")
+        for name in self.needed:
+            self._check(bool(self.get(name)), name, f'is needed with kind = "{self.kind}" and not given')
+
+    def given(self) -> dict[str, Any]:
+        """The keys that say more than their default, beside the kind."""
+        defaults = _defaults(type(self))
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in values.items() if name not in defaults or value != defaults[name]}
+
+    def get(self, key: str) -> Any:
+        """The value of a key; None of one that the kind does not have."""
+        return getattr(self, key, None)
+
+    def stands_for(self, parties: Collection[str]) -> "tuple[Fault, ...]":
+        """The faults of parties or messages that it stands for in a run with these `parties`: itself, or many."""
+        return (self,)
+
+    def _check(self, holds: bool, key: str, problem: str) -> None:
+        if not holds:
+            raise self._error(key, problem)
+
+    def _check_duration(self, name: str, value: Duration) -> None:
+        try:
+            long = duration(value)
+        except ValueError as error:
+            raise self._error(name, str(error)) from None
+        self._check(long > 0 or name not in self.positive, name, f"{toml(value)} is too short; allowed: more than 0 s")
+
+    def _error(self, key: str, problem: str) -> FaultError:
+        return FaultError(f"{self.kind} of {self.get('party') or 'nobody'}", key, problem)
+
+
+_Step = Annotated[str | None, Meta(description="The step before whose first action it happens.")]
+_Occurrence = Annotated[
+    Annotated[int, Meta(ge=1)] | None,
+    Meta(description="At which time the party comes to the step or message, 1 by default; or which message."),
+]
+_Round = Annotated[
+    Annotated[int, Meta(ge=1)] | None,
+    Meta(
+        description="Only in this round, counted from 1, of the party that takes the step or sends the message; "
+        "`occurrence` then counts within the round. Enrolment belongs to round 1.",
+    ),
+]
+_Probability = Annotated[
+    Annotated[float, Meta(gt=0, le=1)] | None,
+    Meta(description="Chance that it strikes each time, instead of `occurrence`.", extra={"unit": "probability"}),
+]
+_Time = Annotated[
+    Duration | None, Meta(description="When it happens, in virtual time; of messages: from then on.", extra=DURATION)
+]
+_MESSAGE = Meta(
+    description="It happens as the party is about to send a message of this type; of `lose`, `duplicate`, `delay`, "
+    "`corrupt`: the type that is struck, any by default. `tacit bytes RUN` shows the types."
+)
+_PARTY = Meta(
+    description="`server`, `client/0`, `client/1`, ..., or a pattern such as `client/*`; of `lose`, `duplicate`, "
+    "`delay`, `corrupt`: the sender, anybody by default; else needed, but for `availability`."
+)
+_PEER = Meta(description="A pattern for the other side of a `partition` or `hold`, or a message's receiver.")
+_LASTS = Meta(description="How long it goes on; without it, to the end.", extra=DURATION)
+
+
+class _OfParty(Fault, kw_only=False, frozen=True):
+    party: Annotated[str, _PARTY]
 
     def applies_to(self, party: str) -> bool:
         """True if the fault applies to `party`."""
         return party == self.party or fnmatch.fnmatchcase(party, self.party)
 
-    def _check(self, holds: bool, what: str) -> None:
-        if not holds:
-            raise ValueError(f"{self.kind} of {self.party or 'nobody'}: {what}")
 
-    def _check_seconds(self, above: bool, **values: float | None) -> None:
-        """Each of `values` must be None or finite seconds, >= 0, or > 0 if `above`."""
-        for name, value in values.items():
-            if value is not None:
-                fits = math.isfinite(value) and (value > 0 if above else value >= 0)
-                self._check(fits, f"{name}(={value}) must be {'>' if above else '>='} 0 seconds, and finite.")
-
-    def _check_frequency(self, occurrence: int | None, probability: float | None, round_number: int | None) -> None:
-        if round_number is not None:
-            self._check(round_number >= 1, f"round(={round_number}) must be >= 1.")
-        if occurrence is not None:
-            self._check(occurrence >= 1, f"occurrence(={occurrence}) must be >= 1.")
-        if probability is not None:
-            self._check(0 < probability <= 1, f"probability(={probability}) must lie in (0, 1].")
-            both = f"occurrence(={occurrence}) and probability(={probability}) exclude each other."
-            self._check(occurrence is None, both)
-
-
-@dataclass(frozen=True)
-class PartyFault(Fault):
+class PartyFault(_OfParty, kw_only=True, frozen=True):
     """A fault that a party's action, or the time, triggers. Each matching party counts for itself.
 
-    Exactly one trigger: `at` or `before` a named step (the same), `after` one, the virtual `time` in seconds, or a
-    `message` type that the party is about to send. A step or message triggers it the `occurrence`-th time, by default
-    the first, or each time with a `probability` in (0, 1]; with a `round` only in that round of the party, in which
-    occurrences are counted from 1.
+    Exactly one trigger: `at` or `before` a named step (the same), `after` one, the virtual `time`, or a `message` type
+    that the party is about to send. A step or message triggers it the `occurrence`-th time, by default the first, or
+    each time with a `probability` in (0, 1]; with a `round` only in that round of the party, in which occurrences are
+    counted from 1.
     """
 
-    at: str = field(default="", kw_only=True)
-    before: str = field(default="", kw_only=True)
-    after: str = field(default="", kw_only=True)
-    time: float | None = field(default=None, kw_only=True)
-    message: str = field(default="", kw_only=True)
-    occurrence: int | None = field(default=None, kw_only=True)
-    probability: float | None = field(default=None, kw_only=True)
-    round: int | None = field(default=None, kw_only=True)
+    strikes: ClassVar[Literal["running", "staying", "any"]] = "running"
+    """Whom it strikes: parties that are up and have not ended, those that have not left either, or any."""
+    spell: ClassVar[str] = ""
+    """The state after it: the party is ``down``, ``paused`` or ``slow``, or its link is ``cut`` or ``held``."""
+    over: ClassVar[str] = ""
+    """How the note begins or ends that says in a trace that the spell is over."""
+    went: ClassVar[str] = ""
+    """The verb for a party that it took down, as in ``client/3 crashed``."""
+    when: ClassVar[tuple[str, ...]] = ("at", "before", "after", "time", "message")
+    needed: ClassVar[tuple[str, ...]] = ("party",)
+
+    at: _Step = None
+    before: Annotated[str | None, Meta(description="The same as `at`.")] = None
+    after: Annotated[str | None, Meta(description="The step after whose last action it happens.")] = None
+    time: _Time = None
+    message: Annotated[str, _MESSAGE] = ""
+    occurrence: _Occurrence = None
+    round: _Round = None
+    probability: _Probability = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named = {"at": self.at, "before": self.before, "after": self.after, "message": self.message}
-        given = {name: value for name, value in named.items() if value}
-        if self.time is not None:
-            given["time"] = f"{self.time:g}"
-        found = ", ".join(f"{name}(={value})" for name, value in given.items()) or "none"
-        self._check(len(given) == 1, f"exactly one of at, before, after, time and message is needed, not {found}.")
-        self._check_seconds(False, time=self.time)
-        self._check_frequency(self.occurrence, self.probability, self.round)
-        if self.time is not None:
-            timed = self.occurrence is None and self.probability is None and self.round is None
-            self._check(timed, f"occurrence, probability and round do not go with time(={self.time}).")
-        if self.at:  # one name for one thing from here on
-            object.__setattr__(self, "before", self.at)
-            object.__setattr__(self, "at", "")
+        given = self.given()
+        found = [name for name in self.when if name in given]
+        problem = f"exactly one of {', '.join(self.when)} says when; given: {' and '.join(found) or 'none'}"
+        self._check(len(found) == 1, "", problem)
+        _check_chances(self)
+        others = ", ".join(trigger for trigger in self.when if trigger != "time")
+        for name in ("occurrence", "probability", "round"):
+            timed = found == ["time"] and name in given
+            self._check(not timed, name, f"does not go with time, which comes once; allowed: with {others}")
+
+    def strike(self, device: Device) -> None:
+        """Do to a party's device what the fault does."""
+        raise NotImplementedError(f"{type(self).__name__} does nothing")
+
+    @property
+    def start(self) -> str | None:
+        """The step before which it happens, if that is when."""
+        return self.before if self.at is None else self.at
 
     @property
     def trigger(self) -> str:
         """The trigger in words, such as ``before lsh.hash``."""
         if self.time is not None:
-            return f"at {self.time:g} s"
-        side, what = ("before", self.before) if self.before else ("after", self.after)
+            return f"at {seconds(self.time):g} s"
+        side, what = ("after", self.after) if self.start is None else ("before", self.start)
         trigger = f"at {self.message}" if self.message else f"{side} {what}"
         return trigger if self.round is None else f"{trigger} of round {self.round}"
 
 
-@dataclass(frozen=True)
-class Crash(PartyFault):
+def _check_chances(fault: Fault) -> None:
+    both = fault.get("occurrence") is not None and fault.get("probability") is not None
+    fault._check(not both, "", "occurrence and probability are both given; allowed: one of them or none")
+
+
+class Crash(PartyFault, kw_only=True, frozen=True):
     """The party stops and loses all that is not on its disk; what is in its own access to the network is lost.
 
-    With `back_after` seconds it comes back after that long, as a new incarnation.
+    With `back_after` it comes back after that long, as a new incarnation.
     """
 
-    kind: ClassVar[str] = "crash"
-    back_after: float | None = field(default=None, kw_only=True)
+    summary: ClassVar[str] = "the party stops and forgets all but its disk"
+    spell: ClassVar[str] = "down"
+    over: ClassVar[str] = "rejoin"
+    went: ClassVar[str] = "crashed"
+    back_after: Annotated[
+        Duration | None,
+        Meta(
+            description="`crash`, `power`: how long until the party comes back, to take part from the next round on. "
+            "A server goes on with the next round; a run ends that has one round, or lost its server in one with a "
+            "secure sum.",
+            extra=DURATION,
+        ),
+    ] = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_seconds(False, back_after=self.back_after)
+    def strike(self, device: Device) -> None:
+        """Take the party down."""
+        device.crash(f"{self.kind} {self.trigger}", optional(self.back_after))
 
 
-@dataclass(frozen=True)
-class Power(Crash):
+class Power(Crash, kw_only=True, frozen=True):
     """The machine of the party loses its power: a crash after which no connection of it is seen to be closed."""
 
-    kind: ClassVar[str] = "power"
+    summary: ClassVar[str] = "so does its machine, which closes no connection (`protocol.presence`)"
+    went: ClassVar[str] = "lost its power"
+
+    def strike(self, device: Device) -> None:
+        """Take the party's machine down."""
+        device.crash(f"{self.kind} {self.trigger}", optional(self.back_after), powerless=True)
 
 
-@dataclass(frozen=True)
-class Leave(PartyFault):
+class Leave(PartyFault, kw_only=True, frozen=True):
     """The party goes for good. What it has sent already still goes out."""
 
-    kind: ClassVar[str] = "leave"
+    summary: ClassVar[str] = "it goes for good, what it has sent still goes out"
+    strikes: ClassVar[Literal["running", "staying", "any"]] = "staying"
+    spell: ClassVar[str] = "down"
+    over: ClassVar[str] = "rejoin"
+    went: ClassVar[str] = "left"
+
+    def strike(self, device: Device) -> None:
+        """Let the party go."""
+        device.leave(f"{self.kind} {self.trigger}")
 
 
-@dataclass(frozen=True)
-class Pause(PartyFault):
-    """The party's process is stopped for `lasts` seconds, as after SIGSTOP.
+class Pause(PartyFault, kw_only=True, frozen=True):
+    """The party's process is stopped for as long as it `lasts`, as after SIGSTOP.
 
     Messages that arrive meanwhile are handled first when it resumes, in order; timers that are due fire after that.
     Computing goes on where it stopped.
     """
 
-    kind: ClassVar[str] = "pause"
-    lasts: float = field(kw_only=True)
+    summary: ClassVar[str] = "it freezes"
+    spell: ClassVar[str] = "paused"
+    over: ClassVar[str] = "resume"
+    lasts: Annotated[Duration, _LASTS]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_seconds(True, lasts=self.lasts)
+    def strike(self, device: Device) -> None:
+        """Pause the party."""
+        device.pause(f"{self.kind} {self.trigger}", seconds(self.lasts))
 
 
-@dataclass(frozen=True)
-class Slow(PartyFault):
+class Slow(PartyFault, kw_only=True, frozen=True):
     """The party's computing and its access to the network take `factor` >= 1 times as long.
 
-    For `lasts` seconds; None: to the end. A fault that applies to a party again while it lasts makes it no slower, but
-    `lasts` begins again; the factors of different faults multiply.
+    As long as it `lasts`; None: to the end. A fault that applies to a party again while it lasts makes it no slower,
+    but `lasts` begins again; the factors of different faults multiply.
     """
 
-    kind: ClassVar[str] = "slow"
-    factor: float = field(kw_only=True)
-    lasts: float | None = field(default=None, kw_only=True)
+    summary: ClassVar[str] = "it is a straggler"
+    strikes: ClassVar[Literal["running", "staying", "any"]] = "any"
+    spell: ClassVar[str] = "slow"
+    over: ClassVar[str] = "slow ends"
+    factor: Annotated[
+        float,
+        Meta(
+            ge=1,
+            description="How many times as long the computing of a party that is `slow`, and its access to the "
+            "network, take. If it strikes again while it goes on, the party gets no slower, but `lasts` begins again; "
+            "the factors of different faults multiply.",
+            extra={"unit": "factor"},
+        ),
+    ]
+    lasts: Annotated[Duration | None, _LASTS] = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check(1 <= self.factor < math.inf, f"factor(={self.factor}) must be >= 1, and finite.")
-        self._check_seconds(True, lasts=self.lasts)
-
-
-@dataclass(frozen=True)
-class LinkFault(PartyFault):
-    """A fault of the links between the party and each `peer`, or only from the party to them if `one_way`.
-
-    It ends after `lasts` seconds; None: never.
-    """
-
-    peer: str = field(default="*", kw_only=True)
-    one_way: bool = field(default=False, kw_only=True)
-    lasts: float | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check(bool(self.peer), "peer(='') must be a name or a pattern such as client/*.")
-        self._check_seconds(True, lasts=self.lasts)
+    def strike(self, device: Device) -> None:
+        """Make the party slow."""
+        device.slow(self)
 
 
-@dataclass(frozen=True)
-class Partition(LinkFault):
+class LinkFault(PartyFault, kw_only=True, frozen=True):
+    """A fault of the links between the party and each `peer`, or only from the party to them if `one_way`."""
+
+    strikes: ClassVar[Literal["running", "staying", "any"]] = "any"
+    needed: ClassVar[tuple[str, ...]] = ("party", "peer")
+    peer: Annotated[str, _PEER] = "*"
+    one_way: Annotated[bool, Meta(description="`partition`, `hold`: only what party sends to peer.")] = False
+    lasts: Annotated[Duration | None, _LASTS] = None
+
+    def strike(self, device: Device) -> None:
+        """Block the links."""
+        device.block(self)
+
+
+class Partition(LinkFault, kw_only=True, frozen=True):
     """Nothing gets through.
 
     What two parties of a star say to each other by way of the relay is cut off, too: the relay does not carry it.
     """
 
-    kind: ClassVar[str] = "partition"
+    summary: ClassVar[str] = "nothing gets through"
+    spell: ClassVar[str] = "cut"
+    over: ClassVar[str] = "heals"
 
 
-@dataclass(frozen=True)
-class Hold(LinkFault):
+class Hold(LinkFault, kw_only=True, frozen=True):
     """Messages are held back, and released in order at the end."""
 
-    kind: ClassVar[str] = "hold"
-    lasts: float = field(kw_only=True)
+    summary: ClassVar[str] = "messages wait"
+    spell: ClassVar[str] = "held"
+    over: ClassVar[str] = "is released"
+    lasts: Annotated[Duration, _LASTS]
 
 
-@dataclass(frozen=True)
-class MessageFault(Fault):
+class _OfMessages(Fault, kw_only=False, frozen=True):
+    party: Annotated[str, _PARTY] = "*"
+
+
+class MessageFault(_OfMessages, kw_only=True, frozen=True):
     """A fault of messages of type `message` ("": any) from `party` to `peer`, as they are sent.
 
     Applies to the `occurrence`-th of all that match, or each with a `probability` in (0, 1]. With neither: the first,
     or every one if a `time` is given. With a `time`, only what is sent from then on matches, and with `lasts` only for
-    that many seconds; with a `round`, only what its sender sends in that round.
+    that long; with a `round`, only what its sender sends in that round.
     """
 
-    party: str = "*"
-    peer: str = field(default="*", kw_only=True)
-    message: str = field(default="", kw_only=True)
-    occurrence: int | None = field(default=None, kw_only=True)
-    probability: float | None = field(default=None, kw_only=True)
-    round: int | None = field(default=None, kw_only=True)
-    time: float | None = field(default=None, kw_only=True)
-    lasts: float | None = field(default=None, kw_only=True)
+    needed: ClassVar[tuple[str, ...]] = ("party", "peer")
+    again: ClassVar[bool] = False
+    """True if it may apply to a copy that is sent again, too."""
+    copies: ClassVar[int] = 0
+    """How many more copies travel."""
+
+    peer: Annotated[str, _PEER] = "*"
+    message: Annotated[str, _MESSAGE] = ""
+    occurrence: _Occurrence = None
+    round: _Round = None
+    probability: _Probability = None
+    time: _Time = None
+    lasts: Annotated[Duration | None, _LASTS] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check(bool(self.peer), "peer(='') must be a name or a pattern such as client/*.")
-        self._check_frequency(self.occurrence, self.probability, self.round)
-        self._check_seconds(False, time=self.time)
-        self._check_seconds(True, lasts=self.lasts)
-        self._check(self.lasts is None or self.time is not None, f"lasts(={self.lasts}) needs the time it begins at.")
+        _check_chances(self)
+        problem = "needs time, from which on it lasts; without both it is the first message"
+        self._check(self.lasts is None or self.time is not None, "lasts", problem)
+
+    def affect(self, journey: Journey, draw: Callable[[int], int]) -> None:
+        """Do to a message what the fault does; `draw` gives a number below the one it gets."""
 
     def matches(self, sender: str, receiver: str, message: str, now: float, round_number: int) -> bool:
         """True if the fault applies to a message of that type, sent now in the sender's round."""
-        begin = 0.0 if self.time is None else self.time
+        begin = 0.0 if self.time is None else seconds(self.time)
         return (
-            begin <= now < (math.inf if self.lasts is None else begin + self.lasts)
+            begin <= now < (math.inf if self.lasts is None else begin + seconds(self.lasts))
             and self.message in ("", message)
             and self.round in (None, max(1, round_number))
             and fnmatch.fnmatchcase(sender, self.party)
@@ -263,44 +468,114 @@ class MessageFault(Fault):
         )
 
 
-@dataclass(frozen=True)
-class Lose(MessageFault):
+class Lose(MessageFault, kw_only=True, frozen=True):
     """The message is lost on the link. A reliable transport sends it again.
 
     The fault may apply again to a copy that is sent again, unless it is for a certain occurrence.
     """
 
-    kind: ClassVar[str] = "lose"
+    summary: ClassVar[str] = "a message is lost"
+    again: ClassVar[bool] = True
+
+    def affect(self, journey: Journey, draw: Callable[[int], int]) -> None:
+        """Lose the message."""
+        journey.doomed = True
 
 
-@dataclass(frozen=True)
-class Duplicate(MessageFault):
+class Duplicate(MessageFault, kw_only=True, frozen=True):
     """The message travels twice. The receiver removes the second copy."""
 
-    kind: ClassVar[str] = "duplicate"
+    summary: ClassVar[str] = "it travels twice"
+    copies: ClassVar[int] = 1
 
 
-@dataclass(frozen=True)
-class Delay(MessageFault):
-    """The message travels `by` seconds longer; in a reliable transport those behind it wait for it."""
+class Delay(MessageFault, kw_only=True, frozen=True):
+    """The message travels `by` longer; in a reliable transport those behind it wait for it."""
 
-    kind: ClassVar[str] = "delay"
-    by: float = field(kw_only=True)
+    summary: ClassVar[str] = "it travels for longer"
+    by: Annotated[Duration, Meta(description="How much later a message that is delayed arrives.", extra=DURATION)]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_seconds(True, by=self.by)
+    def affect(self, journey: Journey, draw: Callable[[int], int]) -> None:
+        """Delay the message."""
+        journey.delay += seconds(self.by)
 
 
-@dataclass(frozen=True)
-class Corrupt(MessageFault):
+class Corrupt(MessageFault, kw_only=True, frozen=True):
     """One bit of the message flips.
 
     If it is sealed between clients, the relay flips the bit, and its seal or decoding rejects it. Otherwise the link
     does, and the TLS record's tag rejects it. A message that is rejected is not sent again.
     """
 
-    kind: ClassVar[str] = "corrupt"
+    summary: ClassVar[str] = "one of its bits flips"
+
+    def affect(self, journey: Journey, draw: Callable[[int], int]) -> None:
+        """Flip a bit of the message."""
+        journey.flip(draw)
+
+
+class Availability(Fault, kw_only=True, frozen=True):
+    """Crashes from a trace that says when each party is up."""
+
+    summary: ClassVar[str] = "crashes from a trace"
+    needed: ClassVar[tuple[str, ...]] = ("file",)
+    file: Annotated[
+        str,
+        Meta(
+            description="`availability`: a CSV with the columns party (or a pattern), up, down (seconds), relative to "
+            "the scenario file.",
+            extra={"unit": "file"},
+        ),
+    ]
+
+    def stands_for(self, parties: Collection[str]) -> "tuple[Fault, ...]":
+        """A crash each time the trace says down. Raises ValueError in one line."""
+        return availability(availability_file(self.file), parties)
+
+
+if TYPE_CHECKING:
+    AnyFault = Fault
+else:
+    AnyFault = Union[tuple(KINDS.values())]  # noqa: UP007  of as many as there are
+"""The type of a field that holds a fault of any kind."""
+
+
+def seconds(value: Duration) -> float:
+    """A duration of a fault in seconds."""
+    return value if isinstance(value, float) else _seconds(value)
+
+
+def optional(value: Duration | None) -> float | None:
+    """The same of one that need not be given."""
+    return None if value is None else seconds(value)
+
+
+@cache
+def _seconds(value: Duration) -> float:
+    return duration(value)
+
+
+def fault_keys() -> tuple[str, ...]:
+    """Every key that some kind of fault has."""
+    return tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.__struct_fields__))
+
+
+def unfit(kind: str, name: str) -> str:
+    """The problem where a fault of a `kind` has the key `name`, which does not go with it."""
+    others = ", ".join(other for other, one in KINDS.items() if name in one.__struct_fields__)
+    allowed = ", ".join(KINDS[kind].__struct_fields__)
+    return f'does not go with kind = "{kind}", but with {others}; allowed: {allowed}'
+
+
+@cache
+def _types(kind: type[Fault]) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+@cache
+def _defaults(kind: type[Fault]) -> dict[str, Any]:
+    """The defaults of the keys that have one."""
+    return {field.name: field.default for field in structs.fields(kind) if not field.required}
 
 
 @dataclass(frozen=True)

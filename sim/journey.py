@@ -1,13 +1,11 @@
-"""Copies of packets on their way, and what faults of messages do to one."""
+"""Copies of packets on their way."""
 
 from collections.abc import Callable
 
 from tacit.sim.endpoint import Endpoint
-from tacit.sim.faults import Corrupt, Delay, Duplicate, Lose, MessageFault
-from tacit.sim.triggers import Faults
 from tacit.sim.wire import Packet, flip_bit
 
-__all__ = ["EFFECTS", "Journey", "is_refused"]
+__all__ = ["Journey", "is_refused"]
 
 
 class Journey:
@@ -45,6 +43,11 @@ class Journey:
             copy.flipped = self.flipped
         return copy
 
+    def flip(self, draw: Callable[[int], int]) -> None:
+        """Flip a bit of what travels: the one that `draw` gives of their number."""
+        data = self.packet.data if self.flipped is None else self.flipped
+        self.flipped = flip_bit(data, draw(8 * len(data)))
+
     @property
     def size(self) -> int:
         """Bytes that travel."""
@@ -64,29 +67,3 @@ class Journey:
 def is_refused(journey: Journey) -> bool:
     """True if the hop's TLS connection rejects what arrived; it cannot detect what the relay flipped."""
     return not journey.packet.sealed and journey.flipped is not None and journey.flipped != journey.packet.data
-
-
-def _lose(journey: Journey, fault: Lose, faults: Faults) -> None:
-    journey.doomed = True
-
-
-def _duplicate(journey: Journey, fault: Duplicate, faults: Faults) -> None:
-    pass  # the copy is made after all other faults are applied
-
-
-def _delay(journey: Journey, fault: Delay, faults: Faults) -> None:
-    journey.delay += fault.by
-
-
-def _corrupt(journey: Journey, fault: Corrupt, faults: Faults) -> None:
-    data = journey.packet.data if journey.flipped is None else journey.flipped
-    journey.flipped = flip_bit(data, faults.bit(fault, journey.packet.sender, 8 * len(data)))
-
-
-EFFECTS: dict[type[MessageFault], Callable[..., None]] = {
-    Lose: _lose,
-    Duplicate: _duplicate,
-    Delay: _delay,
-    Corrupt: _corrupt,
-}
-"""The action of a fault on a journey: called with the journey, the fault and all faults."""

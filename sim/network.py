@@ -17,9 +17,9 @@ from typing import Any
 from tacit.sim.barriers import Barrier
 from tacit.sim.conditions import Conditions, Statistics
 from tacit.sim.endpoint import Endpoint
-from tacit.sim.faults import Duplicate, Fired, MessageFault
+from tacit.sim.faults import Fired, MessageFault
 from tacit.sim.handling import Handling
-from tacit.sim.journey import EFFECTS, Journey, is_refused
+from tacit.sim.journey import Journey, is_refused
 from tacit.sim.link import SENDER_GONE, Link
 from tacit.sim.loop import SimLoop
 from tacit.sim.machine import Host
@@ -248,7 +248,7 @@ class LinkNetwork:
         copy = self._copy(journey, note)
         if not copy.is_relayed:
             for fault in self._due(copy, again=True):
-                EFFECTS[type(fault)](copy, fault, self._faults)
+                fault.affect(copy, partial(self._faults.bit, fault, copy.packet.sender))
         return copy
 
     def resend(self, journey: Journey, why: str) -> None:
@@ -337,9 +337,9 @@ class LinkNetwork:
         """The copies in which a packet is sent, after all faults that apply to it; they are counted and traced."""
         faults = [] if journey.is_relayed else self._due(journey, again=False)
         for fault in faults:
-            EFFECTS[type(fault)](journey, fault, self._faults)
+            fault.affect(journey, partial(self._faults.bit, fault, journey.packet.sender))
         self._count(journey)
-        doubles = sum(isinstance(fault, Duplicate) for fault in faults)
+        doubles = sum(fault.copies for fault in faults)
         return [journey, *(self._copy(journey, "a second copy") for _ in range(doubles))]
 
     def _due(self, journey: Journey, *, again: bool) -> list[MessageFault]:

@@ -7,7 +7,7 @@ from msgspec import Struct, StructMeta
 
 from tacit.sim.registry import similar
 
-__all__ = ["Keys"]
+__all__ = ["Described", "Keys"]
 
 
 class _Signature(inspect.Signature):
@@ -20,7 +20,9 @@ class _Signature(inspect.Signature):
         return "()"
 
 
-class _Described(StructMeta):
+class Described(StructMeta):
+    """The class of the structs of tables: refuses unknown keys by name."""
+
     @property
     def __signature__(cls) -> inspect.Signature:
         whole: inspect.Signature = StructMeta.__signature__.__get__(cls)
@@ -34,5 +36,5 @@ class _Described(StructMeta):
         return super().__call__(*arguments, **named)
 
 
-class Keys(Struct, metaclass=_Described, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class Keys(Struct, metaclass=Described, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The base of a scenario's tables, whose `help` begins with what a table is."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.sim.faults import Fault, Fired, Hold, Lose, MessageFault, Partition, PartyFault
+from tacit.sim.faults import Fault, Fired, LinkFault, MessageFault, PartyFault
 from tacit.sim.streams import generator
 
 __all__ = ["Faults"]
@@ -25,7 +25,7 @@ class Faults:
         self._seed = seed
         self._of_parties = [(number, fault) for number, fault in numbered if isinstance(fault, PartyFault)]
         self._of_messages = [(number, fault) for number, fault in numbered if isinstance(fault, MessageFault)]
-        self._steps = [item for item in self._of_parties if item[1].before or item[1].after]
+        self._steps = [item for item in self._of_parties if item[1].start is not None or item[1].after is not None]
         self._sends = [item for item in self._of_parties if item[1].message]
         self._timed: dict[str, list[tuple[int, PartyFault]]] = {}  # by name or pattern
         for number, fault in self._of_parties:
@@ -44,7 +44,7 @@ class Faults:
     @property
     def of_links(self) -> bool:
         """True if any fault concerns messages, so that the network must ask."""
-        return bool(self._of_messages) or any(isinstance(fault, Partition | Hold) for _, fault in self._of_parties)
+        return bool(self._of_messages) or any(isinstance(fault, LinkFault) for _, fault in self._of_parties)
 
     def timed(self, party: str) -> list[PartyFault]:
         """The faults of `party` at a virtual time."""
@@ -76,7 +76,8 @@ class Faults:
         if when == "before":
             self._reached[party, step] += 1
             self._enter(("step", party, step), round_number, self._reached[party, step])
-        due = [item for item in self._steps if getattr(item[1], when) == step and item[1].applies_to(party)]
+        side = "start" if when == "before" else "after"
+        due = [item for item in self._steps if getattr(item[1], side) == step and item[1].applies_to(party)]
         return self._due(due, ("step", party, step), number or self._reached[party, step])
 
     def at_send(self, party: str, message: str, round_number: int) -> list[PartyFault]:
@@ -97,7 +98,7 @@ class Faults:
             if not fault.matches(sender, receiver, message, now, round_number):
                 continue
             certain = fault.occurrence or (1 if fault.probability is None and fault.time is None else 0)
-            if again and (certain or not isinstance(fault, Lose)):
+            if again and (certain or not fault.again):
                 continue
             self._matched[number] += 1
             if certain:

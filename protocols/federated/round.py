@@ -327,7 +327,9 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
     @property
     def fewest(self) -> int:
-        return self.settings.averaging.fewest(self.settings.min_clients)
+        labeller = self.settings.method.labeller
+        across = labeller.parameters.min_clients if isinstance(labeller, Across) else 1
+        return max(across, self.settings.averaging.fewest(self.settings.min_clients))
 
     def draw(self, number: int) -> tuple[str, ...]:
         """S_t, a share C of the clients."""
@@ -339,10 +341,13 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         hidden = settings.private is not None
         source = self.entropy("cohort") if hidden else generator(self.world.seed, "cohort", number)
         alone = not settings.trains_unlabeled(number)
-        here = self.present
-        members = cohort.draw(self.clients, labeled, settings.share, source, only_labeled=alone, present=here)
-        self._enough = len(members)
-        return cohort.enlarged(members, here, labeled, settings.extra, source, only_labeled=alone)
+        # So those who are known to be gone are drawn, too, and not called.
+        able = self.clients if hidden else self.present
+        members = cohort.draw(self.clients, labeled, settings.share, source, only_labeled=alone, present=able)
+        called = cohort.enlarged(members, able, labeled, settings.extra, source, only_labeled=alone)
+        here = frozenset(self.present)
+        self._enough = sum(name in here for name in members)
+        return tuple(name for name in called if name in here)
 
     def send_model(self, members: Sequence[str]) -> None:
         """Call `members` to the round with w_t, and with what the server terms have for each."""

@@ -7,7 +7,7 @@ from tacit.parties.life import Present
 from tacit.parties.server import Loss, Server
 from tacit.protocols.experiment.simulated import Strike
 from tacit.protocols.rounds.rounds import CalledClient
-from tacit.sim.faults import Crash, Fault, Fired, Leave, MessageFault
+from tacit.sim.faults import Fault, Fired, MessageFault, PartyFault
 from tacit.sim.world import World
 
 __all__ = ["EndingsObserver", "returned"]
@@ -47,7 +47,7 @@ class FaultRecord:
         """The faults that took each party down that ever fell, in order."""
         fired = self._world.faults.fired
         for one in fired[self._known :]:
-            if isinstance(one.fault, Crash | Leave):
+            if isinstance(one.fault, PartyFault) and one.fault.spell == "down":
                 self._falls.setdefault(one.party, []).append(one)
         self._known = len(fired)
         return self._falls
@@ -55,7 +55,7 @@ class FaultRecord:
     def gone(self, party: str) -> str:
         """How `party`, which is down, went."""
         fall = self.fall(party, 0.0, self._world.loop.time())
-        return "left" if fall is not None and isinstance(fall.fault, Leave) else "crashed"
+        return fall.fault.went if fall is not None and isinstance(fall.fault, PartyFault) else "crashed"
 
     def noticed(self, loss: Loss, began: float) -> Loss:
         """A `loss` that the server reported in a round that `began` then, with the step at which the party fell."""
@@ -70,7 +70,7 @@ def _missed(made: tuple[Fault, ...]) -> str:
     if not made or len(made) > 1:
         return "the availability trace took nobody down before the run ended"
     (fault,) = made
-    who = f"the {fault.kind} of {fault.party}"
+    who = f"the {fault.kind} of {fault.get('party')}"
     if isinstance(fault, MessageFault):
         return f"{who} did not strike: no such message was sent while it could"
     return f"{who} did not strike: the run did not reach the point where it would"

@@ -23,7 +23,7 @@ def who_is_heard_is_called(
     """A client that is back and whose answer was received counts from the next round on: it is called, or drawn from.
 
     Others are asked, unless the server falls in the round, or knows that they are gone. Training draws its share of
-    those with labels, co-training calls everybody.
+    those with labels, co-training calls everybody. Where privacy rests on the draw, those who are gone are drawn, too.
     """
     fell = falls(trial)
     eligible = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not labeled}
@@ -50,7 +50,8 @@ def who_is_heard_is_called(
         known = [name for name, place in heard.items() if place < openings[record.number - 1] and name not in away]
         able = [name for name in known if name in eligible]
         called = [name for name in able if name in record.cohort]
-        if len(called) < math.ceil(share * len(able) - 1e-9):
+        hidden = getattr(trial.simulation.server.settings, "private", None) is not None
+        if len(called) < math.ceil(share * len(able) - 1e-9) - (len(away) if hidden else 0):
             left_out = sorted(set(able) - set(called))
             yield f"round {record.number} goes without {', '.join(left_out)}, and the server knew of them"
         begins, ends = (*openings, len(trial.events))[record.number - 1 : record.number + 1]
@@ -95,14 +96,17 @@ def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, ex
     """In each round, every client of its cohort that is well from its beginning on, and has something to say, counts.
 
     Where `extra` clients were called besides, all but those extra ones are enough. No round is lost while the server is
-    well, and more than two thirds of its cohort with something to say, and as many as any sum needs.
+    well, and more than two thirds of its cohort with something to say, and as many as any sum needs. A cohort without
+    those who were known to be gone may be too small.
     """
-    least = max(trial.simulation.server.settings.min_clients, trial.scenario.protocol.threshold or 0)
+    server, watched = trial.simulation.server, trial.scenario.protocol.presence != "none"
+    least = max(server.settings.min_clients, trial.scenario.protocol.threshold or 0)
     able = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not silent}
     for record in trial.records:
         well = [name for name in record.cohort if affected.well_since(name, record.began)]
         speak = [name for name in well if name in able]
         enough = len(well) == len(record.cohort) or len(speak) >= max(least, 2 * len(record.cohort) // 3 + 1)
+        enough = enough and not (watched and len(record.cohort) < max(least, server.fewest))
         if record.lost and record.cohort and enough and "server" not in affected:
             yield f"round {record.number} was lost with {len(well)} clients that no fault affected: {record.lost}"
         missing = [] if record.lost else [name for name in speak if name not in record.counted]

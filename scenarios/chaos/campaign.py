@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 from msgspec import Struct, structs
 
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.chaos.drawing import Course
 from tacit.scenarios.chaos.memory import Remembering
 from tacit.scenarios.chaos.promises import Broken, check, promises_of
-from tacit.scenarios.chaos.schedules import Course, Schedule, random_schedules, single_crashes, text
+from tacit.scenarios.chaos.schedules import Schedule, random_schedules, single_crashes, text
 from tacit.scenarios.chaos.shrinking import shrink
 from tacit.scenarios.chaos.trial import Calm, Limits, observed
 from tacit.scenarios.files.plugins import use_plugins
@@ -269,7 +270,7 @@ def _pairs(
         if one.faults in singles:
             (first,) = one.faults
             for (second,) in single_crashes(one.course, parties):
-                if second.party != first.party:
+                if second.get("party") != first.get("party"):
                     pairs.setdefault(frozenset((first, second)), (first, second))
     return list(pairs.values())
 

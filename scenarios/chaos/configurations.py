@@ -30,7 +30,7 @@ _DIRECT = ("protocol.hamming=direct",)
 _MESH = ("network.topology=mesh",)
 _DATAGRAM = ("network.transport=datagram",)
 _TCP = ("network.transport=tcp", "network.loss=0.05", "network.jitter=5ms")
-_SEEN = ("network.transport=tcp", "protocol.presence=connection")
+_CLOSED = ("network.transport=tcp", "protocol.presence=connection")
 _BEATS = ("protocol.presence=heartbeat", "protocol.heartbeat=1s", "protocol.heartbeat_misses=2")
 _UNEVEN = ('data.partition="dirichlet:0.5"',)
 _SECURE = ("training.averaging=secure", "training.min_clients=2")
@@ -144,13 +144,16 @@ CONFIGURATIONS = (
     _training("fedavg", "secagg+, eight clients, lossy TCP", _GRAPH, _TCP, ("data.clients=8",)),
     _training("fedbuff", "uneven, lossy TCP", _UNEVEN, _TCP, ("training.buffer=2",)),
     _cotraining("fedct", "uneven, lossy TCP", _UNEVEN, _TCP),
-    _xclp("plaintext, restart, star, closed connections", _PLAIN, _SEEN, ("protocol.rounds=3",)),
-    _xclp("plaintext, shamir, mesh, heartbeats, datagram", _PLAIN, _SHAMIR, _MESH, _BEATS, _DATAGRAM),
-    _xclp("direct, restart, star, heartbeats", _DIRECT, _BEATS, ("protocol.rounds=2",)),
-    _training("fedavg", "plain, star, closed connections", _SEEN),
-    _training("fedavg", "secure, heartbeats, lossy", _SECURE, _BEATS, ("network.loss=0.05",)),
-    _training("scaffold", "secagg+, eight clients, closed connections", _GRAPH, _SEEN, ("data.clients=8",)),
-    _training("fedbuff", "star, heartbeats", _BEATS, ("training.buffer=2",)),
-    _cotraining("fedct", "closed connections", _SEEN),
+    _xclp("plaintext, shamir, star, connections watched", _PLAIN, _SHAMIR, _CLOSED, ("protocol.rounds=3",)),
+    _xclp("Paillier, restart, mesh, datagram, heartbeats", _MESH, _DATAGRAM, _BEATS, ("protocol.rounds=2",)),
+    _training("fedavg", "plain, heartbeats", _BEATS, ("training.share=0.67", "data.clients=6")),
+    _training("fedavg", "secure, mesh, connections watched", _SECURE, _MESH, _CLOSED),
+    _training("fedavg", "secagg+, eight clients, heartbeats", _GRAPH, _BEATS, ("data.clients=8",)),
+    _training("fedavg+xclp", "plain, restart, heartbeats", _BEATS),
+    _training("scaffold", "secure, star, lossy TCP, connections watched", _SECURE, _TCP, _CLOSED),
+    _training("fedbuff", "mesh, datagram, heartbeats", _MESH, _DATAGRAM, _BEATS, ("training.buffer=2",)),
+    _training("fedbuff", "connections watched", _CLOSED, ("training.concurrency=3", "training.buffer=2")),
+    _cotraining("fedct", "connections watched", _CLOSED),
+    _cotraining("pate", "datagram, heartbeats", _DATAGRAM, _BEATS),
     Configuration("private-cells, star, heartbeats", "private-cells", (*_ALL, *_CELLS, *_BEATS)),
 )

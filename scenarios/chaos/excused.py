@@ -1,27 +1,12 @@
 """The parties that the faults of a run affect, and until when: nobody else may be lost, or miss anything."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from tacit.protocols.promises import falls
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.chaos.fault_kinds import Reach, affected
 from tacit.scenarios.chaos.trial import Trial
-from tacit.scenarios.files.faults import matching
-from tacit.sim.faults import (
-    Corrupt,
-    Crash,
-    Delay,
-    Duplicate,
-    Fault,
-    Fired,
-    Hold,
-    Leave,
-    Lose,
-    Partition,
-    Pause,
-    Power,
-    Slow,
-)
 from tacit.sim.units import duration
 
 __all__ = ["Affected"]
@@ -61,10 +46,10 @@ class Affected:
         own = duration(network.retransmission_timeout)
         self._timeout, self._longest = {"reliable": (own, 60.0), "tcp": (1.0, 120.0)}.get(network.transport, (0.0, 0.0))
         self._deadline = duration(trial.scenario.protocol.deadline)
+        self._reach = Reach(self._clients, self._deadline, self._timeout)
         self.until: dict[str, float] = {}
         for fired in trial.fired:
-            ends, until = _SUFFERING[type(fired.fault)](self, fired)
-            self._add(ends, until)
+            self._add(*affected(self._reach, fired))
         for parties, until in self._resent(trial):
             self._add(parties, until)
         for client, until in self._held_up(trial):
@@ -72,7 +57,7 @@ class Affected:
         if falls(trial):
             for event in trial.events:
                 if event.note in _WITH_THE_SERVER and "server" in (event.party, event.peer):
-                    self._add(self._link(event.party, event.peer), event.time)
+                    self._add(self._reach.link(event.party, event.peer), event.time)
         for clients, time in PROTOCOLS[trial.scenario.protocol.name].suffering(trial.scenario, trial):
             if any(client in self for client in clients):
                 self._add(clients, time)
@@ -104,7 +89,7 @@ class Affected:
                 tries[event.digest] = int(event.note.removeprefix(_SENT_AGAIN))
             elif event.kind == "lose" and event.note in _LOST_FOR_FAULTS:
                 wait = min(self._timeout * 2 ** tries.get(event.digest, 0), self._longest)
-                yield self._link(event.party, event.peer), self._settled(event.time + wait, 0.0)
+                yield self._reach.link(event.party, event.peer), self._reach.settled(event.time + wait, 0.0)
 
     def _held_up(self, trial: Trial) -> Iterator[tuple[str, float]]:
         """The clients that losses of their links hold up for too long, and until when."""
@@ -116,7 +101,7 @@ class Affected:
             if event.kind in ("deliver", "drop") or (event.kind == "relay" and not event.note):
                 arrived[event.message, event.hop - (event.kind == "relay")] = event.time
             elif _LOST_ON_THE_LINK in event.note and event.kind in ("lose", "resend"):
-                for client in self._link(event.party, event.peer):
+                for client in self._reach.link(event.party, event.peer):
                     end = arrived.get((event.message, event.hop), trial.events[-1].time)
                     spans.setdefault(client, []).append((event.time, end if self._timeout else event.time))
         for client, found in spans.items():
@@ -126,70 +111,4 @@ class Affected:
                     total += max(min(ended, end) - max(began, since), 0.0)
                     since = max(since, ended)
                 if not self._timeout or total >= self._deadline / 4:
-                    yield client, self._settled(end, 0.0)
-
-    def _settled(self, time: float, lasts: float) -> float:
-        """The time at which a link that was cut until `time`, for `lasts` seconds, has nothing more to send again."""
-        return time + (2 * lasts + 4 * self._timeout if self._timeout else 0.0)
-
-    def _link(self, *ends: str) -> list[str]:
-        """The ends of a link that are clients."""
-        return [end for end in ends if end in self._clients]
-
-    # One for each kind of fault: who suffers, and until when.
-
-    def crash(self, fired: Fired) -> tuple[list[str], float]:
-        assert isinstance(fired.fault, Crash)
-        back = fired.fault.back_after
-        return [fired.party], math.inf if back is None else fired.time + back
-
-    def leave(self, fired: Fired) -> tuple[list[str], float]:
-        return [fired.party], math.inf
-
-    def pause(self, fired: Fired) -> tuple[list[str], float]:
-        assert isinstance(fired.fault, Pause)
-        everybody = fired.party == "server" and fired.fault.lasts >= self._deadline / 2
-        short = fired.party == "server" and not everybody
-        return (
-            self._clients if everybody else [] if short else [fired.party],
-            fired.time + fired.fault.lasts,
-        )
-
-    def slow(self, fired: Fired) -> tuple[list[str], float]:
-        assert isinstance(fired.fault, Slow)
-        lasts = fired.fault.lasts
-        # Computing and sending that began while it was slow are late, too.
-        return (
-            self._clients if fired.party == "server" else [fired.party],
-            math.inf if lasts is None else fired.time + lasts + self._deadline,
-        )
-
-    def link(self, fired: Fired) -> tuple[list[str], float]:
-        fault = fired.fault
-        assert isinstance(fault, Partition | Hold)
-        everyone = ["server", *self._clients]
-        ends = {fired.party, *matching(fault.peer, everyone)}
-        lasts = math.inf if fault.lasts is None else fault.lasts
-        return self._link(*ends), self._settled(fired.time + lasts, lasts)
-
-    def message(self, fired: Fired) -> tuple[list[str], float]:
-        by = fired.fault.by if isinstance(fired.fault, Delay) else 0.0
-        return self._link(fired.party, fired.peer), self._settled(fired.time + by, by)
-
-    def duplicate(self, fired: Fired) -> tuple[list[str], float]:
-        return [], -math.inf
-
-
-_SUFFERING: dict[type[Fault], Callable[[Affected, Fired], tuple[list[str], float]]] = {
-    Crash: Affected.crash,
-    Power: Affected.crash,
-    Leave: Affected.leave,
-    Pause: Affected.pause,
-    Slow: Affected.slow,
-    Partition: Affected.link,
-    Hold: Affected.link,
-    Lose: Affected.message,
-    Duplicate: Affected.duplicate,
-    Delay: Affected.message,
-    Corrupt: Affected.message,
-}
+                    yield client, self._reach.settled(end, 0.0)

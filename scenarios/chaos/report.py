@@ -14,10 +14,10 @@ from tacit.scenarios.chaos.campaign import Failure, Findings, Plan, Verdict
 from tacit.scenarios.chaos.promises import promises_of
 from tacit.scenarios.chaos.schedules import Schedule, text
 from tacit.scenarios.console.printing import Table, table
-from tacit.scenarios.files.faults import given
 from tacit.scenarios.files.plugins import with_copies
 from tacit.scenarios.schema.keys import toml
-from tacit.scenarios.schema.scenario import Fault, Scenario
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.faults import Crash, Fault
 
 __all__ = [
     "as_record",
@@ -68,12 +68,13 @@ def _rows(faults: Schedule) -> list[tuple[str, str]]:
         dict.fromkeys(
             (role + fault.party.partition("/")[0], f"before {fault.before}" if fault.before else f"after {fault.after}")
             for fault in faults
+            if type(fault) is Crash
         )
     )
 
 
 def _is_plain_crash(fault: Fault) -> bool:
-    return fault.kind == "crash" and set(given(fault)) <= {"party", "before", "after", "occurrence"}
+    return type(fault) is Crash and set(fault.given()) <= {"party", "before", "after", "occurrence"}
 
 
 def verdict_line(one: Verdict) -> str:
@@ -142,4 +143,4 @@ def failure_record(failure: Failure, path: Path) -> dict[str, Any]:
 
 
 def _faults(faults: Iterable[Fault]) -> list[dict[str, Any]]:
-    return [{"kind": fault.kind, **given(fault)} for fault in faults]
+    return [{"kind": fault.kind, **fault.given()} for fault in faults]

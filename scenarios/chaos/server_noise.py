@@ -27,8 +27,8 @@ from tacit.protocols.rounds.rounds import RoundsServer
 from tacit.protocols.values import BadValues
 from tacit.scenarios.files.fault_checks import steps_of
 from tacit.scenarios.running.simulation import Simulation
-from tacit.scenarios.schema.fault import Fault
 from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.faults import Crash
 from tacit.sim.taps import Taps
 from tacit.sim.wire import Packet
 
@@ -84,7 +84,7 @@ def askings(scenario: Scenario, quick: bool = False) -> Iterator[Asking]:
 def ask(scenario: Scenario, asking: Asking) -> NoiseTrial:
     """The trial of `asking` in a run of `scenario` with few points."""
     count = scenario.data.clients
-    fails = (Fault(kind="crash", party=f"client/{j}", at=asking.at, back_after=_AWAY) for j in range(count))
+    fails = (Crash(f"client/{j}", at=asking.at, back_after=_AWAY) for j in range(count))
     much = {key: 1.0 for key in ("epsilon", "hash_epsilon") if getattr(scenario.privacy, key) != "none"}
     small = structs.replace(
         scenario,

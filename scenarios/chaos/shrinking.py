@@ -5,13 +5,14 @@ over the list, then each fault's keywords are taken away or made plain, until no
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar
 
-from msgspec import structs
+from msgspec import NODEFAULT, structs
 
 from tacit.scenarios.chaos.schedules import Schedule
-from tacit.scenarios.files.faults import KINDS, faults_of, given
-from tacit.scenarios.schema.scenario import Fault
+from tacit.scenarios.files.faults import faults_of
+from tacit.sim.faults import Crash, Fault
 
 __all__ = ["shrink"]
 
@@ -57,36 +58,27 @@ def _fewer(items: list[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
 
 
 def _plainer(fault: Fault) -> Iterator[Fault]:
-    """The same fault with less to say, the greatest step first."""
-    if fault.kind != "crash" and fault.party:
-        keys = {key: value for key, value in given(fault).items() if key in KINDS["crash"].keys}
-        yield Fault(**keys)
-    for key, plain in (
-        ("probability", None),
-        ("occurrence", None),
-        ("round", None),
-        ("back_after", None),
-        ("lasts", None),
-        ("one_way", False),
-        ("message", ""),
-        ("peer", "*"),
-        ("time", 0.0),
-        ("factor", 10.0),
-        ("by", 1.0),
-    ):
-        value = getattr(fault, key)
-        if value is not None and value != plain:
-            yield structs.replace(fault, **{key: plain})
+    """The same fault with less to say: as a crash, without a key, or with a plain value."""
+    given, own = fault.given(), structs.fields(type(fault))
+    crash = {key: value for key, value in given.items() if key in Crash.__struct_fields__}
+    plain = {field.name: _PLAIN.get(field.name, field.default) for field in reversed(own)}
+    simpler = [{key: value} for key, value in plain.items() if value not in (NODEFAULT, given.get(key, value))]
+    candidates: list[tuple[type[Fault], dict[str, Any]]] = [
+        *([(Crash, crash)] if fault.kind != Crash.kind else []),
+        *((type(fault), given | change) for change in simpler),
+    ]
+    for kind, keys in candidates:
+        with suppress(ValueError, TypeError):
+            yield kind(**keys)
+
+
+_PLAIN = {"time": 0.0, "factor": 10.0, "by": 1.0}
+"""The plainest values of keys for which it is not the default."""
 
 
 def _can_be(faults: Schedule, clients: int) -> bool:
-    """True if each of the faults has what its kind needs, and no more."""
+    """True if each of the faults stands for something in a run with that number of `clients`."""
     try:
-        for fault in faults:
-            kind, keys = KINDS[fault.kind], given(fault)
-            if not set(kind.needs) <= set(keys) <= set(kind.keys):
-                return False
-            faults_of(fault, clients)
+        return all(faults_of(fault, clients) for fault in faults)
     except ValueError:
         return False
-    return True

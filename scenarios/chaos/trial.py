@@ -19,7 +19,7 @@ from tacit.scenarios.running.interruption import Interruption
 from tacit.scenarios.running.simulation import Simulated, Simulation
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.compute import Engine, Work
-from tacit.sim.faults import Fired
+from tacit.sim.faults import DURATIONS, Fired
 from tacit.sim.trace import Event
 from tacit.sim.units import duration
 from tacit.sim.wire import LedgerRow, Packet, decode_body, decode_frame
@@ -61,10 +61,9 @@ class Limits:
             calm = Calm(_MOST_EVENTS, 0.0)
         deadline = duration(scenario.protocol.deadline)
         rounds = PROTOCOLS[scenario.protocol.name].rounds(scenario)
-        keys = ("time", "back_after", "lasts", "by")
-        outages = sum(duration(getattr(fault, key) or 0.0) for fault in scenario.fault for key in keys)
+        outages = sum(duration(fault.get(key) or 0.0) for fault in scenario.fault for key in DURATIONS)
         # Nobody waits for a straggler, but the run goes on until it has received what ends its own part.
-        slowest = math.prod(fault.factor for fault in scenario.fault if fault.factor is not None)
+        slowest = math.prod(fault.get("factor") or 1.0 for fault in scenario.fault)
         seconds = 4 * (rounds + 1) * (waits * deadline + outages) + 3600 + 4 * slowest * calm.seconds
         return cls(seconds, 100 * calm.events + 10_000)
 

@@ -10,11 +10,11 @@ from msgspec import Struct, structs
 from tacit.parties.fleet.presets import PRESETS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import ENROLL
-from tacit.scenarios.files.faults import KINDS
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Expect, ProtocolKeys, Scenario, ScenarioError
+from tacit.sim.faults import KINDS, Availability
 
 __all__ = ["FAULTS", "NETWORKS", "NO_FAULT", "SCHEMA_FILE", "Wanted", "starter"]
 
@@ -22,7 +22,7 @@ SCHEMA_FILE = "scenario.schema.json"
 """The name of the JSON Schema beside the scenario, to which its first line points."""
 
 NO_FAULT = "none"
-FAULTS = (NO_FAULT, *(name for name, kind in KINDS.items() if kind.make is not None))
+FAULTS = (NO_FAULT, *(name for name, kind in KINDS.items() if kind is not Availability))
 NETWORKS = ("default", *PRESETS)
 
 _WIDTH = 100
@@ -204,6 +204,7 @@ def _party(wanted: Wanted) -> str:
 def _fault(wanted: Wanted, calm: Scenario) -> list[str]:
     """The lines of the fault, at a step that a client of the `calm` scenario takes."""
     kind = KINDS[wanted.fault]
+    needs = {field.name for field in structs.fields(kind) if field.required}
     lines = ["\n[[fault]]\n", *_comment(f"Kinds: {', '.join(KINDS)}."), f"kind = {toml(wanted.fault)}\n"]
     lines.append(f"party = {toml(_party(wanted))}\n")
     if kind.when:
@@ -213,7 +214,7 @@ def _fault(wanted: Wanted, calm: Scenario) -> list[str]:
     else:
         lines += _comment("It strikes the first message that the party sends; `message = TYPE` names another.")
     for key, (value, comment) in _OF_FAULTS.items():
-        if key in kind.needs or (key == "lasts" and key in kind.keys and kind.when):
+        if key in needs or (key == "lasts" and key in kind.__struct_fields__ and kind.when):
             lines += [*_comment(comment), f"{key} = {toml(value)}\n"]
     return lines
 

@@ -21,7 +21,6 @@ from tacit.protocols.parts import SumBounds
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.scenarios.files.fault_checks import (
-    check_fault_keys,
     check_fault_places,
     check_party,
     fault_cautions,
@@ -175,7 +174,7 @@ def _check_protocol(scenario: Scenario) -> None:
         protocol.attacked(scenario)
 
 
-_WITHOUT_DATA = (_check_protocol, _check_specs, _check_cost, check_fault_keys)
+_WITHOUT_DATA = (_check_protocol, _check_specs, _check_cost)
 
 
 def _parts(scenario: Scenario) -> Parts:

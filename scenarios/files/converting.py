@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeGuard, Union, get_args, get_origin
 
 import msgspec
 from msgspec import inspect as types
@@ -13,6 +13,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.keys import allowed, bounds, keys, kind_of, similar, structure, toml
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.scenarios.schema.table import ScenarioFile
+from tacit.sim.faults import DEFAULT_KIND, KINDS, FaultError, unfit
 
 __all__ = ["Table", "converted"]
 
@@ -28,7 +29,7 @@ def converted(raw: Table, where: str) -> ScenarioFile:
         raise ScenarioError(where, "protocol.name", problem + similar(name, PROTOCOLS))
     kind = kind_of(name)
     node = structure(kind)
-    raw = _without_others(raw, node)
+    raw = _with_kinds(_without_others(raw, node))
     try:
         _check_known(raw, node, "")
         _check_named(raw, node, "")
@@ -44,6 +45,8 @@ def converted(raw: Table, where: str) -> ScenarioFile:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         first = next(_misfits(raw, kind, node, ""), None)
+        if isinstance(first, FaultError):
+            raise ScenarioError(where, first.key, first.problem) from None
         if isinstance(first, _Misfit):
             raise ScenarioError(where, first.key, _problem(first.value, first.node, first.unit)) from None
         raise ScenarioError(where, first or "", "is needed and not given" if first else str(error)) from None
@@ -60,6 +63,41 @@ def _without_others(raw: Table, node: types.StructType) -> Table:
     return {**raw, "protocol": {key: value for key, value in table.items() if key not in others}}
 
 
+def _with_kinds(raw: Table) -> Table:
+    """`raw` with the kind of each fault, and without keys of other kinds that say nothing, as files had them once."""
+    faults = raw.get("fault")
+    if not isinstance(faults, list) or not all(isinstance(one, dict) for one in faults):
+        return raw
+    found = []
+    for one in faults:
+        kind = one.get("kind", DEFAULT_KIND)
+        own = KINDS[kind].__struct_fields__ if isinstance(kind, str) and kind in KINDS else tuple(one)
+        own_keys = {key: value for key, value in one.items() if key in own or not _is_empty(value)}
+        found.append({"kind": kind} | own_keys)
+    return {**raw, "fault": found}
+
+
+def _is_empty(value: object) -> bool:
+    """True for what the keys of other kinds had in the file of a run that did not give them."""
+    return value is False or value in ("", "*")
+
+
+def _one_of(value: object, node: types.Type, path: str) -> types.Type:
+    """The struct of a union that a table `value` at `path` is of, by its tag; `node` itself if there are no tags."""
+    kinds = [kind for kind in node.types if isinstance(kind, types.StructType)] if _is_tagged(node) else []
+    if not kinds or not isinstance(value, dict):
+        return node
+    tag, tags = str(kinds[0].tag_field), tuple(kind.tag for kind in kinds)
+    if value.get(tag) not in tags:
+        raise ScenarioError("", f"{path}.{tag}", _problem(value.get(tag), types.LiteralType(tags), ""))
+    return kinds[tags.index(value[tag])]
+
+
+def _is_tagged(node: types.Type) -> TypeGuard[types.UnionType]:
+    """True if `node` is a union of structs, each with its tag."""
+    return isinstance(node, types.UnionType) and any(getattr(kind, "tag_field", None) for kind in node.types)
+
+
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict):
         for key, item in value.items():
@@ -73,11 +111,16 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 def _check_known(raw: object, node: types.Type, path: str) -> None:
     """Every key in `raw` is one of the struct's. Wrong types are left for the conversion."""
+    node = _one_of(raw, node, path)
     if isinstance(node, types.StructType) and isinstance(raw, dict):
         fields = {field.encode_name: field.type for field in node.fields}
         for key, value in raw.items():
             place = f"{path}.{key}".lstrip(".")
+            if key == node.tag_field:
+                continue
             if key not in fields:
+                if node.tag and any(key in kind.__struct_fields__ for kind in KINDS.values()):
+                    raise ScenarioError("", place, unfit(str(node.tag), key))
                 hint = similar(key, fields) or _elsewhere(key)
                 raise ScenarioError("", place, f"unknown key{hint}; allowed: {', '.join(fields)}")
             _check_known(value, fields[key], place)
@@ -114,18 +157,33 @@ class _Misfit(NamedTuple):
     unit: str
 
 
-def _misfits(value: object, kind: Any, node: types.Type, key: str, unit: str = "") -> Iterator[_Misfit | str]:
+def _misfits(
+    value: object, kind: Any, node: types.Type, key: str, unit: str = ""
+) -> Iterator[_Misfit | FaultError | str]:
     """Yield the parts of `value` that do not fit the type `kind`, described by `node`; and keys that are missing."""
-    plain = _plain(node)
+    plain = _plain(_one_of(value, node, key))
     if isinstance(plain, types.StructType) and isinstance(value, dict):
         inner = f"{key}." if key else ""
         fields = {field.encode_name: field for field in plain.fields}
         kinds = {field.encode_name: field.type for field in structs.fields(plain.cls)}
         for name, item in value.items():
+            if name == plain.tag_field:
+                continue
             wanted = fields[name].type
             quantity = (wanted.extra or {}).get("unit", "") if isinstance(wanted, types.Metadata) else ""
             yield from _misfits(item, kinds[name], wanted, f"{inner}{name}", quantity)
-        yield from (f"{inner}{name}" for name, field in fields.items() if field.required and name not in value)
+        missing = [name for name, field in fields.items() if field.required and name not in value]
+        if not plain.tag_field:
+            yield from (f"{inner}{name}" for name in missing)
+            return
+        for name in missing:
+            yield FaultError("", f"{inner}{name}", f'is needed with kind = "{plain.tag}" and not given')
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            if isinstance(error.__cause__, FaultError):
+                cause = error.__cause__
+                yield FaultError("", f"{inner}{cause.key}".rstrip("."), cause.problem)
         return
     try:
         msgspec.convert(value, kind)

@@ -1,16 +1,15 @@
-"""Checks of [[fault]] tables: keys of another kind, or steps, parties and messages that are not there."""
+"""Checks of [[fault]] tables: steps, parties and messages that are not there."""
 
 from collections.abc import Callable, Iterable
 
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import ENROLL
-from tacit.scenarios.files.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
+from tacit.scenarios.files.faults import faults_of, matching, parties
 from tacit.scenarios.schema.keys import similar, toml
-from tacit.scenarios.schema.scenario import Fault, Scenario, ScenarioError
-from tacit.sim.units import duration
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.sim.faults import Fault, PartyFault
 
 __all__ = [
-    "check_fault_keys",
     "check_fault_places",
     "check_party",
     "fault_cautions",
@@ -31,13 +30,6 @@ def messages_of(scenario: Scenario) -> tuple[str, ...]:
     return PROTOCOLS[scenario.protocol.name].messages_with(scenario)
 
 
-def check_fault_keys(scenario: Scenario) -> None:
-    """Check that each fault's keys go together, and can be read."""
-    for number, fault in enumerate(scenario.fault):
-        for test in (_check_kind, _check_when, _check_durations):
-            test(f"fault[{number}]", fault)
-
-
 def check_fault_places(scenario: Scenario) -> None:
     """Check that parties, steps and messages that faults name exist, and `sim` takes the faults as they are."""
     for number, fault in enumerate(scenario.fault):
@@ -53,11 +45,15 @@ def fault_cautions(scenario: Scenario) -> list[str]:
     """
     rounds, found = PROTOCOLS[scenario.protocol.name].rounds(scenario), []
     for number, fault in enumerate(scenario.fault):
-        if 1 < rounds < (fault.round or 1):
-            found.append(f"fault[{number}].round = {fault.round} is after the last round: the run has {rounds}")
+        round_number = fault.get("round")
+        if 1 < rounds < (round_number or 1):
+            found.append(f"fault[{number}].round = {round_number} is after the last round: the run has {rounds}")
             continue
-        step = fault.at or fault.before or fault.after
-        if fault.back_after is None or step is None or step in {step.name for step in ENROLL}:
+        back_after = fault.get("back_after")
+        if not isinstance(fault, PartyFault) or back_after is None:
+            continue
+        step = fault.start or fault.after
+        if step is None or step in {step.name for step in ENROLL}:
             continue
         if fault.party == "server":  # clients end sooner for it
             continue
@@ -68,7 +64,7 @@ def fault_cautions(scenario: Scenario) -> list[str]:
         else:
             continue
         problem = "changes nothing: a party that is back takes part from the next round on, and"
-        found.append(f"fault[{number}].back_after = {toml(fault.back_after)} {problem} {why}")
+        found.append(f"fault[{number}].back_after = {toml(back_after)} {problem} {why}")
     return found
 
 
@@ -79,47 +75,6 @@ def check_party(key: str, party: str, clients: int, patterns: bool = True) -> No
         problem = "matches no party" if patterns and set(party) & set("*?[") else "is not a party"
         allowed = f"server, client/0 to {known[-1]}"
         raise ScenarioError("", key, f"{toml(party)} {problem}; allowed: {allowed}{similar(party, known)}")
-
-
-# --- without the data
-
-
-def _check_kind(key: str, fault: Fault) -> None:
-    kind, keys = KINDS[fault.kind], given(fault)
-    for name in keys:
-        if name not in kind.keys:
-            raise ScenarioError("", f"{key}.{name}", unfit(fault.kind, name))
-    for name in kind.needs:
-        if name not in keys:
-            raise ScenarioError("", f"{key}.{name}", f"is needed with kind = {toml(fault.kind)} and not given")
-
-
-def _check_when(key: str, fault: Fault) -> None:
-    when, keys = KINDS[fault.kind].when, given(fault)
-    found = [name for name in when if name in keys]
-    if when and len(found) != 1:
-        problem = f"exactly one of {', '.join(when)} says when; given: {' and '.join(found) or 'none'}"
-        raise ScenarioError("", key, problem)
-    if "occurrence" in keys and "probability" in keys:
-        raise ScenarioError("", key, "occurrence and probability are both given; allowed: one of them or none")
-    for name in ("occurrence", "probability", "round"):
-        if found == ["time"] and name in keys:
-            others = ", ".join(trigger for trigger in when if trigger != "time")
-            problem = f"does not go with time, which comes once; allowed: with {others}"
-            raise ScenarioError("", f"{key}.{name}", problem)
-    if not when and "lasts" in keys and "time" not in keys:
-        raise ScenarioError(
-            "", f"{key}.lasts", "needs time, from which on it lasts; without both it is the first message"
-        )
-
-
-def _check_durations(key: str, fault: Fault) -> None:
-    for name in DURATIONS:
-        value = getattr(fault, name)
-        if value is not None:
-            read_text(f"{key}.{name}", duration, value)
-            if name in ("lasts", "by") and not duration(value):
-                raise ScenarioError("", f"{key}.{name}", f"{toml(value)} is too short; allowed: more than 0 s")
 
 
 def read_text(key: str, parse: Callable[[str], object], value: str | float) -> None:
@@ -134,19 +89,19 @@ def read_text(key: str, parse: Callable[[str], object], value: str | float) -> N
 
 
 def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
-    if fault.party:
-        check_party(f"{key}.party", fault.party, scenario.data.clients)
-    check_party(f"{key}.peer", fault.peer, scenario.data.clients)
-    known = parties(scenario.data.clients)
-    ends = [matching(pattern, known) for pattern in (fault.party or "*", fault.peer)]
-    if ends[0] == ends[1] and len(ends[0]) == 1:
-        problem = f"{toml(fault.peer)} is the party itself; allowed: another one, or a pattern"
+    ends, known = [], parties(scenario.data.clients)
+    for side in ("party", "peer"):
+        if (pattern := fault.get(side)) is not None:
+            check_party(f"{key}.{side}", pattern, scenario.data.clients)
+            ends.append(matching(pattern, known))
+    if len(ends) == 2 and ends[0] == ends[1] and len(ends[0]) == 1:
+        problem = f"{toml(fault.get('peer'))} is the party itself; allowed: another one, or a pattern"
         raise ScenarioError("", f"{key}.peer", problem)
 
 
 def _roles(fault: Fault, scenario: Scenario) -> list[str]:
     """The roles of those who may be struck."""
-    struck = matching(fault.party or "*", parties(scenario.data.clients))
+    struck = matching(fault.get("party") or "*", parties(scenario.data.clients))
     return list(dict.fromkeys(party.partition("/")[0] for party in struck))
 
 
@@ -154,7 +109,7 @@ def _check_steps(key: str, fault: Fault, scenario: Scenario) -> None:
     protocol, roles = scenario.protocol, _roles(fault, scenario)
     known = steps_of(scenario, roles)
     for trigger in ("at", "before", "after"):
-        step = getattr(fault, trigger)
+        step = fault.get(trigger)
         if step is None or step in known:
             continue
         allowed = f"; allowed: {', '.join(known)}"
@@ -166,10 +121,10 @@ def _check_steps(key: str, fault: Fault, scenario: Scenario) -> None:
 
 
 def _check_message(key: str, fault: Fault, scenario: Scenario) -> None:
-    known = messages_of(scenario)
-    if fault.message and fault.message not in known:
+    known, message = messages_of(scenario), fault.get("message")
+    if message and message not in known:
         name, choices = scenario.protocol.name, _choices(scenario)
-        problem = f"{toml(fault.message)} is not a message of {name} with {choices}{similar(fault.message, known)}"
+        problem = f"{toml(message)} is not a message of {name} with {choices}{similar(message, known)}"
         raise ScenarioError("", f"{key}.message", f"{problem}; allowed: {', '.join(known)}")
 
 
@@ -180,7 +135,7 @@ def _choices(scenario: Scenario) -> str:
 
 
 def _check_return(key: str, fault: Fault, scenario: Scenario) -> None:
-    if fault.back_after is not None and "server" in matching(fault.party, ("server",)):
+    if fault.get("back_after") is not None and "server" in matching(fault.get("party"), ("server",)):
         _check_server_returns(f"{key}.back_after", "no back_after", scenario)
 
 
@@ -192,13 +147,11 @@ def _check_server_returns(key: str, allowed: str, scenario: Scenario) -> None:
 
 
 def _check_made(key: str, fault: Fault, scenario: Scenario) -> None:
-    place = f"{key}.file" if fault.kind == "availability" else key
+    place = key if fault.get("file") is None else f"{key}.file"
     try:
         made = faults_of(fault, scenario.data.clients)
     except (OSError, ValueError) as error:
         raise ScenarioError("", place, str(error)) from None
-    if fault.kind != "availability":
-        return
-    for party in dict.fromkeys(crash.party for crash in made):
+    for party in dict.fromkeys(one.get("party") for one in made if one is not fault):
         if matching(party, ("server",)):
             _check_server_returns(place, "clients", scenario)

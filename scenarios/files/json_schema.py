@@ -16,9 +16,9 @@ from msgspec import inspect as types
 from tacit.parties.data.features import FEATURES
 from tacit.parties.data.sets import DATASETS
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.files.faults import KINDS
 from tacit.scenarios.schema.keys import Key, keys, structure
-from tacit.scenarios.schema.scenario import Client, Fault, ProtocolKeys
+from tacit.scenarios.schema.scenario import Client, ProtocolKeys
+from tacit.sim.faults import DEFAULT_KIND, KINDS, Fault
 from tacit.sim.units import DURATION_PATTERN, RATE_PATTERN
 
 __all__ = ["DRAFT", "TITLE", "scenario_schema", "schema_text"]
@@ -71,7 +71,9 @@ def scenario_schema() -> Schema:
     for name, kind in own.items():
         for path, node in _tables("protocol.", _node(kind)):
             _complete(definitions[names[kind] if path == "protocol." else node.cls.__name__], path, node, rows, (name,))
-    definitions["Fault"]["allOf"] = [*_faults()]
+    for one in KINDS.values():
+        _fault(one, definitions[one.__name__], _described(rows["fault[].kind", ()]))
+    definitions[root.cls.__name__]["properties"]["fault"]["items"].pop("discriminator", None)  # of OpenAPI alone
     _join(definitions, {name: names[kind] for name, kind in own.items()})
     head = {"$schema": DRAFT, "title": TITLE, "description": "A scenario of Tacit: `tacit run FILE` runs it."}
     return (
@@ -100,8 +102,11 @@ def _tables(path: str, node: types.StructType) -> Iterator[tuple[str, types.Stru
         kind = field.type
         if isinstance(kind, types.StructType):
             yield from _tables(f"{path}{field.encode_name}.", kind)
-        elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.StructType):
-            yield from _tables(f"{path}{field.encode_name}[].", kind.item_type)
+        elif isinstance(kind, types.VarTupleType):
+            some = kind.item_type.types if isinstance(kind.item_type, types.UnionType) else (kind.item_type,)
+            for one in some:
+                if isinstance(one, types.StructType):
+                    yield from _tables(f"{path}{field.encode_name}[].", one)
 
 
 def _complete(
@@ -114,7 +119,8 @@ def _complete(
     """Bring into the `definition` of a table what the table of keys has more than msgspec knows."""
     for field in node.fields:
         name, schema = path + field.encode_name, definition["properties"][field.encode_name]
-        if "$ref" in schema or "$ref" in schema.get("items", {}):
+        items = schema.get("items", {})
+        if "$ref" in schema or "$ref" in items or any("$ref" in one for one in items.get("anyOf", ())):
             schema.pop("default", None)
             continue
         row = rows.get((name, protocols)) or rows[name, ()]
@@ -173,29 +179,25 @@ def _match(schema: Schema, pattern: str) -> None:
 # --- what depends on a kind or a protocol
 
 
-def _faults() -> Iterator[Schema]:
-    """For each kind of fault the keys that go with it, those that it needs, and that one says when."""
-    fields = {field.encode_name: field for field in _node(Fault).fields}
-    for name, kind in KINDS.items():
-        others = [key for key in fields if key not in (*kind.keys, "kind")]
-        then: Schema = {
-            "properties": {
-                key: False if fields[key].default is None else {"const": fields[key].default} for key in others
-            },
-            "required": [*kind.needs],
-        }
-        if kind.when:  # an empty message stands for none
-            then["oneOf"] = [
-                {"required": [key], "properties": {"message": {"minLength": 1}}}
-                if key == "message"
-                else {"required": [key]}
-                for key in kind.when
-            ]
-        chosen: Schema = {"properties": {"kind": {"const": name}}}
-        if name != fields["kind"].default:
-            chosen["required"] = ["kind"]
-        yield {"if": chosen, "then": then}
-    yield {"not": {"required": ["occurrence", "probability"]}}
+def _fault(kind: type[Fault], definition: Schema, described: str) -> None:
+    """Bring into the `definition` of a kind of fault what it needs, and that exactly one key says when.
+
+    A table without a kind is the default one. Keys that only exclude each other may not both be given.
+    """
+    needed = definition.get("required", ())
+    definition["required"] = [key for key in needed if key != "kind" or kind.kind != DEFAULT_KIND]
+    definition["properties"]["kind"]["description"] = described
+    for key in kind.needed:
+        definition["properties"][key]["minLength"] = 1
+    if kind.when:  # an empty message stands for none
+        definition["oneOf"] = [
+            {"required": [key], "properties": {"message": {"minLength": 1}}}
+            if key == "message"
+            else {"required": [key]}
+            for key in kind.when
+        ]
+    if {"occurrence", "probability"} <= {*kind.__struct_fields__}:
+        definition["not"] = {"required": ["occurrence", "probability"]}
 
 
 def _join(definitions: dict[str, Schema], own: Mapping[str, str]) -> None:

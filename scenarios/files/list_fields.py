@@ -9,14 +9,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from tacit.scenarios.files.faults import KINDS, unfit
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.option_names import either
-from tacit.scenarios.schema.scenario import Client, Fault, Host, Link, Scenario, ScenarioError
+from tacit.scenarios.schema.scenario import Client, Host, Link, Scenario, ScenarioError
+from tacit.sim.faults import DEFAULT_KIND, KINDS, fault_keys, unfit
 
 __all__ = ["LISTS", "change_item", "check_field", "check_fields", "in_file", "is_field", "label"]
 
-LISTS: dict[str, type[Struct]] = {"fault": Fault, "client": Client, "link": Link, "host": Host}
+_STRUCTS: dict[str, type[Struct]] = {"client": Client, "link": Link, "host": Host}
+
+LISTS = ("fault", *_STRUCTS)
 """The tables of which a file may have several."""
 
 _FIELD = re.compile(rf"({'|'.join(LISTS)})\.(0|[1-9]\d{{0,5}})\.(.+)")
@@ -39,7 +41,7 @@ def in_file(key: str) -> str:
 def check_field(key: str, option: str) -> None:
     """Raise ScenarioError, which blames the `option`, where no table of the list can have the field `key`."""
     match, table = _FIELD.fullmatch(key), key.partition(".")[0]
-    names = LISTS[table].__struct_fields__
+    names = ("kind", *fault_keys()) if table == "fault" else _STRUCTS[table].__struct_fields__
     if match is None:
         problem = f"is no field of a {table}; allowed: {table}.N.FIELD, N counted from 0, such as {table}.0.{names[0]}"
         if table == "fault":
@@ -81,8 +83,8 @@ def check_fields(faults: Any, changed: Iterable[str]) -> None:
         if table != "fault":
             continue
         fault = faults[number] if isinstance(faults, list) and number < len(faults) else {}
-        kind = fault.get("kind", Fault().kind) if isinstance(fault, dict) else None
-        if name != "kind" and isinstance(kind, str) and kind in KINDS and name not in KINDS[kind].keys:
+        kind = fault.get("kind", DEFAULT_KIND) if isinstance(fault, dict) else None
+        if name != "kind" and isinstance(kind, str) and kind in KINDS and name not in KINDS[kind].__struct_fields__:
             raise ScenarioError("", key, unfit(kind, name))
 
 
@@ -92,7 +94,7 @@ def label(key: str, scenarios: Iterable[Scenario]) -> str:
         return key
     table, number, name = _parts(key)
     items = [getattr(one, table)[number] for one in scenarios if number < len(getattr(one, table))]
-    known = [{getattr(item, part) for item in items} for part in _TITLES[table] if part != name]
+    known = [{getattr(item, part, "") for item in items} for part in _TITLES[table] if part != name]
     words = " ".join(values.pop() for values in known if len(values) == 1)
     return f"{table} {number} ({words.strip()}) {name}" if words.strip() else f"{table} {number} {name}"
 
@@ -105,5 +107,5 @@ def _parts(key: str) -> tuple[str, int, str]:
 
 def _when(fault: dict[str, Any]) -> tuple[str, ...]:
     """The fields of which exactly one says when the fault happens."""
-    kind = fault.get("kind", Fault().kind)
+    kind = fault.get("kind", DEFAULT_KIND)
     return KINDS[kind].when if isinstance(kind, str) and kind in KINDS else ()

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from tacit.scenarios.chaos.campaign import Plan, Verdict
+from tacit.scenarios.chaos.drawing import Course
 from tacit.scenarios.chaos.report import findings_table, toml_of, verdict_line
-from tacit.scenarios.chaos.schedules import Course, Schedule
+from tacit.scenarios.chaos.schedules import Schedule
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.reporting.html import Html, details, element, join, of_table, table
 from tacit.scenarios.reporting.page import Section, page
@@ -19,7 +20,8 @@ from tacit.scenarios.reporting.run_page import timeline_of
 from tacit.scenarios.reporting.verdict import losses
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.runner import carry_out
-from tacit.scenarios.schema.scenario import Fault, ScenarioError
+from tacit.scenarios.schema.scenario import ScenarioError
+from tacit.sim.faults import Crash
 
 __all__ = ["chaos_page"]
 
@@ -139,8 +141,8 @@ def _grid(runs: Sequence[RunRecord]) -> Html:
     """A cell for each party and step: the outcome of the run in which only that crash struck."""
     cells: dict[tuple[str, str, str], list[RunRecord]] = {}
     for run in runs:
-        if len(run.faults) == 1 and _is_plain(run.faults[0]):
-            (fault,) = run.faults
+        fault = run.faults[0] if len(run.faults) == 1 else None
+        if type(fault) is Crash and (fault.before or fault.after) and fault.back_after is None:
             way = "before" if fault.before else "after"
             cells.setdefault((fault.party, fault.before or fault.after or "", way), []).append(run)
     if not cells:
@@ -172,10 +174,6 @@ def _cell(party: str, step: str, way: str, runs: Sequence[RunRecord]) -> Html:
     said = "; ".join(verdict_line(run.verdict()) for run in runs)
     letter = "!" if broken else _LETTERS.get(worst.outcome, "?")
     return element("td", letter, class_="broken" if broken else worst.outcome, title=said)
-
-
-def _is_plain(fault: Fault) -> bool:
-    return fault.kind == "crash" and bool(fault.before or fault.after) and fault.back_after is None
 
 
 def _by_number(name: str) -> tuple[bool, int]:

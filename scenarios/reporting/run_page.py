@@ -26,7 +26,6 @@ from tacit.scenarios.reporting.printed import byte_table, formula_lines, message
 from tacit.scenarios.reporting.recorded import RecordedRun
 from tacit.scenarios.reporting.verdict import remarks, verdict, warnings_of
 from tacit.scenarios.running.folder import FolderError, formula_errors, message_bytes
-from tacit.scenarios.schema.fault import Fault
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.seeing import timeline
@@ -307,7 +306,7 @@ def _chosen(run: RecordedRun) -> Html | None:
     """The keys whose values are not the defaults."""
     if run.scenario is None:
         return None
-    same_kind = Scenario(protocol=type(run.scenario.protocol)(), fault=(Fault(),) * len(run.scenario.fault))
+    same_kind = Scenario(protocol=type(run.scenario.protocol)())
     defaults = flat_keys(as_table(same_kind))
     chosen = [
         (key, value)

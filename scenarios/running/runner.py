@@ -335,7 +335,7 @@ def result_of(
     result.warnings += _late_returns(scenario, result)
     for number, problem in (simulated.silent if simulated else {}).items():
         fault = scenario.fault[number]
-        expected = scenario.expect != Expect() and fault.probability is None
+        expected = scenario.expect != Expect() and fault.get("probability") is None
         (result.unmet if expected else result.warnings).append(f"fault[{number}]: {problem}")
     keep_participants(result, scenario.data.clients)
     return result
@@ -345,13 +345,14 @@ def _late_returns(scenario: Scenario, result: Result) -> Iterator[str]:
     """One line for each `back_after` after which no party had returned when the run ended, unless a caution says so."""
     for number, fault in enumerate(scenario.fault):
         key, struck = f"fault[{number}].back_after", [one for one in result.faults if one.fault == number]
-        if fault.back_after is None or not struck or any(line.startswith(f"{key} ") for line in result.warnings):
+        back_after = fault.get("back_after")
+        if back_after is None or not struck or any(line.startswith(f"{key} ") for line in result.warnings):
             continue
-        back = min(one.time for one in struck) + duration(fault.back_after)
+        back = min(one.time for one in struck) + duration(back_after)
         if back >= result.virtual_seconds:
             party, ended = struck[0].party, format_duration(result.virtual_seconds)
             problem = f"{party} was to return at {format_duration(back)}, and the run ended at {ended}"
-            yield f"{key} = {toml(fault.back_after)} changed nothing: {problem}"
+            yield f"{key} = {toml(back_after)} changed nothing: {problem}"
 
 
 def _device(scenario: Scenario) -> str:

@@ -13,6 +13,7 @@ from tacit.protocols.registry import PROTOCOLS, using
 from tacit.scenarios.schema.scenario import ProtocolKeys
 from tacit.scenarios.schema.table import ScenarioFile
 from tacit.sim import plugged
+from tacit.sim.faults import DEFAULT_KIND
 from tacit.sim.registry import similar
 from tacit.sim.toml_text import toml
 
@@ -71,7 +72,7 @@ def allowed(node: types.Type) -> str:
     if isinstance(node, types.UnionType):
         return " or ".join(filter(None, map(allowed, node.types)))
     if isinstance(node, types.VarTupleType | types.ListType):
-        if isinstance(node.item_type, types.StructType):
+        if _is_table(node.item_type):
             return "a list of tables, each headed by its name in double brackets"
         return f"a list{_length(node, 'of ', '')}, each {allowed(node.item_type)}"
     if isinstance(node, types.TupleType):
@@ -80,6 +81,12 @@ def allowed(node: types.Type) -> str:
         pattern = f", matching {node.pattern}" if node.pattern else ""
         return f"{_WORDS[types.StrType]}{_length(node, 'of ', ' characters')}{pattern}"
     return _WORDS[type(node)]
+
+
+def _is_table(node: types.Type) -> bool:
+    """True if values of the type are tables, of one kind or of several."""
+    kinds = node.types if isinstance(node, types.UnionType) else (node,)
+    return all(isinstance(kind, types.StructType) for kind in kinds)
 
 
 def _length(node: types.StrType | types.ListType | types.VarTupleType, before: str, after: str) -> str:
@@ -102,6 +109,8 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
             yield from _rows(f"{name}.", kind)
         elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.StructType):
             yield from _rows(f"{name}[].", kind.item_type)
+        elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.UnionType):
+            yield from _rows_of_kinds(f"{name}[].", kind.item_type)
         else:
             notes = kind if isinstance(kind, types.Metadata) else types.Metadata(kind)  # a protocol of one's own
             extra = notes.extra or {}
@@ -119,6 +128,22 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
                 using(name, name.partition(".")[0] + ".*"),
                 description,
             )
+
+
+def _rows_of_kinds(prefix: str, node: types.UnionType) -> Iterator[Key]:
+    """The row of the key that says which of several kinds a table is of, and one for each key that any of them has."""
+    kinds = [kind for kind in node.types if isinstance(kind, types.StructType)]
+    summaries = "; ".join(f"`{kind.tag}`: {kind.cls.summary}" for kind in kinds)  # type: ignore[attr-defined]
+    names = _listed(str(kind.tag) for kind in kinds)
+    name = f"{prefix}{kinds[0].tag_field}"
+    yield Key(name, names, "", toml(DEFAULT_KIND), using(name, "fault.*"), f"{summaries}.")
+    found: dict[str, Key] = {}
+    for kind in kinds:
+        for row in _rows(prefix, kind):
+            known = found.setdefault(row.name, row)
+            if known.default == "needed":
+                found[row.name] = structs.replace(known, default="" if row.default == "needed" else row.default)
+    yield from found.values()
 
 
 def keys() -> list[Key]:

@@ -17,7 +17,8 @@ from tacit.protocols.cotraining.keys import Byzantine, Cotraining, Learner, Publ
 from tacit.protocols.federated.keys import Model, Training
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.keys import ProtocolKeys
-from tacit.scenarios.schema.fault import Expect, Fault
+from tacit.scenarios.schema.expect import Expect
+from tacit.sim.faults import AnyFault, Fault
 from tacit.sim.table import Keys
 from tacit.sim.units import DURATION, Duration
 
@@ -341,7 +342,7 @@ class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weak
     client: tuple[ClientKeys, ...] = ()
     link: tuple[LinkKeys, ...] = ()
     host: tuple[HostKeys, ...] = ()
-    fault: tuple[Fault, ...] = ()
+    fault: tuple[AnyFault, ...] = ()
     expect: Expect = Expect()
 
 
@@ -355,4 +356,5 @@ def as_table(scenario: Scenario) -> dict[str, object]:
 
     table = strip(msgspec.to_builtins(scenario, enc_hook=str))
     assert isinstance(table, dict)
+    table["fault"] = [{"kind": fault.kind, **fault.given()} for fault in scenario.fault]
     return table

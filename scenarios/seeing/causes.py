@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from tacit.scenarios.seeing.facts import Facts, Message, Spell, Waiting
+from tacit.parties.presence import Heartbeat
+from tacit.scenarios.seeing.facts import Facts, Message, Spell, Waiting, went
 from tacit.sim.link import SENDER_GONE
 from tacit.sim.transport import BEHIND, CUT
 from tacit.sim.units import format_duration
@@ -229,6 +230,20 @@ class Causes:
         if (party, wait.number) in search.seen:
             return Cause()
         search = search.entered(party, wait)
+        known = self._facts.known_gone(party, search.at) if wait.how == "gone" else None
+        if known is None:
+            return self._of_absence(party, wait, search)
+        since, note = known
+        found = _cause("message", since, f"{party} was {note} (at {format_duration(since)})", party)
+        return found.then(self._of_absence(party, wait, search) or self._of_missed_heartbeat(party, wait.party, since))
+
+    def _of_missed_heartbeat(self, party: str, server: str, at: float) -> Cause:
+        """Return the fate of the first heartbeat of `party` that the server had not received by then."""
+        sent = self._facts.between(party, server, (Heartbeat.__name__,))
+        missed = next((one for one in sent if one.sent <= at and not one.is_taken(at)), None)
+        return Cause() if missed is None else self._of_message(missed, at)
+
+    def _of_absence(self, party: str, wait: Waiting, search: "_Search") -> Cause:
         due = [one for one in self._sent(party, wait, search.at) if not one.is_taken(search.at)]
         if due:
             of_round = [one for one in due if one.stamp[0] >= search.round]
@@ -545,7 +560,6 @@ class Causes:
 
 def fall_text(spell: Spell) -> str:
     """How a party that is down went, in words without its name."""
-    went = "left" if spell.note.startswith("leave") else "crashed"
     trigger = spell.note.partition(" ")[2]
     where = f" in {spell.step}" if spell.step else ""
-    return f"{went} at {format_duration(spell.began)}{where}" + (f" ({trigger})" if trigger else "")
+    return f"{went(spell.note)} at {format_duration(spell.began)}{where}" + (f" ({trigger})" if trigger else "")

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from tacit.parties.presence import GONE
 from tacit.scenarios.seeing.reading import News, Row
+from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import SLEEPS
 
 __all__ = ["Facts", "Job", "Message", "Spell", "Waiting"]
@@ -108,16 +110,20 @@ class Job:
     seconds: float
 
 
-_BEGINS = {
-    "crash": "down",
-    "power": "down",
-    "leave": "down",
-    "pause": "paused",
-    "slow": "slow",
-    "partition": "cut",
-    "hold": "held",
-}
-_ENDS = {"rejoin": "down", "resume": "paused", "slow ends": "slow", "heals": "cut", "is released": "held"}
+_LASTING = {name: kind for name, kind in KINDS.items() if issubclass(kind, PartyFault) and kind.spell}
+_ENDS = {kind.over: kind.spell for kind in _LASTING.values()}
+
+
+def spell_begun(note: str) -> str:
+    """The kind of spell that a fault's note begins; "" if it begins none."""
+    kind = _LASTING.get(note.partition(" ")[0])
+    return "" if kind is None else kind.spell
+
+
+def went(note: str) -> str:
+    """Return the verb for a party that a fault with that note took down."""
+    kind = _LASTING.get(note.partition(" ")[0])
+    return "went down" if kind is None else kind.went
 
 
 def spell_ended(note: str) -> str:
@@ -148,6 +154,7 @@ class Facts:
         self._names: dict[str, tuple[str, ...]] = {}  # by the text that has them
         self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
+        self._gone: dict[str, list[tuple[float, str]]] = defaultdict(list)
 
     def add(self, row: Row) -> None:
         """Take one more event in."""
@@ -167,6 +174,8 @@ class Facts:
             self.losses[row.party, row.round].append((row.time, row.step))
         elif row.kind == "metric" and row.note.startswith("refused to "):
             self._objections[row.party, row.round].append((row.time, f"{row.party} {row.note}"))
+        elif row.kind == "metric" and row.note.startswith(GONE):
+            self._gone[row.party].append((row.time, row.note))
         elif row.kind == "metric" and row.note == SLEEPS:
             self.slept[row.party].append((row.step, row.time, row.value))
         elif row.kind == "outcome":
@@ -221,6 +230,10 @@ class Facts:
                     if on_it and (left is None or left > entered):
                         return one
         return None
+
+    def known_gone(self, party: str, at: float) -> tuple[float, str] | None:
+        """When the server last knew by then that `party` was gone, and how it knew, in words; None if it did not."""
+        return next((one for one in reversed(self._gone.get(party, ())) if one[0] <= at), None)
 
     def returned(self, party: str, at: float) -> Spell | None:
         """The last time that `party` was down and back by then."""
@@ -331,7 +344,7 @@ class Facts:
                     if kind != "paused":  # a party goes on when all its pauses are over
                         break
             return
-        if kind := _BEGINS.get(row.note.split()[0] if row.note else "", ""):
+        if kind := spell_begun(row.note):
             for spell in self.spells_of(row.party) if kind == "down" else ():
                 if spell.kind == "paused" and spell.ended is None:
                     spell.ended = row.time

@@ -50,9 +50,7 @@ def says(*texts: str, every: float = 1.0) -> Program:
 )
 @pytest.mark.parametrize("kind", [Crash, Leave])
 def test_what_was_said_before_the_end(stage: Stage, kind: type[Fault], fault: Crash, heard: str, when: float) -> None:
-    fault = kind(
-        fault.party, **{key: value for key, value in vars(fault).items() if key not in ("party", "back_after")}
-    )
+    fault = kind(fault.party, **{key: value for key, value in fault.given().items() if key != "party"})
     run = stage({"a": stage.listens(5), "b": says("1", "2", "3")}, [fault]).run()
     assert "".join(run.texts("a")) == heard
     assert run.told("fault") == [(when, "b", f"{kind.kind} {fault.trigger}")]

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 import tacit
 from tacit import Result, load, run
-from tacit.scenarios.chaos.schedules import Course, random_schedules
+from tacit.scenarios.chaos.drawing import Course
+from tacit.scenarios.chaos.schedules import random_schedules
 from tacit.scenarios.chaos.trial import observed
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files import plugins

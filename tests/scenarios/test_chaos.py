@@ -14,13 +14,14 @@ from typer.testing import CliRunner, Result
 from tacit import Scenario, load
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.scenarios.chaos.campaign import Findings, Plan, campaign, verdict
+from tacit.scenarios.chaos.drawing import Course
 from tacit.scenarios.chaos.promises import promises_of
-from tacit.scenarios.chaos.schedules import Course, random_schedules, single_crashes, text
+from tacit.scenarios.chaos.schedules import random_schedules, single_crashes, text
 from tacit.scenarios.chaos.shrinking import shrink
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files.faults import KINDS, faults_of
-from tacit.scenarios.files.faults import given as keys_given
+from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.schema.scenario import Fault
+from tacit.sim.faults import KINDS
 from tacit.sim.trace import Event, Trace
 
 COURSE = Course(
@@ -82,7 +83,7 @@ def test_random_schedules_follow_from_the_seed_and_use_the_whole_vocabulary() ->
     faults = [fault for schedule in schedules for fault in schedule]
     assert {fault.kind for fault in faults} == set(KINDS) - {"availability"}
     assert all(faults_of(fault, 2) for fault in faults)
-    used = {key for fault in faults for key in keys_given(fault)}
+    used = {key for fault in faults for key in fault.given()}
     assert used >= {"party", "peer", "before", "after", "time", "message", "occurrence", "probability", "back_after",
                     "lasts", "factor", "by", "one_way"}  # fmt: skip
 
@@ -116,7 +117,7 @@ def test_shrinking_makes_each_fault_as_plain_as_it_may_be() -> None:
 def test_faults_in_a_line() -> None:
     assert text(Fault(party="client/3", before="lsh.hash")) == "crash client/3 before lsh.hash"
     held = Fault(kind="hold", party="client/3", peer="server", time="1s", lasts="2s", one_way=True)
-    assert text(held) == "hold client/3 peer server time 1s lasts 2s one way"
+    assert text(held) == "hold client/3 time 1s peer server one way lasts 2s"
 
 
 def test_the_command(quick: Path, scenario: Scenario) -> None:

@@ -44,21 +44,21 @@ def test_a_crashed_party_cannot_be_caught_as_an_error() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "exactly one of at, before, after, time and message is needed, not none"),
-        ({"before": "a", "after": "b"}, r"exactly one .* not before\(=a\), after\(=b\)"),
+        ({}, "exactly one of at, before, after, time, message says when; given: none"),
+        ({"before": "a", "after": "b"}, "exactly one .* given: before and after"),
         ({"at": "a", "before": "a"}, "exactly one"),
-        ({"message": "Join", "time": 0.0}, r"exactly one .* not message\(=Join\), time\(=0\)"),
-        ({"before": "a", "occurrence": 0}, r"occurrence\(=0\) must be >= 1"),
-        ({"message": "a", "probability": 0.0}, r"probability\(=0\.0\) must lie in \(0, 1\]"),
-        ({"after": "a", "probability": 1.1}, r"probability\(=1\.1\)"),
-        ({"after": "a", "probability": 0.5, "occurrence": 2}, "exclude each other"),
-        ({"time": 1.0, "occurrence": 1}, r"do not go with time\(=1\.0\)"),
-        ({"time": 1.0, "probability": 0.5}, r"do not go with time\(=1\.0\)"),
-        ({"time": 1.0, "round": 2}, r"do not go with time\(=1\.0\)"),
-        ({"after": "a", "round": 0}, r"round\(=0\) must be >= 1"),
-        ({"time": -1.0}, r"time\(=-1\.0\) must be >= 0 seconds"),
-        ({"time": float("nan")}, r"time\(=nan\)"),
-        ({"time": float("inf")}, r"time\(=inf\) must be >= 0 seconds, and finite"),
+        ({"message": "Join", "time": 0.0}, "exactly one .* given: time and message"),
+        ({"before": "a", "occurrence": 0}, "occurrence: 0 does not fit: .* >= 1"),
+        ({"message": "a", "probability": 0.0}, "probability: 0.0 does not fit: "),
+        ({"after": "a", "probability": 1.1}, "probability: 1.1 does not fit: .* <= 1"),
+        ({"after": "a", "probability": 0.5, "occurrence": 2}, "occurrence and probability are both given"),
+        ({"time": 1.0, "occurrence": 1}, "occurrence: does not go with time"),
+        ({"time": 1.0, "probability": 0.5}, "probability: does not go with time"),
+        ({"time": 1.0, "round": 2}, "round: does not go with time"),
+        ({"after": "a", "round": 0}, "round: 0 does not fit: .* >= 1"),
+        ({"time": -1.0}, "time: -1.0 is not a duration"),
+        ({"time": float("nan")}, "time: nan is not a duration"),
+        ({"time": float("inf")}, "time: inf is not a duration"),
     ],
 )
 def test_impossible_triggers_are_refused(make: type[Fault], arguments: dict[str, Any], message: str) -> None:
@@ -70,15 +70,15 @@ def test_impossible_triggers_are_refused(make: type[Fault], arguments: dict[str,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"occurrence": 0}, r"occurrence\(=0\) must be >= 1"),
-        ({"round": 0}, r"round\(=0\) must be >= 1"),
-        ({"probability": 2.0}, r"probability\(=2\.0\) must lie in \(0, 1\]"),
-        ({"probability": 0.5, "occurrence": 2}, "exclude each other"),
-        ({"time": -1.0}, r"time\(=-1\.0\) must be >= 0"),
-        ({"time": 1.0, "lasts": 0.0}, r"lasts\(=0\.0\) must be > 0"),
-        ({"lasts": 2.0}, r"lasts\(=2\.0\) needs the time it begins at"),
-        ({"peer": ""}, r"peer\(=''\)"),
-        ({"party": ""}, r"party\(=''\)"),
+        ({"occurrence": 0}, "occurrence: 0 does not fit: .* >= 1"),
+        ({"round": 0}, "round: 0 does not fit: .* >= 1"),
+        ({"probability": 2.0}, "probability: 2.0 does not fit"),
+        ({"probability": 0.5, "occurrence": 2}, "occurrence and probability are both given"),
+        ({"time": -1.0}, "time: -1.0 is not a duration"),
+        ({"time": 1.0, "lasts": 0.0}, "lasts: 0.0 is too short; allowed: more than 0 s"),
+        ({"lasts": 2.0}, "lasts: needs time, from which on it lasts"),
+        ({"peer": ""}, "peer: is needed"),
+        ({"party": ""}, "party: is needed"),
     ],
 )
 def test_impossible_faults_of_messages_are_refused(make: type[Fault], arguments: dict[str, Any], message: str) -> None:
@@ -89,15 +89,15 @@ def test_impossible_faults_of_messages_are_refused(make: type[Fault], arguments:
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
     [
-        (Crash, {"back_after": -2.0}, r"back_after\(=-2\.0\) must be >= 0"),
-        (Pause, {"lasts": 0.0}, r"lasts\(=0\.0\) must be > 0"),
-        (Pause, {"lasts": float("inf")}, r"lasts\(=inf\) must be > 0 seconds, and finite"),
-        (Slow, {"factor": 0.5}, r"factor\(=0\.5\) must be >= 1"),
-        (Slow, {"factor": float("nan")}, r"factor\(=nan\) must be >= 1"),
-        (Slow, {"factor": 2.0, "lasts": -1.0}, r"lasts\(=-1\.0\) must be > 0"),
-        (Partition, {"lasts": 0.0}, r"lasts\(=0\.0\) must be > 0"),
-        (Partition, {"peer": ""}, r"peer\(=''\) must be a name"),
-        (Hold, {"lasts": -1.0}, r"lasts\(=-1\.0\) must be > 0"),
+        (Crash, {"back_after": -2.0}, "back_after: -2.0 is not a duration"),
+        (Pause, {"lasts": 0.0}, "lasts: 0.0 is too short; allowed: more than 0 s"),
+        (Pause, {"lasts": float("inf")}, "lasts: inf is not a duration"),
+        (Slow, {"factor": 0.5}, "factor: 0.5 does not fit: .* >= 1"),
+        (Slow, {"factor": float("nan")}, "factor: nan does not fit"),
+        (Slow, {"factor": 2.0, "lasts": -1.0}, "lasts: -1.0 is not a duration"),
+        (Partition, {"lasts": 0.0}, "lasts: 0.0 is too short; allowed: more than 0 s"),
+        (Partition, {"peer": ""}, "peer: is needed"),
+        (Hold, {"lasts": -1.0}, "lasts: -1.0 is not a duration"),
     ],
 )
 def test_impossible_faults_are_refused(make: Any, arguments: dict[str, Any], message: str) -> None:
@@ -106,13 +106,13 @@ def test_impossible_faults_are_refused(make: Any, arguments: dict[str, Any], mes
 
 
 def test_a_delay_lasts() -> None:
-    with pytest.raises(ValueError, match=r"by\(=0\.0\) must be > 0"):
+    with pytest.raises(ValueError, match=r"by: 0\.0 is too short"):
         Delay(by=0.0)
 
 
 def test_at_a_step_is_before_it() -> None:
-    assert Crash("a", at="x") == Crash("a", before="x")
-    assert Crash("a", at="x").before == "x"
+    assert Crash("a", at="x").start == Crash("a", before="x").start == "x"
+    assert Crash("a", at="x").trigger == Crash("a", before="x").trigger
 
 
 def test_whom_a_pattern_means() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tacit.scenarios.seeing.critical_path import Segment
-from tacit.scenarios.seeing.facts import Facts, Job, Waiting
+from tacit.scenarios.seeing.facts import Facts, Job, Waiting, spell_begun, spell_ended
 from tacit.scenarios.seeing.reading import News, opened
 from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.timeline.folding import Span, folds
@@ -244,8 +244,7 @@ def _bands(facts: Facts, parties: Sequence[str]) -> list[Band]:
 def _marks(news: News) -> Iterator[Mark]:
     for row in news.rows:
         if row.kind == "fault" and not row.message and row.party:
-            word = row.note.split()[0] if row.note else ""
-            kind = {"crash": "crash", "power": "crash", "leave": "crash", "rejoin": "return"}.get(word, "")
+            kind = {"down": "crash"}.get(spell_begun(row.note)) or {"down": "return"}.get(spell_ended(row.note), "")
             where = f", in {row.step}" if row.step and row.step not in row.note else ""
             if kind:
                 yield Mark(kind, row.party, row.time, f"{row.note}{where}")

@@ -1,0 +1,110 @@
+"""The source of random faults: the course of a run without any.
+
+Nothing here knows a protocol: which steps a party takes and which messages it sends, and how often, is read off the
+trace of a run (`Course`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from tacit.sim.trace import Event
+
+__all__ = ["Course", "Draw"]
+
+
+class Course(Struct, frozen=True):
+    """The course of a run that took `seconds` of virtual time.
+
+    `steps`: party, step, how often it was entered. `messages`: sender, type, how often.
+    """
+
+    steps: tuple[tuple[str, str, int], ...]
+    messages: tuple[tuple[str, str, int], ...]
+    seconds: float
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> "Course":
+        """The course of the run that left these events."""
+        steps: Counter[tuple[str, str]] = Counter()
+        messages: Counter[tuple[str, str]] = Counter()
+        seconds = 0.0
+        for event in events:
+            seconds = event.time
+            if event.kind == "enter":
+                steps[event.party, event.step] += 1
+            elif event.kind == "send":
+                messages[event.party, event.type] += 1
+        return cls(
+            tuple((*key, count) for key, count in steps.items()),
+            tuple((*key, count) for key, count in messages.items()),
+            seconds,
+        )
+
+
+class Draw:
+    """Draws the parts of a random fault: parties, times and lengths, drawn for a run of that `course`.
+
+    `deadline`: the longest wait of the server in seconds. `clients` are the clients that took part.
+    """
+
+    def __init__(self, course: Course, random: np.random.Generator, deadline: float) -> None:
+        self.course, self._random, self.deadline = course, random, deadline
+        parties = list(dict.fromkeys(party for party, _, _ in course.steps))
+        self.clients = [party for party in parties if party != "server"]
+
+    def integer(self, low: int, high: int) -> int:
+        """From `low` to `high`, both included."""
+        return int(self._random.integers(low, high + 1))
+
+    def one(self, options: list[str]) -> str:
+        """One of the `options`."""
+        return options[self.integer(0, len(options) - 1)]
+
+    def chance(self, share: float) -> bool:
+        """True with the probability `share`."""
+        return float(self._random.random()) < share
+
+    def seconds(self, low: float, high: float) -> float:
+        """Between the two, small ones as likely as large ones."""
+        return round(float(np.exp(self._random.uniform(np.log(low), np.log(high)))), 3)
+
+    def outage(self) -> float:
+        """How long something is to last, in seconds: a part of the run, to more than the deadline."""
+        return self.seconds(max(self.course.seconds / 10, 0.001), 3 * self.deadline)
+
+    def party(self, server: float = 0.05) -> str:
+        """A client, or with a small chance the server."""
+        return "server" if self.chance(server) else self.one(self.clients)
+
+    def trigger(self, party: str) -> dict[str, Any]:
+        """The time of a fault of `party`: at one of its own steps, messages, or at a time."""
+        steps = [(step, count) for who, step, count in self.course.steps if who == party]
+        messages = [(kind, count) for who, kind, count in self.course.messages if who == party]
+        way = self.integer(0, 4)
+        if way == 4 or not steps:
+            return {"time": round(float(self._random.uniform(0, self.course.seconds)), 3)}
+        table, key = (messages, "message") if way == 3 and messages else (steps, ("before", "after")[way % 2])
+        name, count = table[self.integer(0, len(table) - 1)]
+        if self.chance(0.2):
+            return {key: name, "probability": 0.5}
+        occurrence = self.integer(1, count)
+        return {key: name} if occurrence == 1 else {key: name, "occurrence": occurrence}
+
+    def ends(self) -> dict[str, Any]:
+        """A client, and the server, another client or everybody."""
+        party = self.one(self.clients)
+        others = [client for client in self.clients if client != party]
+        peers = ["server", self.one(others or ["server"]), "client/*", "*"]
+        return {"party": party, "peer": peers[self.integer(0, 7) // 2 if self.chance(0.4) else self.integer(0, 1)]}
+
+    def messages(self) -> dict[str, Any]:
+        """The messages that a fault applies to: some of one type, from one party or from all."""
+        party, kind, _ = self.course.messages[self.integer(0, len(self.course.messages) - 1)]
+        count = sum(times for _, other, times in self.course.messages if other == kind)
+        if self.chance(0.3):
+            return {"party": party, "message": kind, "probability": 0.3}
+        return {"message": kind, "occurrence": self.integer(1, count)}

@@ -1,0 +1,50 @@
+"""The table [expect] of a scenario: what must come of a run."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from tacit.sim.table import Keys
+
+__all__ = ["Expect"]
+
+
+class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[expect]: what makes the file a test; only the keys that are given are compared.
+
+    Whatever it holds, every fault must come, but for those with a probability.
+    """
+
+    outcome: Annotated[
+        Literal["completed", "aborted", "failed"] | None,
+        Meta(description="How the run must end; `failed`: every client is lost, or none gets labels."),
+    ] = None
+    reason: Annotated[str | None, Meta(description="Text that the reason of the outcome must contain.")] = None
+    equals_plaintext: Annotated[
+        bool | None, Meta(description="True demands that every round equals the oracle in plain numpy.")
+    ] = None
+    lost: Annotated[
+        tuple[str, ...] | None,
+        Meta(
+            description="Exactly the parties that must be lost, each in any round: `client/3`, or, with the step at "
+            "which, `client/3 at hamming.evaluate`."
+        ),
+    ] = None
+
+    lost_at_most: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(
+            description="How many parties may be lost at most, in all rounds together. In place of `lost`.",
+            extra={"unit": "parties"},
+        ),
+    ] = None
+    lost_includes: Annotated[
+        tuple[str, ...] | None,
+        Meta(description="Parties that must be lost, written as in `lost`; others may be, too. In place of `lost`."),
+    ] = None
+
+    @property
+    def losses(self) -> tuple[tuple[str, str, str], ...]:
+        """Key, party and step of each entry in `lost` and `lost_includes`; the step is "" where none is given."""
+        entries = [(key, entry) for key in ("lost", "lost_includes") for entry in getattr(self, key) or ()]
+        return tuple((key, *entry.partition(" at ")[::2]) for key, entry in entries)
