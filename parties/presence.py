@@ -3,9 +3,10 @@
 | `presence` | how the server learns that a client is gone | what it does not see |
 | --- | --- | --- |
 | none | never | everything: each wait for a client that is gone lasts until its deadline |
-| connection | the client's end of the TCP connection is closed, one latency after its process has ended | a machine |
-| | | without power, a partition, a pause |
-| heartbeat | no heartbeat was received for `misses` intervals | a client that is gone for less than that |
+| connection | its TCP connection is closed, one latency after its process ended | a machine without power, a pause |
+| heartbeat | no heartbeat for `misses` intervals, and no message under way | a client that is back sooner |
+
+Heartbeats wait behind what their sender sends: a message that is under way from a client counts as one.
 
 A client is present until it is known to be gone, and again once it has opened a connection, or once any message of it
 is received. A wait of the server ends when all for whom it still waits are gone; what they had sent before is received
@@ -49,6 +50,7 @@ class Presence:
         self.ever: set[str] = set()
         self._incarnations: dict[str, int] = {}
         self._heard: dict[str, float] = {}
+        self._began = self._now
         self._came: asyncio.Future[None] | None = None
 
     def all_gone(self, sources: dict[str, None]) -> bool:
@@ -75,7 +77,11 @@ class Presence:
         """Note who has sent nothing for too long."""
         since = self._now - self._watching.interval * self._watching.misses
         for name in self._clients:
-            if name not in self.gone and self._heard.setdefault(name, self._now) < since - 1e-9:
+            if name in self.gone or self._heard.get(name, self._began) > since + 1e-9:
+                continue
+            if self._server.world.network.is_under_way(name, self._server.name):  # its heartbeats wait behind that
+                self._heard[name] = self._now
+            else:
                 self._note_gone(name, f"no heartbeat for {self._watching.misses} intervals")
 
     async def wait_for(self, count: int, deadline: float) -> None:
@@ -92,11 +98,11 @@ class Presence:
 
     def state(self) -> list[Any]:
         """Its state in plain fields."""
-        return [self.gone, sorted(self.ever), self._incarnations, self._heard]
+        return [self.gone, sorted(self.ever), self._incarnations, self._heard, self._began]
 
     def restore(self, state: list[Any]) -> None:
         """Go on from a `state`."""
-        self.gone, ever, self._incarnations, self._heard = state
+        self.gone, ever, self._incarnations, self._heard, self._began = state
         self.ever = set(ever)
 
     @property

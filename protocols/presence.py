@@ -1,4 +1,12 @@
-"""Presence as a part of every protocol: heartbeats, and what the keys of [protocol] may say of it."""
+"""Presence as a part of every protocol: heartbeats, checks of its keys, and promises.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| presence.heartbeat | Heartbeat | client -> server | 0 | it is there; each interval, with `presence = heartbeat` |
+
+Who is known to be gone, and by what: `tacit.parties.presence`. The server learns when each client is present, and no
+value (semi-honest parties); thresholds of sums are those of the protocol.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

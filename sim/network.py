@@ -71,6 +71,7 @@ class LinkNetwork:
         self._sent_again = self._copies = 0
         self._lost: Counter[str] = Counter()
         self.in_flight = 0
+        self._flying: Counter[str] = Counter()  # by sender
 
     def attach(
         self, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0,
@@ -129,6 +130,13 @@ class LinkNetwork:
         """The parties that are down, with the incarnation that each one had last."""
         return {name: endpoint.incarnation for name, endpoint in self._endpoints.items() if not endpoint.alive}
 
+    def is_under_way(self, sender: str, receiver: str) -> bool:
+        """True if a message from `sender`, which is up and not cut off from `receiver`, has not arrived yet."""
+        near = self._endpoints[sender]
+        if not near.alive or near.paused or self.barrier(sender, receiver) is not None:
+            return False
+        return self._flying[sender] > 0
+
     def signal(self, sender: str, receiver: str, call: Callable[[], object]) -> None:
         """Call `call()` as a segment without data from `sender` is received by `receiver`, behind all sent before.
 
@@ -164,6 +172,7 @@ class LinkNetwork:
         """The endpoints and what is in flight."""
         return {
             "in flight": self.in_flight,
+            "flying": dict(self._flying),
             "sent again": self._sent_again,
             "copies": self._copies,
             "lost": dict(self._lost),
@@ -179,7 +188,7 @@ class LinkNetwork:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a `state`; only of a network that has the same endpoints and was not used."""
         self.in_flight, self._sent_again, self._copies = state["in flight"], state["sent again"], state["copies"]
-        self._lost = Counter(state["lost"])
+        self._lost, self._flying = Counter(state["lost"]), Counter(state.get("flying", {}))
         for name, endpoint_state in state["endpoints"].items():
             self._endpoints[name].restore(endpoint_state)
         self._draws = {(near, far): draws for near, far, draws in state["draws"]}
@@ -277,6 +286,7 @@ class LinkNetwork:
     def end(self, kind: str, journey: Journey, why: str = "") -> None:
         """Trace how a copy ended."""
         self.in_flight -= 1
+        self._flying[journey.packet.sender] -= 1
         if kind == "lose":
             self._lost[why] += 1
         self._note(kind, journey, journey.packet.sender, journey.packet.receiver, why)
@@ -288,6 +298,7 @@ class LinkNetwork:
         self._copies += 1
         journey = Journey(packet, source, target, self._copies)
         self.in_flight += 1
+        self._flying[packet.sender] += 1
         self._hop(journey, source, target if is_direct else self._endpoints[self._hub])
 
     def _hop(self, journey: Journey, near: Endpoint, far: Endpoint) -> None:
@@ -344,6 +355,7 @@ class LinkNetwork:
         self._copies += 1
         copy = journey.copy(self._copies)
         self.in_flight += 1
+        self._flying[journey.packet.sender] += 1
         self._count(copy, note)
         return copy
 

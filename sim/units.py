@@ -6,7 +6,9 @@ Inside the simulator a duration is a float of seconds and a rate a float of byte
 import math
 import re
 
-__all__ = ["DURATION", "Duration", "duration", "format_bytes", "format_duration", "rate"]
+__all__ = [
+    "DURATION", "DURATION_PATTERN", "RATE_PATTERN", "Duration", "duration", "format_bytes", "format_duration", "rate",
+]  # fmt: skip
 
 DURATION = {"unit": "duration"}
 """Metadata for the fields of structs that are durations."""
@@ -20,6 +22,12 @@ _BYTES_PER_SECOND = {
     "B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9,
 }  # fmt: skip
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([^\s0-9].*?)?\s*")
+
+_NUMBER = r"([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|\.[0-9]+)"
+DURATION_PATTERN = rf"\s*{_NUMBER}\s*({'|'.join(_SECONDS)})?\s*"
+"""A regular expression of the texts that `duration` reads, up to their size; without anchors."""
+RATE_PATTERN = rf"\s*(unlimited|{_NUMBER}\s*({'|'.join(_BYTES_PER_SECOND)}))\s*"
+"""A regular expression of the texts that `rate` reads, up to their size; without anchors."""
 
 _LONGEST = 1e30  # seconds; sums of far more of them than there can be stay finite
 

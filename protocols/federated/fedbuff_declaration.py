@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning import jobs
+from tacit.parties.presence import BACK, GONE
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
@@ -118,16 +119,21 @@ def nobody_holds_a_place_for_long(trial: Trial, affected: Affected) -> Iterator[
 
 
 def places_are_filled(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Check that each round calls as many clients as there are places, or all that have labels and are known."""
+    """Each round calls as many clients as there are places, or all that have labels and are known to be there."""
     settings = trial.simulation.server.settings
     able = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
     heard: set[str] = set()
+    gone: set[str] = set()
     known: dict[int, set[str]] = {}
     for event in trial.events:
         if event.kind == "deliver" and event.type == "Enrolled":
             heard.add(event.party)
+        elif event.kind == "metric" and event.note.startswith(GONE):
+            gone.add(event.party)
+        elif event.kind == "metric" and event.note == BACK:
+            gone.discard(event.party)
         elif event.kind == "enter" and (event.party, event.step) == ("server", "train.open"):
-            known[len(known) + 1] = heard & able
+            known[len(known) + 1] = heard & able - gone
     for record in trial.records:
         there = known.get(record.number, set())
         if len(there & {*record.cohort}) < min(settings.concurrency, len(there)):

@@ -9,19 +9,17 @@ import gc
 import hashlib
 import importlib
 import logging
-import random
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from tacit.protocols.flower.apps import App, in_app, place_in_app
+from tacit.protocols.flower.seeding import seeded
 from tacit.protocols.flower.stages import STAGES
 from tacit.protocols.flower.stand_ins import EPOCH, JOB, VIRTUAL, stand_ins
 from tacit.protocols.flower.threads import Exited, exit_of, in_world
@@ -43,43 +41,6 @@ except ImportError as error:
     raise ImportError(f"flwr has not what Tacit takes of it: {error}") from error
 
 __all__ = ["Answer", "Outgoing", "Reply", "World", "answer", "first_context", "load", "serve"]
-
-
-# The generators that code draws from without seeding them, seeded: those of Python, numpy and torch.
-
-_default_rng: Callable[..., Any] = np.random.default_rng
-
-
-def _seeded_rng(seed: Any = None) -> Any:
-    """``numpy.random.default_rng``, which without a `seed` takes one from numpy's global generator."""
-    return _default_rng(np.random.randint(2**31, size=4) if seed is None else seed)
-
-
-@contextmanager
-def seeded(seed: bytes) -> Iterator[None]:
-    """Within it the global generators of Python, numpy and torch begin with `seed`; afterwards they go on as before.
-
-    New generators of numpy that are given no seed follow from it.
-    """
-    torch = sys.modules.get("torch")
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None
-    numpy_random: Any = np.random
-    rng = numpy_random.default_rng
-    number = int.from_bytes(seed[:8])
-    random.seed(number)
-    np.random.seed(number % 2**32)
-    if torch:
-        torch.manual_seed(number % 2**63)
-    numpy_random.default_rng = _seeded_rng
-    try:
-        yield
-    finally:
-        numpy_random.default_rng = rng
-        random.setstate(before[0])
-        np.random.set_state(before[1])
-        if torch and before[2] is not None:
-            torch.set_rng_state(before[2])
-
 
 RUN = 1
 SERVER = 1

@@ -30,6 +30,8 @@ _DIRECT = ("protocol.hamming=direct",)
 _MESH = ("network.topology=mesh",)
 _DATAGRAM = ("network.transport=datagram",)
 _TCP = ("network.transport=tcp", "network.loss=0.05", "network.jitter=5ms")
+_SEEN = ("network.transport=tcp", "protocol.presence=connection")
+_BEATS = ("protocol.presence=heartbeat", "protocol.heartbeat=1s", "protocol.heartbeat_misses=2")
 _UNEVEN = ('data.partition="dirichlet:0.5"',)
 _SECURE = ("training.averaging=secure", "training.min_clients=2")
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
@@ -142,4 +144,13 @@ CONFIGURATIONS = (
     _training("fedavg", "secagg+, eight clients, lossy TCP", _GRAPH, _TCP, ("data.clients=8",)),
     _training("fedbuff", "uneven, lossy TCP", _UNEVEN, _TCP, ("training.buffer=2",)),
     _cotraining("fedct", "uneven, lossy TCP", _UNEVEN, _TCP),
+    _xclp("plaintext, restart, star, closed connections", _PLAIN, _SEEN, ("protocol.rounds=3",)),
+    _xclp("plaintext, shamir, mesh, heartbeats, datagram", _PLAIN, _SHAMIR, _MESH, _BEATS, _DATAGRAM),
+    _xclp("direct, restart, star, heartbeats", _DIRECT, _BEATS, ("protocol.rounds=2",)),
+    _training("fedavg", "plain, star, closed connections", _SEEN),
+    _training("fedavg", "secure, heartbeats, lossy", _SECURE, _BEATS, ("network.loss=0.05",)),
+    _training("scaffold", "secagg+, eight clients, closed connections", _GRAPH, _SEEN, ("data.clients=8",)),
+    _training("fedbuff", "star, heartbeats", _BEATS, ("training.buffer=2",)),
+    _cotraining("fedct", "closed connections", _SEEN),
+    Configuration("private-cells, star, heartbeats", "private-cells", (*_ALL, *_CELLS, *_BEATS)),
 )

@@ -6,6 +6,7 @@ trace of a run (`Course`).
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -78,12 +79,15 @@ def random_schedules(course: Course, count: int, seed: int, deadline: float) -> 
     Outages last from a part of the run to more than `deadline`, the longest wait of the server in seconds.
     """
     for number in range(count):
-        draw = _Draw(course, generator(seed, "chaos", number), deadline)
+        draw = _Draw(course, generator(seed, "chaos", number), deadline, powerless=number % 4 == 3)
         yield tuple(draw.fault() for _ in range(draw.integer(1, _MOST_FAULTS)))
 
 
 class _Draw:
-    def __init__(self, course: Course, random: np.random.Generator, deadline: float) -> None:
+    def __init__(
+        self, course: Course, random: np.random.Generator, deadline: float, *, powerless: bool = False
+    ) -> None:
+        self._down: Literal["crash", "power"] = "power" if powerless else "crash"
         self._course, self._random, self._deadline = course, random, deadline
         self._parties = list(dict.fromkeys(party for party, _, _ in course.steps))
         self._clients = [party for party in self._parties if party != "server"]
@@ -133,7 +137,8 @@ class _Draw:
     def _crash(self) -> Fault:
         party = self._party(0.15)
         comes_back = self._chance(0.8 if party == "server" else 0.5)
-        return Fault(party=party, **self._trigger(party), back_after=self._outage() if comes_back else None)  # type: ignore[arg-type]
+        kind = "crash" if party == "server" else self._down
+        return Fault(kind=kind, party=party, **self._trigger(party), back_after=self._outage() if comes_back else None)  # type: ignore[arg-type]
 
     def _leave(self) -> Fault:
         party = self._party()

@@ -18,11 +18,13 @@ from tacit.scenarios.command.flower import flower
 from tacit.scenarios.command.guarding import guarded
 from tacit.scenarios.command.keys import keys
 from tacit.scenarios.command.listing import list_scenarios
+from tacit.scenarios.command.new import new
 from tacit.scenarios.command.options import PlainCommand, PlainGroup, show_version
 from tacit.scenarios.command.plot import plot
 from tacit.scenarios.command.predict import predict
 from tacit.scenarios.command.report import report
 from tacit.scenarios.command.run import run
+from tacit.scenarios.command.schema import schema
 from tacit.scenarios.command.steps import steps
 from tacit.scenarios.command.sweep_command import sweep
 from tacit.scenarios.command.trace import trace
@@ -53,9 +55,11 @@ def _tacit(
 for _name, _command, _example in (
     ("run", run, "tacit run xclp-digits --seed 2 --set data.limit=240 --out quick"),
     ("flower", flower, "tacit flower examples/flower-quickstart --clients 20"),
+    ("new", new, "tacit new first.toml --protocol fedavg --clients 8 --network 4g --fault crash"),
     ("list", list_scenarios, "tacit list"),
     ("steps", steps, "tacit steps xclp"),
     ("keys", keys, "tacit keys network"),
+    ("schema", schema, "tacit schema --out scenario.schema.json"),
     ("bytes", show_bytes, "tacit bytes runs/xclp-digits-1-1"),
     ("compare", compare, "tacit compare runs/xclp-digits-1-1 runs/xclp-digits-2-1"),
     ("events", events, "tacit events runs/xclp-digits-1-1 --party client/3"),

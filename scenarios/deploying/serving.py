@@ -67,6 +67,7 @@ async def serve(
             run.device.see(name, state.incarnations.get(name, 1), there)
 
     hub.lost, hub.joined = lose, partial(see, there=True)
+    run.world.network.receiving = hub.is_receiving
     try:
         came_back = stored.began is not None
         patience = _RETURN if came_back else options.patience

@@ -107,6 +107,11 @@ class Connection:
         self._pinging = asyncio.get_running_loop().create_task(self._ping_now_and_then())
 
     @property
+    def pending(self) -> int:
+        """How many bytes of a record were received of which the rest was not."""
+        return len(self._reader._buffer)  # type: ignore[attr-defined]
+
+    @property
     def is_open(self) -> bool:
         """True if records can be sent."""
         return not self._writer.is_closing()

@@ -57,6 +57,7 @@ class Hub:
         self.changed = asyncio.Event()
         self.present: dict[str, Connection] = {}
         self.ready: set[str] = set()
+        self._pending: dict[str, int] = {}
         self.done: set[str] = set()
         self.refused: Counter[str] = Counter()
         self.begun = self.ended = False
@@ -91,6 +92,13 @@ class Hub:
         self.ended = True
         for connection in list(self.present.values()):
             connection.send(Ended())
+
+    def is_receiving(self, name: str) -> bool:
+        """True if more of a record of the client `name` has been received since this was last asked."""
+        connection = self.present.get(name)
+        before, now = self._pending.get(name, 0), 0 if connection is None else connection.pending
+        self._pending[name] = now
+        return now > before
 
     def send(self, receiver: str, record: Carry) -> bool:
         """Send a frame to a client; false if it is not there."""

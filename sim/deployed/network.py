@@ -50,6 +50,7 @@ class DeployedNetwork(LinkNetwork):
         super().__init__(loop, trace, ledger, 0, Conditions(), taps=taps)
         self._me, self._line = me, line
         self._sent = 0
+        self.receiving: Callable[[str], bool] = lambda name: False  # whether a part of a record arrives from it
         self._latest: dict[str, int] = {}  # the number of each sender's last message here
 
     def attach(
@@ -61,6 +62,9 @@ class DeployedNetwork(LinkNetwork):
             raise ValueError(f"two parties are called {name}")
         endpoint = self._endpoints[name] = DeployedEndpoint(self._loop.env, name, receive)
         return endpoint
+
+    def is_under_way(self, sender: str, receiver: str) -> bool:
+        return self.receiving(sender)
 
     def signal(self, sender: str, receiver: str, call: Callable[[], object]) -> None:
         """Do nothing: the real connection ends with the process."""

@@ -115,7 +115,7 @@ def test_models_that_count_alike_whatever_they_were_trained_on(monkeypatch: pyte
     assert {name for name, broken in found.items() if broken == {"the model is the oracle's"}} == {
         name for name in plain if "uneven" in name
     }
-    assert len(plain) == 3
+    assert len(plain) == 4
 
 
 def test_a_mixture_is_shrunk_to_what_it_takes(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:

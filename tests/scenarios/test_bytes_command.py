@@ -62,7 +62,7 @@ def test_the_formula_is_recorded_and_needs_no_data(tmp_path: Path, monkeypatch: 
     folder = run(load("xclp-digits", CALM), out=tmp_path / "run").folder
     by_data = predicted(without_digests(Path(shutil.copytree(folder, tmp_path / "earlier"))))
     with monkeypatch.context() as patched:
-        patched.setattr(prediction, "parts_of", None)
+        patched.setattr(prediction, "material_of", None)
         found = predicted(folder)
     assert found == by_data and found
 

@@ -364,7 +364,7 @@ def test_trees_cannot_learn_probabilities(small: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         load(small, ["protocol.name=dd", 'learner.names=["network", "decision-tree"]'])
     assert str(caught.value) == (
-        '--set: learner.names: client/1 learns by "decision-tree", which cannot learn probabilities as dd asks for'
+        'changes: learner.names: client/1 learns by "decision-tree", which cannot learn probabilities as dd asks for'
     )
 
 

@@ -55,6 +55,14 @@ def test_heartbeats_tell_both_and_are_counted(tmp_path: Path) -> None:
     assert "client/3 crashed at 1 s" in story and "known to be gone" in story
 
 
+def test_who_is_slow_in_sending_is_there(tmp_path: Path) -> None:
+    """Its heartbeats wait behind its model, for longer than a server waits for heartbeats."""
+    slow = ("network.up=5kbit/s", "protocol.heartbeat=0.2s", "training.rounds=2", "data.clients=4")
+    result = tacit.run(training("heartbeat", more=slow), out=tmp_path / "run")
+    assert (result.outcome, result.lost) == ("completed", [])
+    assert result.virtual_seconds > 2 * 4 and all(len(members) == 4 for members in called(result)[:2])
+
+
 @pytest.mark.parametrize("presence", ["connection", "heartbeat"])
 def test_who_is_back_is_called_again(presence: str, tmp_path: Path) -> None:
     back = CRASH[:-1] + ', back_after="1s"}'

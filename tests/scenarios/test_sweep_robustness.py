@@ -76,7 +76,7 @@ def test_of_fields_that_exclude_each_other_the_files_goes_out(
     (["fault.2.factor=4"], "changes: fault.2.factor: there is no fault 2: the scenario has 2, counted from 0"),
     (["fault=[]", "fault.0.party=server"], "changes: fault.0.party: there is no fault 0: the scenario has none"),
     (["fault.0.factor=4"], 'changes: fault.0.factor: does not go with kind = "crash", but with slow; allowed: party, '),
-    (["fault.1.back_after=4"], 'changes: fault.1.back_after: does not go with kind = "slow", but with crash; '),
+    (["fault.1.back_after=4"], 'changes: fault.1.back_after: does not go with kind = "slow", but with crash, power; '),
     (["fault.1.facter=4"], 'changes: fault.1.facter: a fault has no "facter"; did you mean factor?; allowed: kind, '),
     (["fault.x.factor=4"], "changes: fault.x.factor: is no field of a fault; allowed: fault.N.FIELD"),
     (["fault.01.factor=4"], "changes: fault.01.factor: is no field of a fault; allowed: fault.N.FIELD"),

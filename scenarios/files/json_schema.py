@@ -1,0 +1,234 @@
+"""The JSON Schema of scenario files: what editors complete and check, read off the structs that files are read into.
+
+It is draft 7, which taplo, and with it editors, reads. It holds keys, types, ranges, names, units and defaults, and
+which keys go with which kind of fault. What depends on the data, on other files or on several tables is checked by
+Tacit alone.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec import inspect as types
+
+from tacit.parties.data.features import FEATURES
+from tacit.parties.data.sets import DATASETS
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.faults import KINDS
+from tacit.scenarios.schema.keys import Key, keys, structure
+from tacit.scenarios.schema.scenario import Client, Fault, ProtocolKeys
+from tacit.sim.units import DURATION_PATTERN, RATE_PATTERN
+
+__all__ = ["DRAFT", "TITLE", "scenario_schema", "schema_text"]
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+TITLE = "Tacit scenario"
+
+Schema = dict[str, Any]
+
+_DRAWN = r"\s*(lognormal|uniform)\s*:[^,]+,[^,]+"
+_LATENCY = r"\s*((normal|lognormal|uniform)\s*:[^,]+,[^,]+|csv\s*:.+)"
+_PATTERNS = {
+    "duration": f"^{DURATION_PATTERN}$",
+    "rate": f"^{RATE_PATTERN}$",
+    "distribution": f"^({DURATION_PATTERN}|{_LATENCY})$",
+}
+"""The texts that a key of each unit may be."""
+
+_UNITS = {
+    "duration": ' A duration, such as "40ms", or a number of seconds.',
+    "rate": ' A rate, such as "20Mbit/s".',
+    "distribution": "",
+    "file": "",
+}
+"""The words for units that are no units of a number."""
+
+_NAMES: dict[str, Mapping[str, object]] = {
+    "protocol.name": PROTOCOLS,
+    "data.name": DATASETS,
+    "data.features": FEATURES,
+}
+"""Names that a key may be, whose struct does not list them."""
+
+
+def schema_text() -> str:
+    """Return the JSON Schema of scenario files as text, with what the active plugins add."""
+    return json.dumps(scenario_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def scenario_schema() -> Schema:
+    """Return the JSON Schema of scenario files as plain dictionaries, with what the active plugins add."""
+    root = structure()
+    own = {name: one.keys for name, one in PROTOCOLS.items() if one.keys is not None}
+    kinds = (root.cls, *own.values())
+    _, definitions = msgspec.json.schema_components(kinds, ref_template="#/definitions/{name}")
+    names = dict(zip(kinds, _defined(kinds), strict=True))
+    rows = {(key.name, key.protocols): key for key in keys()} | {(key.name, ()): key for key in reversed(keys())}
+    for path, node in _tables("", root):
+        _complete(definitions[node.cls.__name__], path, node, rows, ())
+    for name, kind in own.items():
+        for path, node in _tables("protocol.", _node(kind)):
+            _complete(definitions[names[kind] if path == "protocol." else node.cls.__name__], path, node, rows, (name,))
+    definitions["Fault"]["allOf"] = [*_faults()]
+    _join(definitions, {name: names[kind] for name, kind in own.items()})
+    head = {"$schema": DRAFT, "title": TITLE, "description": "A scenario of Tacit: `tacit run FILE` runs it."}
+    return (
+        head
+        | {key: value for key, value in definitions.pop(root.cls.__name__).items() if key not in head}
+        | {"definitions": definitions}
+    )
+
+
+def _defined(kinds: Iterable[type[Struct]]) -> list[str]:
+    """The names under which msgspec defines `kinds` together, which differ from their own where two have the same."""
+    references, _ = msgspec.json.schema_components(kinds, ref_template="{name}")
+    return [one["$ref"] for one in references]
+
+
+def _node(kind: type[Struct]) -> types.StructType:
+    node = types.type_info(kind)
+    assert isinstance(node, types.StructType)
+    return node
+
+
+def _tables(path: str, node: types.StructType) -> Iterator[tuple[str, types.StructType]]:
+    """The struct `node` at `path`, and those within it: how their keys begin, as ``data.`` or ``fault[].``."""
+    yield path, node
+    for field in node.fields:
+        kind = field.type
+        if isinstance(kind, types.StructType):
+            yield from _tables(f"{path}{field.encode_name}.", kind)
+        elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.StructType):
+            yield from _tables(f"{path}{field.encode_name}[].", kind.item_type)
+
+
+def _complete(
+    definition: Schema,
+    path: str,
+    node: types.StructType,
+    rows: Mapping[tuple[str, tuple[str, ...]], Key],
+    protocols: tuple[str, ...],
+) -> None:
+    """Bring into the `definition` of a table what the table of keys has more than msgspec knows."""
+    for field in node.fields:
+        name, schema = path + field.encode_name, definition["properties"][field.encode_name]
+        if "$ref" in schema or "$ref" in schema.get("items", {}):
+            schema.pop("default", None)
+            continue
+        row = rows.get((name, protocols)) or rows[name, ()]
+        made = _without_nothing(schema)
+        if (found := _names_for(name, field.type)) is not None:
+            made |= {"enum": [*([""] if made.get("default") == "" else []), *found]}
+            made.pop("type", None)
+        elif pattern := _pattern(row.unit, node.cls):
+            _match(made, pattern)
+        if "default" in made:
+            made["default"] = msgspec.json.decode(msgspec.json.encode(made["default"]))  # a list for a tuple
+        definition["properties"][field.encode_name] = {"description": _described(row)} | made
+
+
+def _described(row: Key) -> str:
+    """The description of a key with its unit and the protocols that use it."""
+    unit = _UNITS.get(row.unit, f" Unit: {row.unit}." if row.unit else "")
+    users = f" Used by: {', '.join(row.protocols)}." if row.protocols else ""
+    return f"{row.description}{unit}{users}".strip()
+
+
+def _without_nothing(schema: Schema) -> Schema:
+    """`schema` without null, which TOML does not have, and without its description."""
+    made = {key: value for key, value in schema.items() if key not in ("description", "anyOf")}
+    if "default" in made and made["default"] is None:
+        del made["default"]
+    some = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    if "enum" in made:
+        made["enum"] = [value for value in made["enum"] if value is not None]
+    return made | (some[0] if len(some) == 1 else {"anyOf": some} if some else {})
+
+
+def _names_for(name: str, node: types.Type) -> list[str] | None:
+    """The names that the key `name` may have, if it is one of a registry's."""
+    extra = (node.extra or {}) if isinstance(node, types.Metadata) else {}
+    known = _NAMES.get(name, extra.get("registry", extra.get("listed")))
+    return None if known is None else [*known]
+
+
+def _pattern(unit: str, table: type) -> str:
+    """The pattern of texts of a `unit`; rates and speeds of [[client]] may be drawn."""
+    if table is Client and unit in ("rate", "factor"):
+        return f"^({RATE_PATTERN}|{_DRAWN})$" if unit == "rate" else f"^{_DRAWN}$"
+    return _PATTERNS.get(unit, "")
+
+
+def _match(schema: Schema, pattern: str) -> None:
+    """Let texts under `schema` match `pattern`, and numbers, which are seconds or factors then, be positive or 0."""
+    for one in schema.get("anyOf", [schema]):
+        if one.get("type") == "string":
+            one["pattern"] = pattern
+        elif one.get("type") == "number" and "exclusiveMinimum" not in one:
+            one["minimum"] = 0
+
+
+# --- what depends on a kind or a protocol
+
+
+def _faults() -> Iterator[Schema]:
+    """For each kind of fault the keys that go with it, those that it needs, and that one says when."""
+    fields = {field.encode_name: field for field in _node(Fault).fields}
+    for name, kind in KINDS.items():
+        others = [key for key in fields if key not in (*kind.keys, "kind")]
+        then: Schema = {
+            "properties": {
+                key: False if fields[key].default is None else {"const": fields[key].default} for key in others
+            },
+            "required": [*kind.needs],
+        }
+        if kind.when:  # an empty message stands for none
+            then["oneOf"] = [
+                {"required": [key], "properties": {"message": {"minLength": 1}}}
+                if key == "message"
+                else {"required": [key]}
+                for key in kind.when
+            ]
+        chosen: Schema = {"properties": {"kind": {"const": name}}}
+        if name != fields["kind"].default:
+            chosen["required"] = ["kind"]
+        yield {"if": chosen, "then": then}
+    yield {"not": {"required": ["occurrence", "probability"]}}
+
+
+def _join(definitions: dict[str, Schema], own: Mapping[str, str]) -> None:
+    """Let the table [protocol] have the keys of all protocols, each as the protocol that is named defines it.
+
+    `own` are the definitions of protocols with keys of their own. A key of another protocol than the named one may be
+    in a file; Tacit ignores it.
+    """
+    base = definitions[ProtocolKeys.__name__]
+    given: dict[str, list[Schema]] = {key: [schema] for key, schema in base["properties"].items()}
+    for defined in own.values():
+        for key, schema in definitions[defined]["properties"].items():
+            if key != "name" and schema not in given.setdefault(key, []):
+                given[key].append(schema)
+    whole = {key: some[0] if len(some) == 1 else {"anyOf": some} for key, some in given.items()}
+    choices: list[Schema] = []
+    for name, defined in own.items():
+        table = definitions.pop(defined)
+        exact = {key: schema for key, schema in table["properties"].items() if key != "name" and schema != whole[key]}
+        if exact or table.get("required"):
+            then = {"properties": exact, "required": [*table.get("required", ())]}
+            choices.append({"if": _named([name], needed=True), "then": then})
+    several = {key: schema for key, schema in base["properties"].items() if whole[key] != schema}
+    if several:
+        others = [name for name in PROTOCOLS if name not in own]
+        choices.append({"if": _named(others, needed=False), "then": {"properties": several}})
+    base["properties"] = whole
+    base["required"] = []
+    if choices:
+        base["allOf"] = choices
+
+
+def _named(names: list[str], *, needed: bool) -> Schema:
+    """Schema of tables whose `name` is one of `names`; without `needed` also of those that give none."""
+    chosen: Schema = {"properties": {"name": {"enum": names}}}
+    return chosen | ({"required": ["name"]} if needed else {})

@@ -1,0 +1,133 @@
+"""`tacit new`: the files that it writes are valid, are commented, and run as they say."""
+
+import os
+import pty
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft7Validator
+from typer.testing import CliRunner
+
+import tacit
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.command.main import app
+from tacit.scenarios.command.starter import FAULTS, NETWORKS, SCHEMA_FILE
+from tacit.scenarios.files.json_schema import scenario_schema
+
+ROOT = Path(__file__).parents[2]
+
+
+def new(file: Path, *options: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["new", str(file), *options])
+    return done.exit_code, done.output
+
+
+def runs_as_it_says(file: Path, *options: str) -> tacit.Result:
+    code, output = new(file, *options)
+    assert code == 0, output
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(f"#:schema ./{SCHEMA_FILE}\n") and max(map(len, text.splitlines())) <= 120
+    assert [*Draft7Validator(scenario_schema()).iter_errors(tomllib.loads(text))] == []
+    result = tacit.run(tacit.load(file), out=file.parent / file.stem)
+    assert result.unmet == [], result.reason
+    return result
+
+
+def test_a_file_by_default_runs_and_loses_the_client_that_crashes(tmp_path: Path) -> None:
+    result = runs_as_it_says(tmp_path / "first.toml")
+    assert (result.outcome, {loss.party for loss in result.lost}) == ("completed", {"client/3"})
+    text = (tmp_path / "first.toml").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    keys = [number for number, line in enumerate(lines) if " = " in line and not line.startswith("#")]
+    assert sum(lines[number - 1].startswith("#") for number in keys) > len(keys) * 0.8, "keys have comments"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "first.toml", SCHEMA_FILE]
+
+
+COSTLY = {name for name, one in PROTOCOLS.items() if "protocol.hamming" in one.uses} - {"xclp"}
+RUNNABLE = [name for name in PROTOCOLS if name not in ("flower", "centralised")]
+
+
+@pytest.mark.parametrize(
+    "protocol", [pytest.param(name, marks=[pytest.mark.long] if name in COSTLY else []) for name in RUNNABLE]
+)
+def test_there_is_a_file_of_every_protocol(tmp_path: Path, protocol: str) -> None:
+    result = runs_as_it_says(tmp_path / "one.toml", "--protocol", protocol, "--clients", "4", "--network", "fiber")
+    assert result.faults
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_there_is_a_file_of_every_fault(tmp_path: Path, fault: str) -> None:
+    result = runs_as_it_says(tmp_path / "one.toml", "--protocol", "fedavg", "--clients", "5", "--fault", fault)
+    assert {strike.kind for strike in result.faults} == ({fault} - {"none"})
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_there_is_a_file_of_every_network(tmp_path: Path, network: str) -> None:
+    runs_as_it_says(tmp_path / "one.toml", "--protocol", "fedct", "--network", network, "--seed", "5")
+    assert tacit.load(tmp_path / "one.toml").seed == 5
+
+
+def test_a_file_may_expect_an_abort(tmp_path: Path) -> None:
+    assert runs_as_it_says(tmp_path / "few.toml", "--clients", "3").outcome == "aborted"
+
+
+def test_a_protocol_of_a_plugin_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "secure_mean.py").write_bytes((ROOT / "examples" / "secure_mean.py").read_bytes())
+    plugin = ("--plugin", str(tmp_path / "secure_mean.py"), "--protocol", "secure-mean")
+    code, output = new(tmp_path / "mean.toml", *plugin)
+    assert code == 0, output
+    done = subprocess.run([sys.executable, "-m", "tacit", "run", "mean.toml"], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stdout
+    code, output = new(tmp_path / "elsewhere" / "mean.toml", *plugin)
+    assert code == 2 and "is not in" in output
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--protocol", "xcpl"], 'error: --protocol: "xcpl" is not one of the allowed: xclp, '),
+        (["--network", "5g"], 'error: --network: "5g" is not one of the allowed: default, lan, '),
+        (["--fault", "crush"], "did you mean crash?"),
+        (["--clients", "2", "--fault", "none"], "error: the new scenario: data.clients: 2 is too small; "),
+        (["--clients", "1", "--protocol", "fedavg"], 'error: --fault: "crash" of the only client leaves nobody'),
+        (["--protocol", "flower"], 'error: the new scenario: protocol.app: "" is no app'),
+    ],
+)
+def test_choices_that_do_not_go_write_nothing(tmp_path: Path, options: list[str], problem: str) -> None:
+    code, output = new(tmp_path / "one.toml", *options)
+    assert code == 2 and problem in output and output.count("\n") == 1
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_files_that_are_there_stay(tmp_path: Path) -> None:
+    (tmp_path / SCHEMA_FILE).write_text("{}")
+    assert new(tmp_path / "one.toml", "--protocol", "fedavg")[0] == 0
+    assert (tmp_path / SCHEMA_FILE).read_text() == "{}"
+    code, output = new(tmp_path / "one.toml")
+    assert code == 2 and "exists already" in output
+    assert new(tmp_path / "one.yaml")[0] == 2
+
+
+def test_a_schema_of_an_earlier_version_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / SCHEMA_FILE).write_text('{"title": "Tacit scenario"}')
+    assert new(tmp_path / "one.toml", "--protocol", "fedavg")[0] == 0
+    assert "definitions" in (tmp_path / SCHEMA_FILE).read_text(encoding="utf-8")
+
+
+def test_on_a_terminal_it_asks(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "tacit", "new", "asked.toml", "--network", "lan"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    os.write(ours, b"fedavg\n6\n\n")
+    shown, _ = process.communicate(timeout=60)
+    os.close(theirs), os.close(ours)
+    assert process.returncode == 0, shown
+    assert "Protocol (xclp, " in shown and "Clients [10]" in shown and "Network" not in shown and "[crash]" in shown
+    scenario = tacit.load(tmp_path / "asked.toml")
+    assert (scenario.protocol.name, scenario.data.clients, scenario.client[0].preset) == ("fedavg", 6, "lan")
+    assert scenario.fault[0].kind == "crash"
