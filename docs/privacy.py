@@ -48,7 +48,7 @@ OPTIONS = (
         "paillier",
         "hash bits: only their owner sees them, and the server learns only distances",
         f"{_HONEST}; clients generate their Paillier keys honestly (otherwise set `rerandomise`)",
-        "57.7 MB for the main job",
+        "57.7 MB for `xclp-digits`",
         ("a", "g", "g, unproved key", "g, no distances", "h", "i", "i, pads", "j", "k"),
     ),
     Option(
@@ -72,7 +72,7 @@ OPTIONS = (
         "direct",
         "only the planes: the server sees the hash bits and learns angles from them, as it would from distances",
         f"{_HONEST}: with the planes from one client, the server can reconstruct every point",
-        "3.4 MB for the main job",
+        "3.4 MB for `xclp-digits`",
     ),
     Option("protocol.hamming", "plaintext", "nothing; for comparison only", "", "fewest bytes and least computation"),
     Option(
@@ -94,7 +94,7 @@ OPTIONS = (
     Option(
         "protocol.recovery",
         "restart",
-        "each client's class scores: the server gets sums, and each block stays masked by its owner",
+        "each client's class scores: the server gets only sums, and each client keeps its own block of them masked",
         _HONEST,
         "one more attempt for each client that is lost",
         ("b", "c"),
@@ -236,7 +236,7 @@ def users() -> dict[str, tuple[str, ...]]:
 def options() -> str:
     """The table of options."""
     rows = [
-        (one.name, one.hides, one.assumes or "-", one.costs, ", ".join(one.attacks) or "-")
+        (one.name, one.hides, one.assumes or "-", one.costs, ", ".join(f"`{letter}`" for letter in one.attacks) or "-")
         for one in OPTIONS
     ]  # fmt: skip
     return table(("option", "protects", "assumptions", "cost", "attacks"), rows)
@@ -262,7 +262,7 @@ def protocols() -> str:
             if these:
                 lines.append(f"- {text}: {named(these)}.")
         if letters := dict.fromkeys(letter for one in (*own, *some) for letter in one.attacks):
-            lines.append(f"- Attacks on these: {'; '.join(letters)}.")
+            lines.append(f"- Attacks on these: {', '.join(f'`{letter}`' for letter in letters)}.")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -271,8 +271,8 @@ def attacks() -> str:
     """The findings of each attack."""
     found = json.loads(ATTACKS.read_text(encoding="utf-8"))
     rows = [
-        (one["attack"], f"{one['name']} ({one['sought']})", *(f"{one[k]:.1%}" for k in ("weakened", "ours", "chance")),
-         one["verdict"])
+        (f"`{one['attack']}`", f"{one['name']} ({one['sought']})",
+         *(f"{one[k]:.1%}" for k in ("weakened", "ours", "chance")), one["verdict"])
         for one in found["findings"]
     ]  # fmt: skip
     return table(

@@ -88,7 +88,7 @@ def guesses(quick: bool = False) -> list[Guess]:
 
 
 def problems(found: list[Guess]) -> list[str]:
-    """Return what is not as docs/privacy.md states it."""
+    """Return the figures that differ from those in docs/privacy/randomised-response.md."""
     plain = [one for one in found if one.epsilon is None]
     best = {sees: min(one.error for one in plain if one.sees == sees and one.error is not None) for sees in _SEES}
     opened = {sees: max(one.cosine for one in plain if one.sees == sees and one.cosine is not None) for sees in _SEES}

@@ -67,8 +67,9 @@ class PrivateCells(OneShot):
     learned = MappingProxyType(
         {
             "server": "noisy sums of points and counts of labels over cells, with (epsilon, delta)-differential "
-            "privacy for each point; how many points each client has",
-            "client": "who takes part, with how many points; the noisy mean, the centres of cells and their labels",
+            "privacy for each point; each client's number of points",
+            "client": "the clients that take part, and their numbers of points; the noisy mean, the centres of cells "
+            "and their labels",
         }
     )
     uses = (

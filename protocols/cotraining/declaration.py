@@ -265,8 +265,8 @@ class Cotraining(Declaration):
     spends: SpendsBy | None = None
     estimates: bool = False
     alone: bool = False
-    shares: str = "nothing of what it predicts"
-    returns: str = "nothing of the others"
+    shares: str = "none of the client's predictions"
+    returns: str = "nothing about the others"
     needs = Needs(testing=True, texts=True)
     learns = True
     server_returns = True
@@ -280,7 +280,7 @@ class Cotraining(Declaration):
 
     @property
     def learned(self) -> Mapping[str, str]:
-        return {"server": f"how many points and labels each client has, and {self.shares}", "client": self.returns}
+        return {"server": f"each client's numbers of points and labels; {self.shares}", "client": self.returns}
 
     @property
     def uses(self) -> Sequence[str]:
@@ -325,7 +325,7 @@ _FEDCT = (
     "Abourayya et al., Little is enough: boosting privacy by sharing only hard labels in federated semi-supervised "
     "learning, AAAI 2025"
 )
-_CONSENSUS_OF_LABELS = "the consensus of the labels of all"
+_CONSENSUS_OF_LABELS = "the consensus of all clients' labels"
 
 DECLARATIONS = (
     Cotraining(
@@ -333,7 +333,7 @@ DECLARATIONS = (
         summary="clients share hard labels of public points and learn from their consensus",
         papers=(_FEDCT,),
         own_keys=(*_CONSENSUS, "cotraining.votes"),
-        shares="the label that it gives each public point; with secure votes how many clients gave each label to it",
+        shares="the client's label of each public point (with secure votes: only how many clients gave each label)",
         returns=_CONSENSUS_OF_LABELS,
     ),
     Cotraining(
@@ -341,7 +341,7 @@ DECLARATIONS = (
         summary="fedct with labels randomised by the XOR mechanism",
         papers=(_FEDCT, "Ji et al., Differentially private binary- and matrix-valued data query, VLDB 2021"),
         own_keys=(*_CONSENSUS, *_EPSILON, "privacy.sensitivity"),
-        shares="noisy bits of the label that it gives each public point",
+        shares="noisy bits of the client's label of each public point",
         returns=_CONSENSUS_OF_LABELS,
         spends=spending_by_labels,
         estimates=True,
@@ -350,22 +350,22 @@ DECLARATIONS = (
         name="dd",
         summary="clients share class probabilities of public points and learn from their mean",
         papers=("Bistritz, Mann, Bambos, Distributed distillation for on-device learning, NeurIPS 2020",),
-        shares="its probability of every class for each public point",
-        returns="the mean of the probabilities of all",
+        shares="the client's probability of every class for each public point",
+        returns="the mean of all clients' probabilities",
     ),
     Cotraining(
         name="fedmd",
         summary="clients learn labeled public points, then digest each other's scores of them",
         papers=("Li and Wang, FedMD: Heterogenous federated learning via model distillation, 2019",),
-        shares="its score of every class for each public point",
-        returns="the mean of the scores of all",
+        shares="the client's score of every class for each public point",
+        returns="the mean of all clients' scores",
     ),
     Cotraining(
         name="pate",
         summary="teachers label public points once, a student learns from their votes",
         papers=("Papernot et al., Semi-supervised knowledge transfer for deep learning, ICLR 2017", _FEDCT),
         own_keys=("cotraining.votes",),
-        shares="the label that it gives each public point, once; with secure votes the counts alone",
+        shares="the client's label of each public point, once (with secure votes: only the counts)",
         student=True,
     ),
     Cotraining(
@@ -373,8 +373,8 @@ DECLARATIONS = (
         summary="pate with noise on the votes",
         papers=("Papernot et al., Scalable private learning with PATE, ICLR 2018", _FEDCT),
         own_keys=(*_EPSILON, "privacy.noise", "privacy.votes_noise", "cotraining.votes"),
-        shares="the label that it gives each public point, once, or with secure votes the counts alone; the noise is "
-        "the server's own",
+        shares="the client's label of each public point, once (with secure votes: only the counts); the server adds "
+        "the noise and knows it",
         student=True,
         spends=spending_by_votes,
     ),
@@ -383,7 +383,7 @@ DECLARATIONS = (
         name="centralised",
         summary="one party holds all points and learns from them",
         papers=(_FEDCT,),
-        shares="nothing else: there is one client, with the points of all",
+        shares="nothing else, because a single client has the points of all",
         alone=True,
     ),
 )

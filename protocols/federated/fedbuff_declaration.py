@@ -182,9 +182,9 @@ class Buffering(NetworkTraining):
     )
     learned = MappingProxyType(
         {
-            "server": "each client's model by itself, and from which model it was trained; how many points and labels "
-            "each has, and how long it takes",
-            "client": "each model that it is called with",
+            "server": "each client's model, and the model that it was trained from; each client's numbers of points "
+            "and labels, and how long it takes to answer",
+            "client": "each model that the server sends to it",
         }
     )
 

@@ -412,8 +412,8 @@ class Calling(Part):
     takes = (OPEN,)
     learned = MappingProxyType(
         {
-            "server": "each client's model, or with a secure average only the average; how many points and labels each "
-            "has",
+            "server": "each client's model (with a secure average: only the average); each client's numbers of points "
+            "and labels",
             "client": "the average of each round",
         }
     )

@@ -117,9 +117,9 @@ class Stages(Part):
     takes = STEPS
     messages = messages_in(flower)
     learned: Mapping[str, str] = {
-        "server": "what the app's replies contain: of FedAvg each client's model; of SecAgg+ their sum, if clients "
-        "and server are honest but curious and enough shares are held",
-        "client": "what the server app sends to it",
+        "server": "the contents of the app's replies: with FedAvg, each client's model; with SecAgg+, only their sum, "
+        "if clients and server follow the protocol and enough shares are held",
+        "client": "the messages that the server app sends to it",
     }
 
     def waits(self, tables: FlowerTables) -> int:

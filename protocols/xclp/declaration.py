@@ -115,11 +115,11 @@ class Propagation(Part):
     uses = (*ACROSS, *RANDOMISED)
     learned = MappingProxyType(
         {
-            "server": "the Hamming distances of all points' hashes, or with direct hashes these themselves, and so "
-            "about the angles between points; how many points each client has, and which of them are labeled",
-            "client": "who takes part with how many points, which of them are labeled, its columns of the influence "
-            "matrix and its rows of scores; from these which classes others hold, and some of their labels better than "
-            "by chance",
+            "server": "the Hamming distances between the hashes of all points (with direct hashes: the hashes), and "
+            "therefore the angles between points; each client's number of points, and which of them are labeled",
+            "client": "the clients that take part, their numbers of points, and which of these are labeled; its own "
+            "columns of the influence matrix and rows of scores; from these, the classes that other clients have, and "
+            "some of their labels better than by chance",
         }
     )
 

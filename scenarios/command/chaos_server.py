@@ -22,7 +22,7 @@ __all__ = ["Sweep", "check_options", "lying_server", "lying_server_once"]
 _TENTHS = 10
 _OUTSIDE = (
     "outside   a server that shows each client other survivors reads a client's input: in a graph that is not complete "
-    "clients cannot compare them (docs/privacy.md, attack o, survivors)"
+    "clients cannot compare them (docs/privacy/attacks.md, attack o, survivors)"
 )
 _COUNTS = ("runs", "blocks received", "masks opened", "broken")
 
