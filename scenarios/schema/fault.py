@@ -1,4 +1,4 @@
-"""The tables [[fault]] and [expect] of a scenario: what goes wrong in a run, and what must come of it."""
+"""The tables [[fault]] and [expect] of a scenario: what goes wrong in a run, and the expected outcome."""
 
 from typing import Annotated, Literal
 
