@@ -16,11 +16,11 @@ __all__ = ["app"]
 
 P = ParamSpec("P")
 
-Quick = Annotated[bool, typer.Option("--quick", help="Smaller sizes and fewer repeats.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results to this file.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Use smaller sizes and fewer repeats.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results to FILE.")]
 
 app = typer.Typer(
-    help="Benchmarks of the cryptography, the simulator and the protocols, beside other libraries.",
+    help="Benchmark the cryptography, the simulator and the protocols, and compare them with other libraries.",
     cls=PlainGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -32,12 +32,12 @@ def crypto(
     quick: Quick = False,
     json_file: JsonFile = None,
     costs: Annotated[
-        Path | None, typer.Option(help="Measure the cost table for this machine instead, and write it to this file.")
+        Path | None, typer.Option(help="Measure the cost table of this machine instead, and write it to this file.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the operations a second into this file.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Plot the operations per second to this file.")] = None,
     debug: Debug = False,
 ) -> int:
-    """The speed of the cryptography beside other libraries; or the cost table."""
+    """Measure the speed of the cryptography and of other libraries, or the cost table."""
     from tacit.benchmarks.crypto import speed as benchmark
 
     benchmark.main(quick, json_file, costs, plot)
@@ -47,17 +47,17 @@ def crypto(
 def bytes_(
     quick: Quick = False,
     json_file: JsonFile = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the crossover into this file.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Plot the crossover to this file.")] = None,
     debug: Debug = False,
 ) -> int:
-    """Bytes on the wire beside the formulas and each other; and where transfers are faster than Paillier."""
+    """Compare bytes on the wire with the formulas, and find where oblivious transfer is faster than Paillier."""
     from tacit.benchmarks.bytes import rounds as benchmark
 
     return benchmark.main(quick, json_file, plot)
 
 
 def sim(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
-    """The simulator's speed."""
+    """Measure the speed of the simulator."""
     from tacit.benchmarks.sim import speed as benchmark
 
     benchmark.main(quick, json_file)
@@ -65,7 +65,7 @@ def sim(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) 
 
 
 def training(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
-    """Federated training: rounds a second beside a plain loop and other simulators."""
+    """Measure federated training in rounds per second, and compare it with a plain loop and other simulators."""
     from tacit.benchmarks.training import speed as benchmark
 
     benchmark.main(quick, json_file)
@@ -75,18 +75,18 @@ def training(quick: Quick = False, json_file: JsonFile = None, debug: Debug = Fa
 def scale(
     quick: Quick = False,
     json_file: JsonFile = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw time and memory by size into this file.")] = None,
-    only: Annotated[str, typer.Option("--only", metavar="TOPIC", help="Only the curves of this topic.")] = "",
+    plot: Annotated[Path | None, typer.Option("--plot", help="Plot time and memory by size to this file.")] = None,
+    only: Annotated[str, typer.Option("--only", metavar="TOPIC", help="Measure only the curves of this topic.")] = "",
     debug: Debug = False,
 ) -> int:
-    """How time and memory of runs grow with points, clients and messages, with the fitted exponents."""
+    """Measure the growth of time and memory with points, clients and messages, and fit exponents."""
     from tacit.benchmarks.scale import growth as benchmark
 
     return benchmark.main(quick, json_file, plot, only)
 
 
 def attacks(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
-    """Measure what attacks recover from weakened copies of the protocols, and from the protocols themselves."""
+    """Measure how much attacks recover from the protocols and from weakened copies of them."""
     from tacit.benchmarks.attacks import table as benchmark
 
     benchmark.main(quick, json_file)
@@ -96,11 +96,15 @@ def attacks(quick: Quick = False, json_file: JsonFile = None, debug: Debug = Fal
 def reality(
     quick: Quick = False,
     json_file: JsonFile = None,
-    only: Annotated[str, typer.Option("--only", metavar="TOPIC", help="Only this topic: tcp, deployed.")] = "",
-    repeats: Annotated[int | None, typer.Option(min=1, help="How often each is measured; default: 5.")] = None,
+    only: Annotated[
+        str, typer.Option("--only", metavar="TOPIC", help="Measure only this topic: tcp or deployed.")
+    ] = "",
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Number of measurements of each value (default: 5).")
+    ] = None,
     debug: Debug = False,
 ) -> int:
-    """Predictions beside real machines, in network namespaces: TCP, and runs whose parties are processes."""
+    """Compare predictions with real machines in network namespaces: TCP, and runs with one process per party."""
     from tacit.benchmarks.reality import topics as benchmark
 
     return benchmark.main(quick, json_file, only, repeats)

@@ -3,7 +3,7 @@
 A page is executed if it says so below its title, by the line `<!-- executed -->`. On such a page every block of sh and
 python is run, in one folder a page that also holds examples/, but for those below a line that says otherwise:
 
-| line above a block | what becomes of the block |
+| line above a block | treatment of the block |
 | --- | --- |
 | `<!-- long -->` | it is run by the long tests, not by the build |
 | `<!-- elsewhere: WHY -->` | it is not run, for the reason given |

@@ -204,7 +204,7 @@ def own_keys(one: Declaration) -> str:
 
 
 def runs(name: str, folder: Path) -> list[str]:
-    """Bytes of a small run beside the formula, and what becomes of a loss at each step."""
+    """Bytes of a small run beside the formula, and the effect of a loss at each step."""
     calm = run(small(name), out=folder / "calm")
     scenario = calm_scenario = small(name)
     clients = scenario.data.clients
@@ -275,9 +275,7 @@ def overview() -> str:
         for name, one in PROTOCOLS.items()
     ]
     listed = "\n".join(named(name) for name in PROTOCOLS)
-    head = (
-        "Each page has the mathematics, the messages, who learns what, bytes, and what becomes of a loss at each step."
-    )
+    head = "Each page has the mathematics, the messages, who learns what, bytes, and the effect of a loss at each step."
     tree = f"```{{toctree}}\n:hidden:\n\n{listed}\nparts\n```"
     return f"# The protocols\n\n{head}\n\n{table(('name', 'what it does', 'paper'), rows)}\n\n{tree}\n"
 

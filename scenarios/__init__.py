@@ -1,1 +1,1 @@
-"""Scenarios: what to simulate, from a file or from Python, and what comes of it. The public names are in `tacit`."""
+"""Scenarios: what to simulate, from a file or from Python, and the results. The public names are in `tacit`."""

@@ -1,4 +1,4 @@
-"""The network: endpoints, the links between them, and what becomes of every packet.
+"""The network: endpoints, the links between them, and the end of every packet.
 
 In a `mesh` every two parties share a link; in a `star` each party shares one with the hub alone, which relays. Both
 hops of a relayed packet are sent, counted and traced. A packet is dropped, and the trace says why, when its receiver

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
+
+from tacit.__main__ import commands
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,10 +40,33 @@ WORDS = {
 }
 """What prose says otherwise: a regular expression of whole words, and what to write."""
 
+PHRASES = {
+    r"becomes? of": "happens to, the end of",
+    r"comes? of": "the result of",
+    r"puts? aside": "ignores",
+}
+"""Phrases as the words above, for all but the pages that are not yet written again."""
+
 OPENINGS = {
     r"(Of|As|In place of|What|Whether|That) ": "what is returned or done, the subject or the verb first",
 }
-"""How no docstring and no description of a key begins, and what to write; docstrings of tests may."""
+"""How no docstring, description of a key, sentence of a page or help text begins, and what to write; tests may."""
+
+LONGEST = 35
+"""The most words of a sentence of a page or of a help text."""
+
+NOT_YET = (
+    "CHANGELOG.md",  # lists earlier versions
+    "docs/data.md",
+    "docs/devices.md",
+    "docs/mathematics/*.md",
+    "docs/performance.md",
+    "docs/privacy.md",
+    "docs/ray.md",
+    "docs/results.md",
+    "docs/results/*.md",
+)
+"""Pages whose sentences are not checked: but for the first, they are being written again. Remove them as they pass."""
 
 NAMES = {"its", "told", "came", "anew"}
 """What no variable, argument or attribute is called: call it what it is, as settings, scenario, keys or record."""
@@ -89,7 +115,59 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, re.sub(r"`[^`]*`", "`...`", line)
 
 
-REPLACED = re.compile(rf"\b(?:{'|'.join(WORDS)})(?!\w)")
+REPLACED = re.compile(rf"\b(?:{'|'.join((*WORDS, *PHRASES))})(?!\w)")
+
+
+def paragraphs(page: str) -> Iterator[tuple[int, str]]:
+    """The paragraphs, headings, list items and cells of tables of a page of Markdown, each with its first line."""
+    page = re.sub(r"\A---\n.*?^---$", lambda found: "\n" * found[0].count("\n"), page, flags=re.DOTALL | re.MULTILINE)
+    page = re.sub(r"<!--.*?-->", lambda found: "\n" * found[0].count("\n"), page, flags=re.DOTALL)
+    start, parts = 0, []
+    for number, line in [*lines(page), (0, "")]:
+        text = line.strip()
+        if parts and (not text or re.match(r"[-*+|#] ?|\d+\. ", text)):
+            yield start, " ".join(parts)
+            parts = []
+        if text.startswith("|"):
+            yield from ((number, cell.strip()) for cell in text.strip("|").split("|"))
+        elif text:
+            start, parts = start if parts else number, [*parts, text]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a paragraph or of a help text; a link is its text, and what is code is one word."""
+    text = re.sub(r"^(?:[-*+#]+|\d+\.) ", "", " ".join(text.split()))
+    text = re.sub(r"`[^`]*`", "`...`", re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)).replace("*", "")
+    return re.split(r"(?<=[.!?:;]) +(?=[A-Z`\"(\[])", text)
+
+
+def unreadable(text: str) -> Iterator[str]:
+    """Why the sentences of a text are hard to read: how they begin, their phrases, their length."""
+    for sentence in sentences(text):
+        for opening, better in OPENINGS.items():
+            if re.match(opening, sentence):
+                yield f"{sentence!r}; write {better}"
+        for phrase, better in (WORDS | PHRASES).items():
+            if found := re.search(rf"\b(?:{phrase})(?!\w)", sentence):
+                yield f"{found[0]!r} in {sentence!r}; write {better}"
+        if (words := len(re.findall(r"[\w`][\w'`./%-]*", sentence))) > LONGEST:
+            yield f"{sentence!r} has {words} words; write sentences of at most {LONGEST}"
+
+
+def written() -> list[Path]:
+    """The pages whose sentences are checked."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    later = {path for pattern in NOT_YET for path in ROOT.glob(pattern)}
+    return sorted(set(pages) - later)
+
+
+def helps(group: typer.core.TyperCommand | typer.core.TyperGroup, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The help texts of a command and its options, and of the commands of a group, each with the words to it."""
+    yield " ".join((*words, "--help")), (group.help or "").partition("\f")[0]
+    for parameter in group.params:
+        yield f"{' '.join(words)}: {parameter.name}", getattr(parameter, "help", "") or ""
+    for name, one in getattr(group, "commands", {}).items():
+        yield from helps(one, (*words, name))
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
@@ -119,8 +197,9 @@ def problems(path: Path) -> Iterator[str]:
             for opening, better in OPENINGS.items() if path.relative_to(ROOT).parts[0] != "tests" else ():
                 if re.match(opening, string):
                     yield f"{path.relative_to(ROOT)}:{number}: {string.split(chr(10))[0]!r}; write {better}"
+    later = any(path in ROOT.glob(pattern) for pattern in NOT_YET)
     for number, one in prose:
-        for word, better in WORDS.items():
+        for word, better in (WORDS | ({} if later else PHRASES)).items():
             for found in re.finditer(rf"\b(?:{word})(?!\w)", one, re.MULTILINE):
                 line = number + one.count("\n", 0, found.start())
                 yield f"{path.relative_to(ROOT)}:{line}: {found[0]!r}; write {better}"
@@ -130,6 +209,51 @@ def problems(path: Path) -> Iterator[str]:
 def test_words_that_were_replaced_do_not_come_back(place: str) -> None:
     assert files(place), f"{place}: there is no such folder or file"
     assert [problem for path in files(place) for problem in problems(path)] == []
+
+
+@pytest.mark.parametrize("path", written(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_sentences_of_pages_are_read_once(path: Path) -> None:
+    found = paragraphs(path.read_text(encoding="utf-8"))
+    assert [f"line {number}: {problem}" for number, text in found for problem in unreadable(text)] == []
+
+
+def test_help_texts_are_read_once() -> None:
+    texts = list(helps(typer.main.get_command(commands()), ("tacit",)))
+    assert len(texts) > 150
+    assert [f"{place}: {problem}" for place, text in texts for problem in unreadable(text)] == []
+
+
+def test_sentences_that_are_read_twice_are_found() -> None:
+    page = f"""---
+of: none
+---
+# Whether it runs
+
+It runs. Of all runs, [one](a.md) becomes
+of interest.
+
+```sh
+As is
+```
+
+- As `a b` is
+- {"word " * 36}ends.
+
+| so many | That is |
+| --- | --- |
+"""
+    found = [
+        (number, problem.partition("; write")[0]) for number, text in paragraphs(page) for problem in unreadable(text)
+    ]
+    assert found == [
+        (4, "'Whether it runs'"),
+        (6, "'Of all runs, one becomes of interest.'"),
+        (6, "'becomes of' in 'Of all runs, one becomes of interest.'"),
+        (13, "'As `...` is'"),
+        (14, f"'{'word ' * 36}ends.' has 37 words"),
+        (16, "'so many' in 'so many'"),
+        (16, "'That is'"),
+    ]
 
 
 def test_what_is_looked_for_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[cotraining]: rounds of communication, and what comes of what clients share."""
+    """[cotraining]: rounds of communication, and the use of what clients share."""
 
     rounds: Annotated[
         int,

@@ -112,7 +112,7 @@ class KeyPair:
         try:
             return self._key.exchange(X25519PublicKey.from_public_bytes(peer))
         except ValueError:
-            raise ValueError("an X25519 public key is a point of small order: no secret comes of it") from None
+            raise ValueError("an X25519 public key is a point of small order: it gives no secret") from None
 
     def hollow(self, peer: bytes) -> bytes:
         """Return a stand-in for `agree` in a hollow run: both ends have the same, and nothing is agreed on."""

@@ -373,9 +373,7 @@ class AveragingInGraph(SecureAveraging):
         """A line where clients' noise is made for more clients than each of them sees in a sum."""
         if not self.private or tables.privacy.noise_at != "clients":
             return []
-        what = (
-            "the guarantee holds against a server that follows the protocol, not against one that names few survivors"
-        )
+        what = "the guarantee holds only if the server follows the protocol, and not if it names too few survivors"
         return [f'privacy.noise_at = "clients" with training.averaging = "{SecAggPlus.name}": {what}']
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:

@@ -200,18 +200,20 @@ def finite(epsilon: float) -> float | None:
 def noise_cautions(privacy: Privacy, entropy: str) -> list[str]:
     """One line for each choice that leaves any private protocol's run less private than it says."""
     if privacy.noise == 0 or (privacy.noise is None and privacy.epsilon == "none"):
-        return ["[privacy] asks for no noise: nothing is differentially private"]
-    return [f"{SEEDED}, and every epsilon here is void"] if entropy == "seeded" else []
+        return ["[privacy] sets no noise, so nothing is differentially private"]
+    return [f"{SEEDED}. Every epsilon of this run is void"] if entropy == "seeded" else []
 
 
 def randomised_cautions(privacy: Privacy, entropy: str, *, hashes: bool = True) -> list[str]:
     """A line if labels, or also `hashes`, are under randomised response whose coins follow from the file."""
     asked_for = privacy.label_epsilon != "none" or (hashes and privacy.hash_epsilon != "none")
-    return [f"{SEEDED}, and every epsilon here is void"] if asked_for and entropy == "seeded" else []
+    return [f"{SEEDED}. Every epsilon of this run is void"] if asked_for and entropy == "seeded" else []
 
 
 def sensitivity_cautions(privacy: Privacy) -> list[str]:
     """A line if the sensitivity is an estimate."""
     if not str(privacy.sensitivity).startswith(("neighbours", "proposition-2")):
         return []
-    return [f"privacy.sensitivity = {toml(privacy.sensitivity)}: an estimate; the epsilon is no guarantee"]
+    return [
+        f"privacy.sensitivity = {toml(privacy.sensitivity)}: this is an estimate, so the epsilon is not a guarantee"
+    ]

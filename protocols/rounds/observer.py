@@ -132,7 +132,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
     def privacy(self) -> Spent | None:
         """The privacy spent by now: every round is charged to which clients were called, lost or not.
 
-        What they send may be read as soon as they are called, whatever becomes of the round; so is the one that the
+        What they send may be read as soon as they are called, whatever happens to the round; so is the one that the
         server has begun and not ended.
         """
         if self.spending is None:

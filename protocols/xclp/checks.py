@@ -115,20 +115,20 @@ def xclp_cautions(tables: XclpTables, groups: Callable[[], list[dict[str, Shard]
     found = next(filter(None, (deadline_cautions(tables, group) for group in held)), [])
     found += randomised_cautions(tables.privacy, tables.entropy)
     if keys.hamming == "plaintext":
-        found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
+        found.append('protocol.hamming = "plaintext": the server reads every hash, because distances are not encrypted')
     elif keys.hamming == "direct":
-        problem = "the server has every hash, and one client that helps it opens them all"
-        found.append(f'protocol.hamming = "direct": {problem}; SecureHamming leaves it the distances')
+        problem = "the server receives every hash, and can reconstruct all points if one client helps it"
+        found.append(f'protocol.hamming = "direct": {problem}; SecureHamming reveals only the distances')
     elif keys.key_bits < 2048:
         found.append(f"protocol.key_bits = {keys.key_bits}: insecure keys, for tests only")
     if keys.rows == "paper":
-        found.append('protocol.rows = "paper": a curious client can work out the others\' labels from its rows')
+        found.append('protocol.rows = "paper": a curious client can compute the labels of other clients from its rows')
     if keys.min_clients <= 2:
-        problem = "with two clients that have labels, each works out the other's scores exactly; 3 or more hides them"
+        problem = "if only two clients have labels, each can compute the other's scores exactly; use 3 or more"
         found.append(f"protocol.min_clients = {keys.min_clients}: {problem}")
     if keys.recovery == "shamir" and keys.threshold is not None and 2 * keys.threshold <= clients:
         found.append(
-            f"protocol.threshold = {keys.threshold}: not more than half of {clients} clients, with which a server that "
-            "lies about who is left could unmask one; more than half of those who sum are taken"
+            f"protocol.threshold = {keys.threshold}: this is at most half of {clients} clients, so a server that lies "
+            "about the survivors could unmask one client; more than half of the clients in a sum are used instead"
         )
     return found

@@ -51,9 +51,9 @@ def deadline_cautions(tables: XclpTables, shards: Mapping[str, Shard]) -> list[s
     keys, enough = tables.protocol, math.ceil(2 * takes.seconds / 10) * 10
     return [
         f"protocol.deadline = {toml(keys.deadline)}: SecureHamming by {keys.hamming} will take about "
-        f"{format_duration(takes.seconds)} ({format_duration(takes.computing)} of computing, "
-        f"{format_duration(takes.transfer)} for {format_bytes(takes.bytes)} through the access of one party), "
-        f'and who is not done by then is left out; protocol.deadline = "{enough}s" would do'
+        f"{format_duration(takes.seconds)} ({format_duration(takes.computing)} of computation, "
+        f"{format_duration(takes.transfer)} for {format_bytes(takes.bytes)} over the link of one party). "
+        f'Clients that miss the deadline are left out; use protocol.deadline = "{enough}s"'
     ]
 
 

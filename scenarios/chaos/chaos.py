@@ -37,7 +37,7 @@ def chaos(
     """Run `scenario` again and again, each time under other faults, and return which promises were broken.
 
     `scenario`: one made in Python or by `load`; or a name or path as `load` takes it. First it runs without faults:
-    its own are put aside, as is what it expects, and keys have 512 bits unless `changes` (as in `load`) set
+    its own are ignored, as is what it expects, and keys have 512 bits unless `changes` (as in `load`) set
     ``protocol.key_bits``. Then come crashes before and after every step of every party, one at a time (`singles`),
     every two of them (`pairs`), and `schedules` random mixtures of all faults, which follow from `seed`. `quick`: fewer
     points and rounds, and crashes of the server and three clients only, as with more than 200 clients. With more than

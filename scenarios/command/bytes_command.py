@@ -14,21 +14,26 @@ def show_bytes(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs and of sweeps.")],
     csv_file: Annotated[
         Path | None,
-        typer.Option("--csv", metavar="FILE", help="A line for each run, step and type; -: print it."),
+        typer.Option(
+            "--csv", metavar="FILE", help="Write a line for each run, step and message type to FILE (-: print it)."
+        ),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="The same with each run's sums; -: print it.")
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write the same with the totals of each run to FILE (-: print it)."
+        ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 if a formula gives another payload than was sent.")
+        bool, typer.Option("--check", help="Exit with 1 if the payload that was sent differs from a formula.")
     ] = False,
     plugin: Plugins = None,
     trust: Trust = False,
     debug: Debug = False,
 ) -> int:
-    """Bytes that runs sent, by step and message type, beside the formula's payload where nobody was lost.
+    """Show the bytes that runs sent, by step and message type.
 
-    Of a sweep the means for each combination of values.
+    If no client was lost, the formula's payload is shown beside them. For a sweep: means per combination of values.
     """
     from tacit.scenarios.command.bytes import show_bytes
     from tacit.scenarios.console import printing

@@ -14,30 +14,36 @@ __all__ = ["chaos"]
 def chaos(
     file: SourceFile = "",
     schedules: Annotated[
-        int | None, typer.Option(min=0, help="Random mixtures of faults; default: 20, of --broad 5000.")
+        int | None, typer.Option(min=0, help="Number of random fault schedules (default: 20; with --broad: 5000).")
     ] = None,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Also every pair of crashes.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer points, and crashes of three clients only.")] = False,
-    replay: Annotated[bool, typer.Option("--replay", help="Only run FILE once, with its own faults.")] = False,
-    broad: Annotated[bool, typer.Option("--broad", help="Random mixtures over sixty small configurations.")] = False,
-    minutes: Annotated[float | None, typer.Option(min=0, help="Begin no run of --broad after this time.")] = None,
-    chaos_seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random mixtures.")] = 0,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also try every pair of crashes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer points, and crash only three clients.")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Run FILE once, with its own faults.")] = False,
+    broad: Annotated[
+        bool, typer.Option("--broad", help="Try random fault schedules over sixty small configurations.")
+    ] = False,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="With --broad: stop starting new runs after this many minutes.")
+    ] = None,
+    chaos_seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random fault schedules.")] = 0,
     jobs: Jobs = None,
     changes: Set = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all runs here, too.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-chaos-NUMBER.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write all runs to FILE.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to create (default: runs/NAME-chaos-NUMBER).")] = None,
     server: Annotated[
-        bool, typer.Option("--server", help="Try a server that lies in the scenario's secure sums, instead of faults.")
+        bool, typer.Option("--server", help="Instead of faults, test a server that lies in the scenario's secure sums.")
     ] = False,
     program: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With --server: only this, as a line of its output has it.")
+        str | None, typer.Option(metavar="TEXT", help="With --server: try only this program, as printed in its output.")
     ] = None,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Run a scenario under every crash and random faults; check what is promised; shrink what breaks a promise.
+    """Test a scenario under every crash and random faults, and minimize the faults of a run that breaks a promise.
 
-    Its own faults are put aside, and keys have 512 bits unless --set protocol.key_bits says otherwise.
+    The scenario's own faults are ignored. Keys have 512 bits unless you set protocol.key_bits.
     """
     from tacit.scenarios.chaos.broad import Broad
     from tacit.scenarios.chaos.campaign import Plan

@@ -22,14 +22,14 @@ _LINES = 12
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(metavar="A", help="The folder of a run.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="The folder of another.")],
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object, with exact values.")] = False,
+    first: Annotated[Path, typer.Argument(metavar="A", help="Folder of the first run.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Folder of the second run.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object with exact values.")] = False,
     debug: Debug = False,
 ) -> int:
-    """Two runs side by side: accuracy, keys, bytes by step, time by critical path, losses, the first different event.
+    """Compare two runs: accuracy, keys, bytes by step, time by critical path, losses, and the first event that differs.
 
-    The critical path is the chain of computations, transfers and waits that the end of the run waited for.
+    The critical path is the chain of computations, transfers and waits that determined when the run ended.
     """
     import msgspec
 

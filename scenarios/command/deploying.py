@@ -17,29 +17,36 @@ if TYPE_CHECKING:
 __all__ = ["certify", "deploy_local", "gather", "join", "outline", "serve"]
 
 Certificates = Annotated[
-    Path, typer.Option("--certificates", metavar="DIR", help="The folder with the party's certificate and key.")
+    Path, typer.Option("--certificates", metavar="DIR", help="Folder with the party's certificate and key.")
 ]
 Seeded = Annotated[
     bool,
-    typer.Option("--insecure-seeded", help="Draw all secrets from the seed, as the simulator does: for comparison."),
+    typer.Option(
+        "--insecure-seeded", help="Draw all secrets from the seed, to compare with the simulator. Not secure."
+    ),
 ]
 WithFaults = Annotated[
-    bool, typer.Option("--with-faults", help="Let a [[fault]] of kind crash be the process's own SIGKILL.")
+    bool,
+    typer.Option(
+        "--with-faults", help="Carry out crash faults: kill the process with SIGKILL at each [[fault]] of kind crash."
+    ),
 ]
-Patience = Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for the others.")]
-Idle = Annotated[float, typer.Option(metavar="SECONDS", help="Silence after which a connection is lost.")]
-Threads = Annotated[str, typer.Option("--engine", help="Where jobs run: inline (threads of the process) or pool:N.")]
+Patience = Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for the other parties.")]
+Idle = Annotated[float, typer.Option(metavar="SECONDS", help="Silence after which a connection counts as lost.")]
+Threads = Annotated[
+    str, typer.Option("--engine", help="Where computations run: inline (threads of the process) or pool:N.")
+]
 
 
 def certify(
     file: SourceFile,
     changes: Set = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the files.")] = Path("certificates"),
-    days: Annotated[int, typer.Option(min=1, help="For how many days they are valid.")] = 365,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("certificates"),
+    days: Annotated[int, typer.Option(min=1, help="Number of days for which the certificates are valid.")] = 365,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Write keys and certificates for all parties of a scenario, and clients' long-term keys; none is replaced."""
+    """Write keys and certificates for all parties of a scenario, and clients' long-term keys; keep existing files."""
     from tacit.scenarios.deploying.plan import IDENTITIES, certified_identities, clients_of
     from tacit.scenarios.files.reading import read
     from tacit.sim.deployed.certificates import certify as write
@@ -54,15 +61,17 @@ def certify(
 
 
 def outline(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Clients' data files, or outlines of them.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Data files of clients, or outlines of them.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The .csv file to write.")] = Path("outline.csv"),
-    label_column: Annotated[str, typer.Option(help="Column of labels, as data.label_column in a scenario.")] = "label",
+    label_column: Annotated[
+        str, typer.Option(help="Column of labels, like data.label_column in a scenario.")
+    ] = "label",
     client_column: Annotated[
-        str, typer.Option(help="Column of clients, as data.client_column in a scenario.")
+        str, typer.Option(help="Column of clients, like data.client_column in a scenario.")
     ] = "client",
     debug: Debug = False,
 ) -> int:
-    """Write what others must know of clients' own data: numbers of rows, labels and columns, names of classes."""
+    """Write the outline of clients' private data that the other parties need: rows, labels, columns and class names."""
     from tacit.parties.data.files import load_file
     from tacit.parties.data.outlines import write_outline
 
@@ -75,23 +84,25 @@ def outline(
 def serve(
     file: SourceFile,
     certificates: Certificates = Path("certificates"),
-    host: Annotated[str, typer.Option(help="The address to listen at; default: all of this machine's.")] = "",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any that is free.")] = 4433,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of this party; to come back, the same one.")] = (
-        Path("server")
-    ),
+    host: Annotated[str, typer.Option(help="Address to listen at (default: all addresses of this machine).")] = "",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at (0: any free port).")] = 4433,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of this party. To restart the server, use the same folder.")
+    ] = (Path("server")),
     seed: Seed = None,
     changes: Set = None,
     patience: Patience = 300.0,
     idle: Idle = 60.0,
-    message: Annotated[int, typer.Option("--most-bytes", min=1024, help="The longest message that is read.")] = 1 << 28,
+    message: Annotated[
+        int, typer.Option("--most-bytes", min=1024, help="Size of the largest message that is accepted.")
+    ] = 1 << 28,
     seeded: Seeded = False,
     with_faults: WithFaults = False,
     engine: Threads = "inline",
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Run the server of a scenario as a process, for clients that `tacit join` it over TCP and TLS."""
+    """Run the server of a scenario as a process; clients connect with `tacit join` over TCP and TLS."""
     _use_one_thread()
     from tacit.scenarios.deploying.options import ProcessOptions
     from tacit.scenarios.deploying.process import run_server
@@ -107,14 +118,18 @@ def serve(
 
 def join(
     file: SourceFile,
-    name: Annotated[str, typer.Option("--as", metavar="PARTY", help="Which party this is, such as client/3.")],
-    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the server listens.")],
+    name: Annotated[str, typer.Option("--as", metavar="PARTY", help="Name of this party, such as client/3.")],
+    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the server.")],
     certificates: Certificates = Path("certificates"),
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder of this party; default: client-3 and the like.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of this party (default: named after the party, such as client-3)."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file of its own points, which `tacit outline` has read.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Private data file of this client, with the outline made by `tacit outline`."
+        ),
     ] = None,
     seed: Seed = None,
     changes: Set = None,
@@ -126,7 +141,7 @@ def join(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Run one client of a scenario as a process, with a server that `tacit serve` has started."""
+    """Run one client of a scenario as a process, connected to a server started with `tacit serve`."""
     _use_one_thread()
     from tacit.scenarios.deploying.options import ProcessOptions
     from tacit.scenarios.deploying.process import run_client, split_address
@@ -141,12 +156,12 @@ def join(
 
 
 def gather(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="The folders of all processes.")],
-    out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-SEED-NUMBER.")] = None,
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of all parties.")],
+    out: Annotated[Path | None, typer.Option(help="Run folder to create (default: runs/NAME-SEED-NUMBER).")] = None,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Put together what the processes of a run have left, as the folder of one run."""
+    """Combine the folders of a run's parties into one run folder."""
     from tacit.scenarios.deploying.gathering import gather as put_together
     from tacit.scenarios.files.reading import read
     from tacit.scenarios.running.folder import new_folder
@@ -161,17 +176,17 @@ def deploy_local(
     file: SourceFile,
     seed: Seed = None,
     changes: Set = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-SEED-NUMBER.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to create (default: runs/NAME-SEED-NUMBER).")] = None,
     patience: Patience = 300.0,
     seeded: Seeded = False,
     without_faults: Annotated[
-        bool, typer.Option("--without-faults", help="Leave the scenario's [[fault]] tables out.")
+        bool, typer.Option("--without-faults", help="Ignore the [[fault]] tables of the scenario.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show what the processes say.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the output of the processes.")] = False,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Run each party of a scenario as a process here, over TLS on the loopback; gather what they leave."""
+    """Run each party of a scenario as a process on this machine, connected by TLS, and gather their folders."""
     from msgspec.structs import replace
 
     from tacit.scenarios.deploying.gathering import gather as put_together

@@ -25,28 +25,28 @@ _HIDDEN = "no such event; --all shows what matters less, too"
 
 
 def events(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, which may be under way.")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder. The run can still be in progress.")],
     party: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Only what concerns this party, as client/3.", autocompletion=completing.parties
+            metavar="NAME", help="Only events of this party, such as client/3.", autocompletion=completing.parties
         ),
     ] = "",
     step: Annotated[
-        str, typer.Option(metavar="NAME", help="Only what happened in this step.", autocompletion=completing.steps)
+        str, typer.Option(metavar="NAME", help="Only events in this step.", autocompletion=completing.steps)
     ] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Every event that is recorded.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Every recorded event.")] = False,
     unfold: Annotated[
-        bool, typer.Option("--unfold", help="Show every loss and missed deadline, also with a cause shown before.")
+        bool, typer.Option("--unfold", help="Show every loss and missed deadline, even if its cause was shown before.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line, with exact times.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, with exact times.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep printing new events until the run has ended.")] = False,
     debug: Debug = False,
 ) -> int:
     """List the events of a run in virtual time, each with its causes: faults, missed deadlines, losses, late parties.
 
-    Reasons follow after arrows; each explains the one before it. After "also" follow those of another party that was
-    waited for. A cause of several losses is listed once, with what it led to at the end; --unfold lists each.
+    Causes follow after arrows; each explains the one before it. "also" starts the causes of another missing party. A
+    cause of several losses is listed once, with its consequences at the end; --unfold lists each loss.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.folder import FolderError

@@ -15,19 +15,22 @@ __all__ = ["flower"]
 def flower(
     app: Annotated[
         Path,
-        typer.Argument(metavar="APP_DIR", help="The app's folder, with its pyproject.toml; or a Python file."),
+        typer.Argument(metavar="APP_DIR", help="Folder of the app, with its pyproject.toml; or a Python file."),
     ],
     scenario: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE-or-NAME", help="Whose network, devices and faults.", autocompletion=completing.scenarios
+            metavar="FILE-or-NAME",
+            help="Scenario whose network, devices and faults to use.",
+            autocompletion=completing.scenarios,
         ),
     ] = None,
     clients: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="How many nodes; default: the scenario's, the app's, or 10.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of nodes (default: the scenario's, else the app's, else 10)."),
     ] = None,
     run_config: Annotated[
-        str | None, typer.Option(metavar="TEXT", help='As of flwr run: "num-server-rounds=5 lr=0.1".')
+        str | None, typer.Option(metavar="TEXT", help='Same as for flwr run, such as "num-server-rounds=5 lr=0.1".')
     ] = None,
     seed: Seed = None,
     changes: Set = None,
@@ -37,7 +40,7 @@ def flower(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Run an unmodified Flower app on Tacit's network and clock; print what `tacit run` does, and leave a folder."""
+    """Run an unmodified Flower app on Tacit's simulated network, print a summary and write a run folder."""
     from tacit.protocols.flower.apps import read_app
     from tacit.protocols.flower.declaration import FlowerApp
     from tacit.protocols.flower.keys import FlowerKeys

@@ -38,18 +38,18 @@ def keys(
     prefix: Annotated[
         str,
         typer.Argument(
-            help="Only keys that begin so, as network or data.label; or a scenario: who has what in it.",
+            help="Prefix of keys, such as network or data.label; or a scenario, to list its parties' settings.",
             autocompletion=completing.keys,
         ),
     ] = "",
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for the docs.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     plugin: Plugins = None,
     trust: Trust = False,
     debug: Debug = False,
 ) -> int:
-    """Every key of a scenario file, or those that begin with PREFIX: type, unit, default, the protocols that use it.
+    """List the keys of scenario files that begin with PREFIX (default: all): type, unit, default and protocols.
 
-    Of a scenario, as a file, a run's folder or a name: what each of its parties has, and the links and hosts.
+    With a scenario (file, run folder or name): list each party's device and network settings, the links and the hosts.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.shipped import shipped

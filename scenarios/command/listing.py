@@ -21,7 +21,7 @@ _TOPICS = {
 
 
 def list_scenarios(plugin: Plugins = None, debug: Debug = False) -> int:
-    """List the scenarios that come with Tacit, by topic, and what plugins add."""
+    """List the scenarios that come with Tacit, by topic, and the extensions of plugins."""
     import tomllib
 
     from tacit.scenarios.console import printing

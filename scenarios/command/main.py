@@ -33,7 +33,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     cls=PlainGroup,
-    help="Private federated learning, run for real: protocols, their cryptography and a simulated network.",
+    help="Simulate privacy-preserving federated learning: real cryptography over a simulated network.",
     epilog="Example: tacit run xclp-digits --set data.limit=240",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

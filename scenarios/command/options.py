@@ -19,17 +19,17 @@ SourceFile = Annotated[
     str,
     typer.Argument(
         metavar="FILE-or-NAME",
-        help="A scenario file, a run's folder, or a name (`tacit list`).",
+        help="Scenario file, run folder, or scenario name (see `tacit list`).",
         autocompletion=completing.scenarios,
     ),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Seed instead of the scenario's.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed to use instead of the scenario's.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a key (`tacit keys`); may be repeated.",
+        help="Change a key of the scenario (see `tacit keys`). Can be repeated.",
         autocompletion=completing.changes,
     ),
 ]
@@ -37,7 +37,7 @@ Over = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=X,Y,Z",
-        help="Values of a key, or KEY=[TOML list]; repeated: all combinations.",
+        help="Values to try for a key, or KEY=[TOML list]. If repeated, all combinations are used.",
         autocompletion=completing.swept,
     ),
 ]
@@ -45,11 +45,11 @@ Jobs = Annotated[
     str | None,
     typer.Option(
         metavar="N",
-        help="Runs at a time; or ray, or ray:HOST:PORT. Default: 1; of chaos one for each core.",
+        help="Number of parallel runs, or ray, or ray:HOST:PORT (default: 1; chaos: one per core).",
         autocompletion=completing.jobs,
     ),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")]
 
 
 def give(files: list[Path] | None) -> list[Path] | None:
@@ -63,7 +63,9 @@ def give(files: list[Path] | None) -> list[Path] | None:
 
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option("--plugin", metavar="FILE", callback=give, help="A Python file of your own; may be repeated."),
+    typer.Option(
+        "--plugin", metavar="FILE", callback=give, help="Plugin to load, a Python file of your own. Can be repeated."
+    ),
 ]
 
 
@@ -78,7 +80,9 @@ def _look(context: typer.Context, trust: bool) -> bool:
 Trust = Annotated[
     bool,
     typer.Option(
-        "--trust", callback=_look, help="Run the code (plugins) in a run's folder, too: whose it is, you know."
+        "--trust",
+        callback=_look,
+        help="Also run the code (plugins) in the run folder. Use this only if you trust the code.",
     ),
 ]
 

@@ -14,24 +14,27 @@ _DEFAULT = Path("plot.svg")
 
 
 def plot(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
     x: Annotated[
-        str, typer.Option(metavar="NAME", help="rounds, bytes or time.", autocompletion=completing.x_axes)
+        str,
+        typer.Option(metavar="NAME", help="Horizontal axis: rounds, bytes or time.", autocompletion=completing.x_axes),
     ] = "rounds",
     y: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="accuracy, seconds, bytes, messages, called or answers of a round, or a name in the view metrics.",
+            help="accuracy, seconds, bytes, messages, called or answers per round, or a name in the view metrics.",
             autocompletion=completing.quantities,
         ),
     ] = "accuracy",
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Ends in .svg, .png or .pdf; a new file.")] = _DEFAULT,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="New file to write, ending in .svg, .png or .pdf.")
+    ] = _DEFAULT,
     debug: Debug = False,
 ) -> int:
-    """Curves of runs, round by round, as SVG, PNG or PDF; a legend has the keys in which the runs differ.
+    """Draw curves of runs over rounds as SVG, PNG or PDF; the legend lists the keys that differ between runs.
 
-    plot.svg, which is written without --out, is overwritten; another file is not.
+    Without --out, plot.svg is written and replaced if it exists. No other file is replaced.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.folder import FolderError

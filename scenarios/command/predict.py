@@ -33,15 +33,17 @@ class By(Enum):
 def predict(
     file: SourceFile,
     over: Over = None,
-    by: Annotated[By, typer.Option(help="Quantity that is smallest in the cheapest combination.")] = By.BYTES,
+    by: Annotated[By, typer.Option(help="Cost to minimize when naming the cheapest combination.")] = By.BYTES,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="The time is the median of the seed and those after it, 5 unless large."),
+        typer.Option(
+            metavar="N", min=1, help="Number of seeds; the time is their median (default: 5, fewer for large runs)."
+        ),
     ] = None,
     seed: Seed = None,
     changes: Set = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all numbers here, too; -: print them alone.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write all numbers to FILE (-: print only them).")
     ] = None,
     plugin: Plugins = None,
     trust: Trust = False,
@@ -49,9 +51,9 @@ def predict(
 ) -> int:
     """Predict the messages, bytes, virtual time and peak memory of a run, with its faults and losses.
 
-    The parties of the run send each other messages of the real sizes over the links of the run, and nothing costly is
-    computed. With the run's seed, messages and bytes are those of the run; the memory is that of one process, as with
-    --engine inline. With --over, the totals for each combination of values, and the cheapest one.
+    The simulated parties exchange messages of the real sizes over the run's links, without costly computations. With
+    the same seed, the messages and bytes are those of the run. The memory is that of one process (--engine inline).
+    With --over: the totals of each combination of values, and the cheapest one.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.whole import check_whole

@@ -12,22 +12,23 @@ __all__ = ["report"]
 
 def report(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; or that of one sweep, or of one chaos.")
+        list[Path], typer.Argument(metavar="RUN...", help="Run folders, or the folder of one sweep or chaos campaign.")
     ],
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The page; by default report.html, of several runs comparison.html, in the first folder.",
+            help="File to write (default: report.html, or comparison.html for several runs, in the first folder).",
         ),
     ] = None,
     plugin: Plugins = None,
     trust: Trust = False,
     debug: Debug = False,
 ) -> int:
-    """One HTML page that needs no network: the verdict, a timeline, bytes, curves, what was learned, the scenario.
+    """Write an HTML page of a run that works offline: verdict, timeline, bytes, curves, what parties learn, scenario.
 
-    Of a sweep its means, of a chaos sweep who was struck where, of several runs how they differ. Overwrites its file.
+    For a sweep: means. For a chaos campaign: which fault struck whom. For several runs: their differences. An existing
+    page is replaced.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.plugins import withheld

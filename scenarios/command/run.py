@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "Limit", "Out", "carry_out", "run"]
 
-Out = Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-SEED-NUMBER.")]
+Out = Annotated[Path | None, typer.Option(help="Run folder to create (default: runs/NAME-SEED-NUMBER).")]
 Engine = Annotated[
     str | None,
     typer.Option(
-        help="Where computing runs: auto, inline, pool:N, ray or ray:HOST:PORT.", autocompletion=completing.engines
+        help="Where computations run: auto, inline, pool:N, ray or ray:HOST:PORT.", autocompletion=completing.engines
     ),
 ]
 Limit = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="End a run that takes longer, such as 10min, as failed, and name the line of a plugin that it is at.",
+        help="Fail a run that takes longer in real time, such as 10min, and name the plugin's line at that moment.",
     ),
 ]
 
@@ -44,14 +44,14 @@ def run(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Go on with the training run in DIR that was broken off; with --engine and --limit only.",
+            help="Resume the interrupted training run in DIR. Can only be combined with --engine and --limit.",
         ),
     ] = None,
     limit: Limit = None,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Run a scenario; print accuracy, times, losses and bytes; leave a folder with everything."""
+    """Run a scenario, print a summary and write all results to a run folder."""
     from tacit.scenarios.command.progress import Progress
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.reading import read

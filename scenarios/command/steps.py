@@ -19,7 +19,7 @@ def steps(
     name: Annotated[
         str,
         typer.Argument(
-            help="A protocol, or a scenario (then: its protocol); without it, all protocols.",
+            help="Protocol, or a scenario, whose protocol is used (default: all protocols).",
             autocompletion=completing.protocols,
         ),
     ] = "",
@@ -27,7 +27,7 @@ def steps(
     trust: Trust = False,
     debug: Debug = False,
 ) -> int:
-    """The steps of a protocol, which a scenario's faults may name; without a NAME those of all, in short."""
+    """List the steps of a protocol, which faults can name; without NAME, a short list for all protocols."""
     from tacit.protocols.registry import PROTOCOLS
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.plugins import load_plugins

@@ -16,22 +16,24 @@ def sweep(
     over: Over = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs of each, with the scenario's seed and those after; default: 1, or the table's."),
+        typer.Option(
+            min=1, help="Number of seeds per combination, starting at the scenario's (default: 1, or the table's)."
+        ),
     ] = None,
     jobs: Jobs = None,
     seed: Seed = None,
     changes: Set = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-sweep-NUMBER.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to create (default: runs/NAME-sweep-NUMBER).")] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Go on with the sweep in DIR that was broken off; with --jobs only."),
+        typer.Option(metavar="DIR", help="Resume the interrupted sweep in DIR. Can only be combined with --jobs."),
     ] = None,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Run a scenario many times; print mean and deviation of accuracy, virtual time and bytes.
+    """Run a scenario many times; print mean and standard deviation of accuracy, virtual time and bytes.
 
-    A file that lays out a table (`table.*` in `tacit keys`) gives that table, unless --over says what else.
+    If the file defines a table (see `table.*` in `tacit keys`), the sweep fills in that table, unless you pass --over.
     """
     from tacit.scenarios.command.sweep import sweep as carry_out
     from tacit.scenarios.running.folder import FolderError

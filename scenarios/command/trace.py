@@ -11,15 +11,15 @@ __all__ = ["trace"]
 
 
 def trace(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, which may be under way.")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder. The run can still be in progress.")],
     perfetto: Annotated[
-        Path, typer.Option(metavar="FILE", help="The trace, as TrackEvent protobuf; a new file, as run.pftrace.")
+        Path, typer.Option(metavar="FILE", help="New file for the trace (TrackEvent protobuf), such as run.pftrace.")
     ],
     debug: Debug = False,
 ) -> int:
-    """A run in virtual time as a trace, to be opened at https://ui.perfetto.dev, where it stays within the browser.
+    """Write a run as a trace for https://ui.perfetto.dev, which shows the trace in the browser without uploading it.
 
-    Parties are processes, their cores threads; messages are slices with flows to their receivers.
+    Parties appear as processes, their cores as threads, and messages as slices with flows to their receivers.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.folder import FolderError

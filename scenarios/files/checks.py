@@ -112,9 +112,9 @@ def _left_note(one: SumBounds, clients: int) -> str:
     if left <= max(threshold, one.fewest):
         return ""
     return (
-        f"{clients} clients: a sum needs {left} of them to be left, more than min_clients = {one.fewest} and the "
-        f"threshold of {threshold}. With fewer left, a server that tells clients different sets could open a sum over "
-        f"fewer than {one.fewest} clients"
+        f"{clients} clients: a sum needs {left} survivors, more than min_clients = {one.fewest} and the threshold of "
+        f"{threshold}. With fewer survivors, a server that shows clients different member lists could reveal a sum "
+        f"over fewer than {one.fewest} clients"
     )
 
 

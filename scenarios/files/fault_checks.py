@@ -58,12 +58,12 @@ def fault_cautions(scenario: Scenario) -> list[str]:
         if fault.party == "server":  # clients end sooner for it
             continue
         if rounds == 1:
-            why = "there is one round only"
+            why = "there is only one round"
         elif (fault.round or fault.occurrence or 1) >= rounds and (fault.round or fault.probability is None):
-            why = f"it falls in the last of {rounds} rounds, or never"
+            why = f"the fault fires in the last of {rounds} rounds, or never"
         else:
             continue
-        problem = "changes nothing: a party that is back takes part from the next round on, and"
+        problem = "has no effect: a party that returns takes part from the next round, and"
         found.append(f"fault[{number}].back_after = {toml(back_after)} {problem} {why}")
     return found
 

@@ -13,7 +13,7 @@ MOST_POINTS = 20_000
 """The points up to which a sized run computes all but the cryptography, and has results."""
 
 _SIZED = (
-    'fidelity = "sized": sizes and modelled times are the real ones, SecureHamming is not carried out; '
+    'fidelity = "sized": sizes and modelled times are real, but SecureHamming is not run; '
     "results are those of the plaintext protocol"
 )
 
@@ -35,6 +35,6 @@ def sized_caution(scenario: Scenario, shards: Mapping[str, Shard]) -> str:
     if not is_hollow(scenario, shards):
         return _SIZED
     return (
-        f"fidelity = {toml(scenario.fidelity)}: beyond {MOST_POINTS:,} points messages, bytes and modelled times are "
-        "the real ones, and nothing else is computed: no point gets a label"
+        f"fidelity = {toml(scenario.fidelity)}: with more than {MOST_POINTS:,} points, only messages, bytes and "
+        "modelled times are computed, and these are real; no point gets a label"
     )

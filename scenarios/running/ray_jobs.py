@@ -289,7 +289,7 @@ _key = ""
 
 
 def _call(key: str, wanted: dict[str, str], modules: plugged.Shipped, packed: bytes, *long: Any) -> bytes:
-    # For good: what comes of the call is lost if Ray's interrupt is raised before Ray has it, which is after the end.
+    # For good: the result of the call is lost if Ray's interrupt is raised before Ray has it, which is after the end.
     signal.signal(signal.SIGINT, _take_no_notice)
     global _key
     _key = key

@@ -152,7 +152,7 @@ def load_installed(name: str) -> Plugin:
 def leave_out(plugin: str, error: PluginError) -> None:
     """Note that an installed `plugin` cannot be used, and warn of it once: in the process that starts workers."""
     _left_out.append(f"{plugin}: {error}")
-    warn(f"the installed plugin {plugin} is left out: {error}; mend or remove that package")
+    warn(f"the installed plugin {plugin} is skipped: {error}; fix or remove this package")
 
 
 def warn(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Jobs of a run on Ray: the same trace as inline, whatever becomes of workers and nodes."""
+"""Jobs of a run on Ray: the same trace as inline, whatever happens to workers and nodes."""
 
 import json
 import os

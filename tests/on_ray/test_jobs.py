@@ -1,4 +1,4 @@
-"""Sweeps and chaos on Ray: what they give without it, whatever becomes of nodes, and no file but the caller's own."""
+"""Sweeps and chaos on Ray: what they give without it, whatever happens to nodes, and no file but the caller's own."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""A party that is slow: what takes longer, for how long, and what becomes of it when other faults strike."""
+"""A party that is slow: what takes longer, for how long, and its outcome when other faults strike."""
 
 import asyncio
 from typing import Any

@@ -140,8 +140,8 @@ def why(file: Path) -> str:
 
 
 def warning(file: Path) -> str:
-    left_out = f"the installed plugin broken (package broken 1) is left out: {why(file)}"
-    return f"WARNING  {left_out}; mend or remove that package"
+    left_out = f"the installed plugin broken (package broken 1) is skipped: {why(file)}"
+    return f"WARNING  {left_out}; fix or remove this package"
 
 
 def test_commands_that_do_not_need_a_broken_one_warn_of_it(install: Install, half: Callable[[str], Path]) -> None:

@@ -28,7 +28,7 @@ def one_vector_a_chunk(monkeypatch):
 
 
 def over(run, variant, handle):
-    """Let `handle(send, packet)` decide what becomes of the packets of chunks."""
+    """Let `handle(send, packet)` decide the fate of the packets of chunks."""
     send = run.world.network.send
 
     def watched(packet):

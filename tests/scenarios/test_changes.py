@@ -125,14 +125,14 @@ def test_a_back_after_that_can_change_nothing_is_said(quick: Path, tiny: Path) -
     crash = Fault(party="client/1", at="hamming.evaluate", back_after="1s")
     (line,) = cautioned(quick, crash)
     assert line == (
-        'fault[0].back_after = "1s" changes nothing: a party that is back takes part from the next round on, and there '
-        "is one round only"
+        'fault[0].back_after = "1s" has no effect: a party that returns takes part from the next round, and there '
+        "is only one round"
     )
     assert cautioned(quick, crash, "protocol.rounds=2") == []
     trained = "protocol.name=fedavg"
     last = Fault(party="client/1", at="train.update", occurrence=2, back_after="1s")
     (line,) = cautioned(tiny, last, trained)
-    assert line.endswith("it falls in the last of 2 rounds, or never")
+    assert line.endswith("the fault fires in the last of 2 rounds, or never")
     assert cautioned(tiny, last, trained, "training.rounds=3") == []
     enrolling = Fault(party="client/1", at="train.enroll", back_after="1s")
     assert cautioned(tiny, enrolling, trained, "training.rounds=1") == []

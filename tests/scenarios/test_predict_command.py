@@ -160,6 +160,6 @@ def test_what_depends_on_values_is_said_to_be_assumed(quick: Path) -> None:
 
 
 def test_a_sum_that_needs_more_clients_than_its_keys_say_has_a_note() -> None:
-    note = "note      5 clients: a sum needs 4 of them to be left, more than min_clients = 3 and the threshold of 3."
+    note = "note      5 clients: a sum needs 4 survivors, more than min_clients = 3 and the threshold of 3."
     done = CliRunner().invoke(app, ["predict", "training-secure-average"])
     assert note in " ".join(done.stdout.split()).replace("note ", "note      ")

@@ -321,7 +321,7 @@ def test_two_labeled_clients_are_warned_of_each_other(tmp_path: Path) -> None:
     text = TRAINED.replace('"dp-fedavg"', '"xclp"')
     for least, warned in ((2, 1), (3, 0)):
         lines = cautions(scenario_of(tmp_path, text, f"protocol.min_clients={least}", "protocol.hamming=plaintext"))
-        assert sum("works out the other's scores exactly" in line for line in lines) == warned
+        assert sum("compute the other's scores exactly" in line for line in lines) == warned
     assert not any("min_clients" in line for line in cautions(scenario_of(tmp_path, TRAINED)))
 
 
@@ -329,4 +329,4 @@ def test_noise_for_more_clients_than_one_sees_in_a_graph_has_its_caution(tmp_pat
     for way, warned in (("secagg+", 1), ("secure", 0)):
         changes = ("privacy.noise_at=clients", f"training.averaging={way}", "training.min_clients=2")
         lines = cautions(scenario_of(tmp_path, TRAINED, *changes))
-        assert sum("a server that follows the protocol" in line for line in lines) == warned
+        assert sum("only if the server follows the protocol" in line for line in lines) == warned

@@ -107,7 +107,9 @@ def test_a_threshold_of_half_or_less_has_no_effect_and_a_caution(quick: Path, th
     lost = "".join(f'[[fault]]\nparty = "client/{i}"\nbefore = "rowsums.reveal"\n' for i in (2, 3))
     quick.write_text(quick.read_text().split("[expect]")[0] + lost)
     scenario = load(quick, ["protocol.recovery=shamir", "protocol.min_clients=2", f"protocol.threshold={threshold}"])
-    assert any("more than half of those who sum are taken" in line for line in cautions(scenario)) == warned
+    assert (
+        any("more than half of the clients in a sum are used instead" in line for line in cautions(scenario)) == warned
+    )
     result = run(scenario, out=quick.parent / "run")
     assert {loss.party for loss in result.lost} == {"client/2", "client/3"}
     attempts = {row[0] for row in rows(result, "SELECT attempt FROM messages WHERE type = 'Summing'")}

@@ -148,7 +148,7 @@ def warnings(done: Result) -> list[str]:
     return [line.removeprefix("WARNING  ") for line in done.stdout.splitlines() if line.startswith("WARNING")]
 
 
-PLAIN = 'protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there'
+PLAIN = 'protocol.hamming = "plaintext": the server reads every hash, because distances are not encrypted'
 
 
 def test_each_warning_once(quick: Path) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of every packet: topologies, incarnations, and that none vanishes without a word."""
+"""The end of every packet: topologies, incarnations, and that none vanishes without a word."""
 
 import asyncio
 from collections import Counter
