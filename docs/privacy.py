@@ -250,7 +250,7 @@ def protocols() -> str:
         found.setdefault(learned, []).append(name)
     used, parts = users(), []
     for learned, names in found.items():
-        lines = [f"### {', '.join(f'`{name}`' for name in names)}", ""]
+        lines = [f"## {', '.join(f'`{name}`' for name in names)}", ""]
         lines += [f"- `{name}`: {PROTOCOLS[name].summary}." for name in names]
         for text in learned or ("all: nothing is declared",):
             role, _, what = text.partition(": ")
