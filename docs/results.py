@@ -170,7 +170,7 @@ def claims(texts: Mapping[str, str]) -> str:
     lines = ["| claim | paper | result | tables |", "| --- | --- | --- | --- |"]
     for claim, source, found in CLAIMS:
         if found == MISSING:
-            here, tables = "not run", "[missing](#what-is-missing)"
+            here, tables = "not run", "[missing](#missing-results)"
         elif isinstance(found, str):
             here, tables = SAID[found], _link(texts, found)
         else:

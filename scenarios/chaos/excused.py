@@ -7,6 +7,7 @@ from tacit.protocols.promises import falls
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos.fault_kinds import Reach, affected
 from tacit.scenarios.chaos.trial import Trial
+from tacit.sim.conditions import HEARTBEAT
 from tacit.sim.units import duration
 
 __all__ = ["Affected"]
@@ -34,10 +35,10 @@ class Affected:
 
     A fault of a link affects its ends that are clients. A server that is slow or paused for less than half of a
     deadline affects no client; for longer, it affects everybody. What a link loses without any fault affects the client
-    at its end while that costs it a quarter of a deadline or more: of all the time of one deadline in which something
-    from it or to it was being sent again. Of a datagram it does at once. One that crashes or leaves affects the clients
-    whose messages, or messages to whom, ended with it. Of two clients that are up, and whose block is missing because
-    of one, the other may have to leave the graph as well.
+    at its end while that costs it a quarter of a deadline or more, or the heartbeats that it may miss: of all the time
+    of one deadline in which something from it or to it was being sent again. Of a datagram it does at once. One that
+    crashes or leaves affects the clients whose messages, or messages to whom, ended with it. Of two clients that are
+    up, and whose block is missing because of one, the other may have to leave the graph as well.
     """
 
     def __init__(self, trial: Trial) -> None:
@@ -46,6 +47,10 @@ class Affected:
         own = duration(network.retransmission_timeout)
         self._timeout, self._longest = {"reliable": (own, 60.0), "tcp": (1.0, 120.0)}.get(network.transport, (0.0, 0.0))
         self._deadline = duration(trial.scenario.protocol.deadline)
+        self._patience = self._deadline / 4
+        if trial.scenario.protocol.presence == HEARTBEAT:  # so few may be missed
+            keys = trial.scenario.protocol
+            self._patience = min(self._patience, (keys.heartbeat_misses - 1) * duration(keys.heartbeat))
         self._reach = Reach(self._clients, self._deadline, self._timeout)
         self.until: dict[str, float] = {}
         for fired in trial.fired:
@@ -110,5 +115,5 @@ class Affected:
                 for began, ended in sorted(found):
                     total += max(min(ended, end) - max(began, since), 0.0)
                     since = max(since, ended)
-                if not self._timeout or total >= self._deadline / 4:
+                if not self._timeout or total >= self._patience:
                     yield client, self._reach.settled(end, 0.0)

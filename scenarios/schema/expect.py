@@ -1,4 +1,4 @@
-"""The table [expect] of a scenario: what must come of a run."""
+"""The table [expect] of a scenario: the expected outcome of a run."""
 
 from typing import Annotated, Literal
 

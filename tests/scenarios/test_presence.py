@@ -7,7 +7,12 @@ import pytest
 
 import tacit
 from tacit.protocols.federated.cohort import draw
+from tacit.scenarios.chaos.broad import calm_scenario
+from tacit.scenarios.chaos.campaign import bare_run, first_run
+from tacit.scenarios.chaos.configurations import CONFIGURATIONS
+from tacit.scenarios.chaos.schedules import random_schedules
 from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.running.runner import carry_out, resume
 from tacit.sim.conditions import Watching
 from tacit.sim.streams import generator
@@ -166,3 +171,90 @@ def source() -> np.random.Generator:
 def test_settings_are_checked(values: tuple[str, float, int]) -> None:
     with pytest.raises(ValueError, match="must"):
         Watching(*values)
+
+
+@pytest.mark.parametrize(
+    "network", [[], ["network.transport=datagram"], ["network.topology=mesh"], ["network.loss=0.02"]], ids=str
+)
+def test_heartbeats_need_no_connections(network: list[str], tmp_path: Path) -> None:
+    keys = ["network.transport=reliable", "protocol.heartbeat_misses=4", "protocol.heartbeat=2s", *network]
+    scenario = training("heartbeat", CRASH, POWER, more=tuple(keys))
+    result = tacit.run(scenario, out=tmp_path / "run")
+    assert result.outcome == "completed" and result.virtual_seconds < 60
+    assert not {"client/3", "client/5"} & called(result)[-1]
+    assert predict_run(scenario).virtual_seconds == result.virtual_seconds  # of this seed
+
+
+def test_none_sends_nothing_and_changes_no_trace(tmp_path: Path) -> None:
+    """The other keys of presence mean nothing without it."""
+    result, other = (
+        tacit.run(load("training-stragglers", [*SMALL, *keys, f"fault=[{CRASH}]"]), out=tmp_path / str(len(keys)))
+        for keys in ([], ["protocol.presence=none", "protocol.heartbeat=1s", "protocol.heartbeat_misses=7"])
+    )
+    assert result.trace_hash == other.trace_hash
+    assert "Heartbeat" not in set(other.frame("messages").type)
+
+
+@pytest.mark.parametrize(
+    ("presence", "fault", "how"),
+    [
+        ("connection", CRASH, "its connection was closed"),
+        ("heartbeat", CRASH, "no heartbeat for 2 intervals"),
+        ("heartbeat", '{kind="pause", party="client/3", time="1s", lasts="20s"}', "no heartbeat for 2 intervals"),
+        ("heartbeat", '{kind="partition", party="client/3", time="1s"}', "no heartbeat for 2 intervals"),
+    ],
+)
+def test_causes_say_how_the_server_knew(presence: str, fault: str, how: str, tmp_path: Path) -> None:
+    tacit.run(training(presence, fault), out=tmp_path / "run")
+    (lost,) = [line for line in tacit.events(tmp_path / "run") if line.kind == "lost"]
+    waited, knew, *why = lost.because
+    assert "server waited" in waited and f"client/3 was known to be gone: {how}" in knew
+    assert why and any(word in why[-1] for word in ("crashed", "paused", "cut off"))
+
+
+def test_a_hidden_cohort_is_drawn_from_all_and_those_who_are_gone_are_not_called(tmp_path: Path) -> None:
+    """Else those who are there would be drawn more often than the accountant of privacy assumes."""
+    keys = [
+        "data.limit=400",
+        "expect={}",
+        "training.rounds=8",
+        "protocol.heartbeat=0.2s",
+        "protocol.heartbeat_misses=2",
+    ]
+    fault = 'fault=[{kind="crash", party="client/[0-3]", before="train.update"}]'
+    calls = []
+    for presence in ("none", "heartbeat"):
+        scenario = load("training-private", [*keys, fault, f"protocol.presence={presence}"])
+        result = tacit.run(scenario, out=tmp_path / presence)
+        frame = result.frame("messages")
+        rounds = frame[frame.type == "TrainingRound"]
+        calls.append([set(rounds[rounds["round"] == number].receiver) for number in range(1, 9)])
+    gone = {f"client/{number}" for number in range(4)}
+    blind, seeing = calls
+    assert any(members & gone for members in blind[2:])
+    for drawn, members in zip(blind[2:], seeing[2:], strict=True):
+        assert drawn - gone <= members <= drawn
+
+
+def test_a_secure_sum_below_its_threshold_is_not_opened(tmp_path: Path) -> None:
+    """A wait that ends early opens no sum over fewer clients than one that ends at its deadline."""
+    outcomes = []
+    for presence in ("none", "connection"):
+        keys = ["network.transport=tcp", f"protocol.presence={presence}", "expect={}"]
+        fault = 'fault=[{kind="crash", party="client/[1-9]", before="sum.mask"}]'
+        result = tacit.run(load("training-secure-average", [*keys, fault]), out=tmp_path / presence)
+        shown = result.frame("messages")
+        outcomes.append((result.outcome, sum(shown.type == "Revealed"), result.virtual_seconds))
+    blind, seeing = outcomes
+    assert blind[:2] == seeing[:2] and blind[0] != "completed"
+    assert seeing[2] < blind[2]
+
+
+@pytest.mark.parametrize("name", [one.name for one in CONFIGURATIONS if any("presence" in key for key in one.changes)])
+def test_promises_hold_whoever_is_gone(name: str) -> None:
+    scenario = calm_scenario(next(one for one in CONFIGURATIONS if one.name == name), 61)
+    first = first_run(scenario)
+    assert first.outcome == "completed" and not first.broken
+    for faults in random_schedules(first.course, 4, 61, 10.0):
+        found = bare_run(scenario, faults, first.calm)
+        assert not found.broken, (faults, found.broken)

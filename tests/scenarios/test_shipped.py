@@ -115,7 +115,7 @@ def test_faults_strike_the_same_in_every_process(result_of: Callable[[str], Resu
 @pytest.mark.parametrize("name", ROBUSTNESS)
 def test_a_robustness_file_names_outcome_equality_and_losses(name: str) -> None:
     scenario = loaded(name).scenario
-    expect, certain = scenario.expect, all(fault.probability is None for fault in scenario.fault)
+    expect, certain = scenario.expect, all(fault.get("probability") is None for fault in scenario.fault)
     assert expect.outcome is not None
     assert expect.equals_plaintext is not None or expect.outcome == "aborted"
     assert expect.lost is not None or not certain
