@@ -12,6 +12,7 @@ from tacit.scenarios.files.plugins import withheld
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.folder import ByteRow, FolderError, Result, byte_rows, read_result
 from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.record_format import ALIKE
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.seeing.reading import is_under_way, opened
 
@@ -19,6 +20,12 @@ __all__ = ["RecordedRun", "Traffic", "read_run", "scenario_of"]
 
 UNDER_WAY, BROKEN_OFF = "under way", "broken off"
 
+
+_TRAFFIC = f"""
+SELECT sender, receiver, count(DISTINCT message),
+    sum({ALIKE} * (payload + sealing + envelope)) FILTER (WHERE kind IN ('send', 'relay'))
+FROM events WHERE message > 0 AND kind IN ('send', 'relay', 'deliver', 'lose', 'drop') GROUP BY sender, receiver"""
+"""The sums of the view `messages` by sender and receiver, without a row for each message first."""
 
 _FIGURES = """
 SELECT name, round, avg(value) FROM metrics
@@ -105,12 +112,7 @@ def read_run(folder: Path) -> RecordedRun:
     with opened(folder) as connection:
         about = dict(connection.execute("SELECT key, value FROM run"))
         losses = [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
-        traffic = [
-            Traffic(*row)
-            for row in connection.execute(
-                "SELECT sender, receiver, count(*), sum(bytes) FROM messages GROUP BY sender, receiver"
-            )
-        ]
+        traffic = [Traffic(*row) for row in connection.execute(_TRAFFIC)]
         found = connection.execute("SELECT * FROM rounds ORDER BY round")
         names = [name for name, *_ in found.description]
         rounds = [dict(zip(names, row, strict=True)) for row in found]

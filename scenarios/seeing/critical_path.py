@@ -130,7 +130,7 @@ class Walk:
         self._waited: dict[str, _Events] = defaultdict(_Events)
         self._deadlines: dict[str, _Events] = defaultdict(_Events)
         self._jobs: dict[str, _Events] = defaultdict(_Events)  # in the order of their ends at full speed
-        self._doings: dict[str, array[int]] = defaultdict(lambda: array("q"))  # what a party's program did by itself
+        self._doings: dict[str, array[int]] = defaultdict(lambda: array("q"))  # from its first job on, by its program
         self._hops = _Numbers(), _Numbers()  # of hops 1 and 2, by copy
         self._first: dict[tuple[int, int], int] = {}  # by message and hop, where it is not the copy of that number
         self._begun = _Numbers()  # waits
@@ -157,7 +157,7 @@ class Walk:
                 self._deadlines[row.party].add(row.time, row.n)
         if row.kind in _OF_PROGRAMS:
             self._last = row
-            if row.kind != "deliver" and not row.note.startswith("sent again"):
+            if row.party in self._jobs and row.kind != "deliver" and not row.note.startswith("sent again"):
                 self._doings[row.party].append(row.n)
 
     def back(self, end: float) -> list[Segment]:

@@ -79,7 +79,7 @@ class Waiting:
         return self.began <= at and (self.ended is None or at < self.ended or (at == self.ended and bool(self.missing)))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Spell:
     """Something that lasts: a party that is ``down``, ``paused`` or ``slow``, a link that is ``cut`` or ``held``."""
 
@@ -149,7 +149,7 @@ class Facts:
         self.slept: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
         self.answered: dict[int, frozenset[str]] = {}
         self._troubled: dict[tuple[str, str], list[Message]] = defaultdict(list)
-        self._between: dict[str, dict[tuple[str, str], list[Message]]] = defaultdict(dict)  # by type
+        self._between: dict[str, dict[tuple[str, str], Message | list[Message]]] = defaultdict(dict)  # by type
         self._stamps: dict[tuple[int, int], tuple[int, int]] = {}
         self._names: dict[str, tuple[str, ...]] = {}  # by the text that has them
         self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
@@ -211,7 +211,8 @@ class Facts:
         return iter(sorted(found, key=lambda one: one.number))
 
     def _of_type(self, sender: str, receiver: str, kind: str) -> Sequence[Message]:
-        return self._between[kind].get((sender, receiver), ()) if kind in self._between else ()
+        found = self._between[kind].get((sender, receiver), ()) if kind in self._between else ()
+        return (found,) if isinstance(found, Message) else found
 
     def before(self, message: Message, at: float) -> Message | None:
         """The first message, struck or lost by then, that was still on a connection as `message` entered it.
@@ -267,7 +268,12 @@ class Facts:
         if one is None:
             one = Message(row.message, row.sender, row.receiver, row.type, row.step, self._stamp(row), row.time)
             self.messages[row.message] = one
-            self._between[row.type].setdefault((row.sender, row.receiver), []).append(one)
+            same, ends = self._between[row.type], (row.sender, row.receiver)
+            before = same.setdefault(ends, one)  # many pairs have one message of a type in a large run
+            if isinstance(before, list):
+                before.append(one)
+            elif before is not one:
+                same[ends] = [before, one]
         return one
 
     def _stamp(self, row: Row) -> tuple[int, int]:

@@ -14,8 +14,8 @@ __all__ = ["Seen"]
 class Seen:
     """Return the record of the run in `folder`, as it is now. Raises FolderError.
 
-    `news` has the events of faults alone. `end` is the last moment of the run, `moments` are those of all events,
-    `doings` those at which a party did something, and `last_round` is the latest that a party was in.
+    `news` has the events of faults alone. `end` is the last moment of the run, `moments` are those of all events.
+    `doings` are those at which a party did something, from its first job on; `last_round` is the latest of any party.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,9 +36,10 @@ class Seen:
         self.moments.append(row.time)
         self.parties.update((row.party, row.sender, row.receiver))
         if row.kind in ("send", "enter", "leave", "compute", "waited"):
-            self.doings[row.party].append(row.time)
-            if row.kind in ("send", "enter"):
-                self.last_round = max(self.last_round, row.round)
+            if row.party in self.facts.jobs:
+                self.doings[row.party].append(row.time)
+            if row.round > self.last_round and row.kind in ("send", "enter"):
+                self.last_round = row.round
 
     def path(self, end: float | None = None) -> list[Segment]:
         """The critical path up to `end`, by default that of the run."""
