@@ -221,6 +221,8 @@ def test_sentences_of_pages_are_read_once(path: Path) -> None:
 def test_help_texts_are_read_once() -> None:
     texts = list(helps(typer.main.get_command(commands()), ("tacit",)))
     assert len(texts) > 150
+    hidden = ("install_completion", "show_completion", "help")
+    assert [place for place, text in texts if not text and not place.endswith(hidden)] == []
     assert [f"{place}: {problem}" for place, text in texts for problem in unreadable(text)] == []
 
 
