@@ -6,6 +6,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -117,7 +118,7 @@ def paragraphs(page: str) -> Iterator[tuple[int, str]]:
     """The paragraphs, headings, list items and cells of tables of a page of Markdown, each with its first line."""
     page = re.sub(r"\A---\n.*?^---$", lambda found: "\n" * found[0].count("\n"), page, flags=re.DOTALL | re.MULTILINE)
     page = re.sub(r"<!--.*?-->", lambda found: "\n" * found[0].count("\n"), page, flags=re.DOTALL)
-    start, parts = 0, []
+    start, parts = 0, list[str]()
     for number, line in [*lines(page), (0, "")]:
         text = line.strip()
         if parts and (not text or re.match(r"[-*+|#] ?|\d+\. ", text)):
@@ -156,7 +157,7 @@ def written() -> list[Path]:
     return sorted(set(pages) - later)
 
 
-def helps(group: typer.core.TyperCommand | typer.core.TyperGroup, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def helps(group: Any, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """The help texts of a command and its options, and of the commands of a group, each with the words to it."""
     yield " ".join((*words, "--help")), (group.help or "").partition("\f")[0]
     for parameter in group.params:
@@ -215,6 +216,8 @@ def test_sentences_of_pages_are_read_once(path: Path) -> None:
 def test_help_texts_are_read_once() -> None:
     texts = list(helps(typer.main.get_command(commands()), ("tacit",)))
     assert len(texts) > 150
+    hidden = ("install_completion", "show_completion", "help")
+    assert [place for place, text in texts if not text and not place.endswith(hidden)] == []
     assert [f"{place}: {problem}" for place, text in texts for problem in unreadable(text)] == []
 
 

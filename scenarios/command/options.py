@@ -1,14 +1,15 @@
 """Options that several commands have."""
 
+import inspect
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from tacit.scenarios.command import completing
 from tacit.sim.plugged import PluginWarning
@@ -90,9 +91,20 @@ Trust = Annotated[
 class PlainCommand(TyperCommand):
     """A command whose help is plain text: square brackets, as in ``[[fault]]``, are no markup."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        hints = get_type_hints(inspect.unwrap(self.callback), include_extras=True) if self.callback else {}
+        for parameter in self.params:  # click 8.5 removes the help of an argument that typer 0.20 makes
+            if isinstance(parameter, TyperArgument) and not parameter.help:
+                about = getattr(hints.get(parameter.name or ""), "__metadata__", ())
+                parameter.help = next((one.help for one in about if getattr(one, "help", None)), None)
+
     def get_help(self, ctx: Any) -> str:
         """The help, without typer's escapes."""
         return super().get_help(ctx).replace("\\[", "[")
+
+    def format_arguments(self, ctx: Any, formatter: Any) -> None:
+        """Write nothing: typer lists arguments among the options, and click 8.5 would list them twice."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the example on one line, to be copied."""

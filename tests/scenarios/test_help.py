@@ -42,6 +42,12 @@ def test_the_help_of_each_command_has_an_example_that_can_be_read(words: tuple[s
     group.make_context(name or "tacit", arguments)  # raises UsageError for what cannot be read
 
 
+def test_arguments_are_described_once() -> None:
+    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200"}).stdout
+    (line,) = [line for line in shown.splitlines() if "[FILE-or-NAME]  " in line]
+    assert line.split("  ")[-1].startswith("Scenario file") and shown.lower().count("arguments:") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
