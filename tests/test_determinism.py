@@ -30,7 +30,7 @@ BASE = {
     "seed": 5,
     "data": {"name": "digits", "limit": 28, "clients": 4, "labeled": 0.3},
     "protocol": {"key_bits": 512, "insecure_keys": True, "bits": 32, "k": 4, "min_clients": 2},
-    "fault": [{"party": "client/2", "at": "hamming.report"}],
+    "fault": [{"kind": "crash", "party": "client/2", "at": "hamming.report"}],
 }
 
 

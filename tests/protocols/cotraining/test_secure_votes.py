@@ -10,7 +10,7 @@ from tacit import load
 from tacit.protocols.cotraining.consensus import majority, majority_of, qualified, qualified_of, votes
 from tacit.protocols.cotraining.secure_votes import counted, packed, words_of
 from tacit.scenarios.running.simulation import Simulation
-from tacit.scenarios.schema.fault import Fault
+from tacit.scenarios.schema.scenario import Fault
 
 CHANGES = [
     "data.limit=60", "public.size=0.4", "cotraining.rounds=2", "fault=[]", "expect={}", "learner.name=decision-tree",
