@@ -37,7 +37,7 @@ def predict(
     seeds: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Number of seeds; the time is their median (default: 5, fewer for large runs)."
+            metavar="N", min=1, help="Number of seeds; the time is the median over them (default: 5; large runs: 1)."
         ),
     ] = None,
     seed: Seed = None,

@@ -64,7 +64,7 @@ def run(
     if resume is not None:
         if file or changes or seed is not None or out is not None or plugin:
             raise FolderError(
-                "--resume DIR goes on with the run as it is; of the other options only --engine and --limit go with it"
+                "--resume DIR continues the run unchanged; only --engine and --limit can be combined with it"
             )
         check_unfinished(resume)
     seconds = _seconds(limit)
@@ -92,7 +92,7 @@ def carry_out(loaded: Loaded, out: Path | None, *, debug: bool, checkpoint: str 
     unused |= {key: f"only with {takes}" for key, takes in loaded.needless.items()}
     printing.print_lines(console, (f"unused   {key}: {why}" for key, why in unused.items()))
     if checkpoint:
-        note = f"note     from the start; tacit run --resume {checkpoint} goes on where it broke off"
+        note = f"note     starts again; tacit run --resume {checkpoint} continues the interrupted run"
         printing.print_lines(console, [note])
     if loaded.layout is not None:
         note = f"table    this is the file as it stands; its table: tacit sweep {loaded.where}"

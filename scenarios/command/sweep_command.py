@@ -45,9 +45,7 @@ def sweep(
     asked = Asked(file=file, over=over or [], seeds=seeds, seed=seed, changes=changes or [], plugins=files)
     if resume is not None:
         if asked != Asked(file="") or out is not None:
-            raise FolderError(
-                "--resume DIR goes on with the sweep as it is; of the other options only --jobs goes with it"
-            )
+            raise FolderError("--resume DIR continues the sweep unchanged; only --jobs can be combined with it")
         asked = read_asked(resume)
         give(unpinned(asked))
     elif not file:

@@ -201,8 +201,8 @@ def test_what_did_not_come_out_as_expected_counts_as_before(quick: Path) -> None
 def test_mistakes(quick: Path) -> None:
     assert tacit("sweep", quick, "--out", "sweep").exit_code == 0
     for option in (["--seeds", "2"], ["--set", "protocol.k=2"], ["--seed", "4"], ["--over", "protocol.k=2"], [quick]):
-        assert "only --jobs goes with it" in refused(*option, "--resume", "sweep")
-    assert "only --jobs goes with it" in refused("--out", "more", "--resume", "sweep")
+        assert "only --jobs can be combined with it" in refused(*option, "--resume", "sweep")
+    assert "only --jobs can be combined with it" in refused("--out", "more", "--resume", "sweep")
     (run,) = Path("sweep").glob("000-*")
     assert "holds no sweep.toml; allowed: the folder of a sweep" in refused("--resume", run)
     assert "nowhere: holds no sweep.toml" in refused("--resume", "nowhere")
