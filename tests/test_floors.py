@@ -43,6 +43,7 @@ FLOORS = (
     "scenarios/sweeping",
     "scenarios/chaos",
     "scenarios/reporting",
+    "scenarios/testing",
     "scenarios/command",
     "scenarios",
     "benchmarks/apps",
