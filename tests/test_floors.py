@@ -46,6 +46,7 @@ FLOORS = (
     "scenarios/sweeping",
     "scenarios/chaos",
     "scenarios/reporting",
+    "scenarios/testing",
     "scenarios/command",
     "scenarios",
     "benchmarks/apps",

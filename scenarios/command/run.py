@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from tacit.scenarios.files.reading import Loaded
     from tacit.scenarios.running.folder import Result
+    from tacit.scenarios.testing.outcomes import Problem
 
 __all__ = ["Engine", "Limit", "Out", "carry_out", "run"]
 
@@ -48,6 +51,13 @@ def run(
         ),
     ] = None,
     limit: Limit = None,
+    ci: Annotated[
+        bool,
+        typer.Option(
+            "--ci",
+            help="Report what is not as expected to GitHub Actions (annotations) or GitLab CI (a code quality report).",
+        ),
+    ] = False,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
@@ -58,6 +68,7 @@ def run(
     from tacit.scenarios.running import runner
     from tacit.scenarios.running.checkpoint import CHECKPOINT, check_unfinished
     from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.running.interruption import seconds_of
 
     if resume is None and not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
@@ -67,26 +78,40 @@ def run(
                 "--resume DIR continues the run unchanged; only --engine and --limit can be combined with it"
             )
         check_unfinished(resume)
-    seconds = _seconds(limit)
+    seconds = seconds_of(limit)
     asked = [*(changes or ()), *_engine(engine)]
-    loaded = read(str(resume) if resume else file, asked, seed=seed, options={"engine": "--engine"} if engine else {})
+    source = str(resume) if resume else file
+    with _annotated(source) if ci else nullcontext():
+        loaded = read(source, asked, seed=seed, options={"engine": "--engine"} if engine else {})
     if resume is None:
         checkpoint = file if (Path(file) / CHECKPOINT).is_file() else ""
-        return carry_out(loaded, out, debug=debug, checkpoint=checkpoint, limit=limit)
+        return carry_out(loaded, out, debug=debug, checkpoint=checkpoint, limit=limit, ci=ci)
     console = printing.make_console()
     _introduce(console, loaded)
     stopping.interrupt_work()
     result = runner.resume(resume, engine=engine, watch=Progress(console), limit=seconds)
-    return _conclude(console, loaded, result, debug=debug)
+    return _conclude(console, loaded, result, debug=debug, ci=ci)
 
 
-def carry_out(loaded: Loaded, out: Path | None, *, debug: bool, checkpoint: str = "", limit: str | None = None) -> int:
-    """Run what was read, print it all, and return the exit code. `checkpoint`: the folder of a run that could go on."""
+def carry_out(
+    loaded: Loaded,
+    out: Path | None,
+    *,
+    debug: bool,
+    checkpoint: str = "",
+    limit: str | None = None,
+    ci: bool = False,
+) -> int:
+    """Run what was read, print it all, and return the exit code.
+
+    `checkpoint`: the folder of a run that could go on. `ci`: whether problems are reported to continuous integration.
+    """
     from tacit.scenarios.command.progress import Progress
     from tacit.scenarios.console import printing
     from tacit.scenarios.running import runner
+    from tacit.scenarios.running.interruption import seconds_of
 
-    scenario, console, seconds = loaded.scenario, printing.make_console(), _seconds(limit)
+    scenario, console, seconds = loaded.scenario, printing.make_console(), seconds_of(limit)
     _introduce(console, loaded)
     unused = dict.fromkeys(loaded.unused, f"not a key of {scenario.protocol.name}")
     unused |= {key: f"only with {takes}" for key, takes in loaded.needless.items()}
@@ -99,7 +124,7 @@ def carry_out(loaded: Loaded, out: Path | None, *, debug: bool, checkpoint: str 
         printing.print_lines(console, [note])
     stopping.interrupt_work()
     result = runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console), limit=seconds)
-    return _conclude(console, loaded, result, debug=debug)
+    return _conclude(console, loaded, result, debug=debug, ci=ci)
 
 
 def _introduce(console: Console, loaded: Loaded) -> None:
@@ -112,38 +137,48 @@ def _introduce(console: Console, loaded: Loaded) -> None:
     printing.print_lines(console, (f"note     {line}" for line in notes(scenario)))
 
 
-def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool) -> int:
+def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool, ci: bool) -> int:
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.checks import cautions
     from tacit.scenarios.reporting import printed
     from tacit.scenarios.running import runner
     from tacit.scenarios.running.disk import disk_problem
     from tacit.scenarios.running.folder import byte_rows
+    from tacit.scenarios.testing.outcomes import problems_of
 
     scenario = loaded.scenario
     said = set(cautions(scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
     rows = byte_rows(result.folder) if result.message_count and disk_problem(result.error) is None else []
     printed.print_result(console, result, rows, scenario.network.topology)
+    if ci:
+        _annotate(Path(loaded.where), problems_of(result, scenario.expect), result)
     if debug and result.error is not None and result.outcome == "failed":
         raise result.error
     return runner.exit_code(result, scenario.expect)
 
 
+@contextmanager
+def _annotated(file: str) -> Iterator[None]:
+    """Within it, a mistake in the scenario `file` is also reported to continuous integration."""
+    from tacit.scenarios.files.reading import find
+    from tacit.scenarios.schema.scenario import ScenarioError
+    from tacit.scenarios.testing.outcomes import Problem
+
+    path = find(file)
+    try:
+        yield
+    except ScenarioError as error:
+        _annotate(path, [Problem(error.key, f"{error.key}: {error.problem}" if error.key else error.problem)])
+        raise
+
+
+def _annotate(file: Path, problems: Sequence[Problem], result: Result | None = None) -> None:
+    from tacit.scenarios.testing.annotations import annotate
+
+    for line in annotate(file, problems, result):
+        typer.echo(line)  # as it is: a service reads it at the beginning of a line, and nothing may be broken
+
+
 def _engine(engine: str | None) -> list[str]:
     return [] if engine is None else [f'engine="{engine}"']
-
-
-def _seconds(limit: str | None) -> float | None:
-    """The seconds of --limit. Raises ScenarioError."""
-    from tacit.scenarios.schema.scenario import ScenarioError
-    from tacit.sim.units import duration
-
-    if limit is None:
-        return None
-    try:
-        if seconds := duration(limit):
-            return seconds
-    except ValueError as error:
-        raise ScenarioError("--limit", "", str(error)) from None
-    raise ScenarioError("--limit", "", f"{limit!r} is no time; allowed: more than 0 s")

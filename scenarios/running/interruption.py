@@ -14,13 +14,14 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NoReturn
 
+from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.sim import own_code
 from tacit.sim.compute import Computing
 from tacit.sim.loop import own_party, own_step
 from tacit.sim.trace import Event
-from tacit.sim.units import format_duration
+from tacit.sim.units import duration, format_duration
 
-__all__ = ["Interruption", "LimitReached"]
+__all__ = ["Interruption", "LimitReached", "seconds_of"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -183,3 +184,15 @@ def _room_of(code: CodeType) -> str:
         return "own"
     folders = [*map(Path, sysconfig.get_paths().values()), Path(sys.prefix), Path(threading.__file__).parent]
     return "installed" if not path.is_absolute() or any(path.is_relative_to(one) for one in folders) else ""
+
+
+def seconds_of(limit: str | None, option: str = "--limit") -> float | None:
+    """The seconds of wall-clock time that the text of an `option` says, such as ``10min``. Raises ScenarioError."""
+    if limit is None:
+        return None
+    try:
+        if seconds := duration(limit):
+            return seconds
+    except ValueError as error:
+        raise ScenarioError(option, "", str(error)) from None
+    raise ScenarioError(option, "", f"{limit!r} is no time; allowed: more than 0 s")
