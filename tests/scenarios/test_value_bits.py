@@ -53,6 +53,52 @@ def test_a_few_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -
     assert masked["8"] == 6 * -(-(parameters + 2 + 5) * 11 // 8)
 
 
+PLUGIN = """
+import numpy as np
+
+from tacit import Phases, ProtocolKeys, SecureSum, add_protocol
+
+
+class Spread(SecureSum):
+    name = "spread"
+    value_bits, clip = 9, 2.0
+
+    def dimension(self, keys):
+        return 3
+
+    def vector(self, keys, shard, public):
+        return shard.features.mean(axis=0)[:3] - 4
+
+
+class Quantised(Phases):
+    name, summary = "quantised-spread", "a sum of numbers of nine bits"
+    learned = {"server": "the sum and who is in it", "client": "who takes part"}
+    keys, parts, tolerance = ProtocolKeys, (Spread(),), 1e-9
+
+    def oracle(self, keys, over):
+        step = 4 / 511
+        inputs = [np.clip(shard.features.mean(axis=0)[:3] - 4, -2, 2) for shard in over["spread"].values()]
+        return {"spread": sum(np.rint((one + 2) / step) * step - 2 for one in inputs)}
+
+
+add_protocol(Quantised())
+"""
+
+
+def test_a_sum_of_ones_own_has_few_bits_and_equals_its_oracle(tmp_path: Path) -> None:
+    (tmp_path / "spread.py").write_text(PLUGIN)
+    (tmp_path / "spread.toml").write_text(
+        'plugins = ["spread.py"]\n[data]\nname = "digits"\nclients = 5\nlimit = 60\n[protocol]\n'
+        'name = "quantised-spread"\n[[fault]]\nkind = "crash"\nparty = "client/2"\nbefore = "sum.mask"\n'
+    )
+    found = run(tmp_path / "spread.toml", out=tmp_path / "run")
+    assert found.outcome == "completed" and found.equals_plaintext and found.lost[0].party == "client/2"
+    calm = run(load(tmp_path / "spread.toml", ["fault=[]"]), out=tmp_path / "calm")
+    counted = tacit.bytes(calm)
+    assert counted.formula == {row.type: row.payload for row in counted.rows}
+    assert counted.formula["MaskedChunk"] == 5 * 5  # three words of 12 bits
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
