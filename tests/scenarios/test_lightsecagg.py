@@ -1,11 +1,19 @@
 """Sums with coded masks: the plaintext oracle's average under losses, the bytes of the formula, and who is refused."""
 
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tacit
 from tacit import Result, Scenario, ScenarioError, load, run
+from tacit.parties.server import Server
+from tacit.protocols.sums import lightsecagg
 
 WAY = ("protocol.name=fedavg", "training.averaging=lightsecagg", "training.value_bits=12", "training.clip=1.0")
 
@@ -62,6 +70,35 @@ def test_a_client_answers_one_set_of_survivors_a_round(tiny: Path) -> None:
     assert found.equals_plaintext
     answers = {row.type: row.messages for row in tacit.bytes(found).rows}
     assert answers["CodedSum"] == 8
+
+
+def test_a_server_that_names_two_sets_gets_answers_for_one(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each client answers the first set that it is shown, and refuses the other, in which one client is missing."""
+    honest = lightsecagg._answers
+
+    async def lying(me: Server, survivors: Sequence[str], *rest: Any) -> Any:
+        me.broadcast(survivors[1:], lightsecagg.CodedSurvivors(list(survivors[1:])))
+        return await honest(me, survivors, *rest)
+
+    monkeypatch.setattr(lightsecagg, "_answers", lying)
+    found = ran(tiny, "training.rounds=1", "engine=inline")
+    with closing(sqlite3.connect(found.folder / "run.sqlite")) as record:
+        query = "SELECT count(*) FROM events WHERE note LIKE '%once a round is all'"
+        ((refused,),) = record.execute(query).fetchall()
+    assert {row.type: row.messages for row in tacit.bytes(found).rows}["CodedSum"] == 8
+    assert refused == 7
+
+
+@given(st.integers(3, 300), st.floats(0, 0.9), st.floats(0, 0.9))
+def test_two_sets_of_survivors_share_an_honest_client(clients: int, tolerated: float, corrupt: float) -> None:
+    try:
+        coding = lightsecagg.Coding.among(clients, tolerated, corrupt)
+    except ValueError:
+        assert corrupt * clients > clients - 2
+        return
+    assert 1 <= coding.private < coding.needed <= clients
+    assert 2 * coding.needed - clients > coding.private  # the fewest that two sets of U share
+    assert coding.tolerated <= tolerated * clients + 1e-6
 
 
 @pytest.mark.parametrize(
