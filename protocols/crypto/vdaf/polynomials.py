@@ -45,7 +45,7 @@ def _transform(field: PrimeField, coefficients: Elements) -> Elements:
 
 
 def double(field: PrimeField, values: Elements) -> Elements:
-    """The 2 n values of polynomials of degree below n given by n values, along axis 1: (limbs, n, m) to (limbs, 2 n, m).
+    """The 2 n values of polynomials of degree below n from n, along axis 1: (limbs, n, m) to (limbs, 2 n, m).
 
     The odd ones are those of p(s x), s the root of unity of order 2 n: the inverse transform, coefficient i times
     s^i / n, and the transform. The inverse transform is the transform with values 1 to n - 1 in reverse order.

@@ -15,7 +15,8 @@ A product's columns sum_{i+j=k} a_i b_j fit in int64 without carries. With 2^(w 
 
 where s = 1, f = 2^12 for Field64 and s = 2, f = 7 2^16 for Field128.
 
-No function branches on the value of an element that may be secret; numpy's operations take the same time for all values.
+No arithmetic on limbs branches on their values. Beyond that, nothing is promised about timing: numpy and Python are not
+made for constant time.
 """
 
 from collections.abc import Sequence

@@ -6,8 +6,8 @@ G(W_1, ..., W_arity): its value at a^k is the output of call k. A proof has the 
 polynomial at its first degree (P - 1) + 1 powers of the root of unity of the next larger power of two.
 
 Verifiers hold shares. Each computes its share of the wires and takes the gadget's outputs from the proof; the circuit's
-outputs, combined with random factors, and all polynomials at a random point t make up its verifier share. The sum of the
-verifier shares passes if the combined output is 0 and G(W_1(t), ...) is the gadget polynomial's value at t.
+outputs, combined with random factors, and all polynomials at a random point t make up its verifier share. The sum of
+the verifier shares passes if the combined output is 0 and G(W_1(t), ...) is the gadget polynomial's value at t.
 
 Soundness: a false gadget polynomial agrees at a random t outside the powers of a with probability at most
 degree (P - 1) / (p - P); the circuit adds its own error (`Circuit.soundness_error`).

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.protocols.crypto.vdaf import FIELD64, FIELD128, InvalidReport, Prio3
+from tacit.protocols.crypto.vdaf import FIELD64, FIELD128, InvalidReport, PrepareState, Prio3
 from tacit.protocols.crypto.vdaf.circuits import Circuit, Polynomial, SumVec
 from tacit.protocols.crypto.vdaf.prime_field import Elements
 from tacit.protocols.crypto.vdaf.xof import derive_seed, expand
@@ -65,54 +65,55 @@ def instance(name: str, vector: dict[str, Any]) -> Prio3:
     raise AssertionError(f"no instance for {name}")
 
 
-@pytest.mark.parametrize("name", sorted(PRIO3))
-def test_every_operation_gives_the_vector(name: str) -> None:
-    vector = PRIO3[name]
-    prio3 = instance(name, vector)
-    key, context = bytes.fromhex(vector["verify_key"]), bytes.fromhex(vector["ctx"])
-    states: dict[tuple[int, int], Any] = {}
-    outputs: dict[int, list[Elements]] = {}
-    for operation in vector["operations"]:
-        index, aggregator = operation.get("report_index", 0), operation.get("aggregator_id", 0)
-        report = vector["reports"][index]
+class Replay:
+    """One vector's operations, each with its result and what the vector says it is."""
+
+    def __init__(self, name: str) -> None:
+        self.vector = PRIO3[name]
+        self.prio3 = instance(name, self.vector)
+        self.key, self.context = (bytes.fromhex(self.vector[key]) for key in ("verify_key", "ctx"))
+        self.states: dict[tuple[int, int], PrepareState] = {}
+        self.outputs: dict[int, list[Elements]] = {}
+
+    def run(self, operation: str, index: int, aggregator: int) -> tuple[Any, Any]:
+        prio3, report = self.prio3, self.vector["reports"][index]
         nonce, rand, public = (bytes.fromhex(report[key]) for key in ("nonce", "rand", "public_share"))
         inputs = [bytes.fromhex(share) for share in report["input_shares"]]
+        match operation:
+            case "shard":
+                return prio3.shard(self.context, report["measurement"], nonce, rand), (public, inputs)
+            case "verify_init":
+                state, share = prio3.prepare_init(self.key, self.context, aggregator, nonce, public, inputs[aggregator])
+                self.states[index, aggregator] = state
+                return share.hex(), report["verifier_shares"][0][aggregator]
+            case "verifier_shares_to_message":
+                shares = [bytes.fromhex(share) for share in report["verifier_shares"][0]]
+                message = prio3.prepare_shares_to_prepare_message(self.context, shares)
+                return message.hex(), report["verifier_messages"][0]
+            case "verify_next":
+                message = bytes.fromhex(report["verifier_messages"][0])
+                output = prio3.prepare_next(self.context, self.states[index, aggregator], message)
+                self.outputs.setdefault(aggregator, []).append(output)
+                return prio3.field.encode(output).hex(), "".join(report["out_shares"][aggregator])
+            case "aggregate":
+                return prio3.aggregate(self.outputs[aggregator]).hex(), self.vector["agg_shares"][aggregator]
+            case "unshard":
+                shares = [bytes.fromhex(share) for share in self.vector["agg_shares"]]
+                return prio3.unshard(shares, len(self.vector["reports"])), self.vector["agg_result"]
+        raise AssertionError(f"unknown operation {operation}")
 
-        def run() -> tuple[Any, Any]:
-            """The operation's result and what the vector says."""
-            match operation["operation"]:
-                case "shard":
-                    return prio3.shard(context, report["measurement"], nonce, rand), (public, inputs)
-                case "verify_init":
-                    state, share = prio3.prepare_init(key, context, aggregator, nonce, public, inputs[aggregator])
-                    states[index, aggregator] = state
-                    return share.hex(), report["verifier_shares"][0][aggregator]
-                case "verifier_shares_to_message":
-                    shares = [bytes.fromhex(share) for share in report["verifier_shares"][0]]
-                    return prio3.prepare_shares_to_prepare_message(context, shares).hex(), report["verifier_messages"][
-                        0
-                    ]
-                case "verify_next":
-                    message = bytes.fromhex(report["verifier_messages"][0])
-                    output = prio3.prepare_next(context, states[index, aggregator], message)
-                    outputs.setdefault(aggregator, []).append(output)
-                    expected = report["out_shares"][aggregator]
-                    return prio3.field.encode(output).hex(), expected if isinstance(expected, str) else "".join(
-                        expected
-                    )
-                case "aggregate":
-                    return prio3.aggregate(outputs[aggregator]).hex(), vector["agg_shares"][aggregator]
-                case "unshard":
-                    shares = [bytes.fromhex(share) for share in vector["agg_shares"]]
-                    return prio3.unshard(shares, len(vector["reports"])), vector["agg_result"]
-            raise AssertionError(f"unknown operation {operation['operation']}")
 
-        if operation["success"]:
-            result, expected = run()
+@pytest.mark.parametrize("name", sorted(PRIO3))
+def test_every_operation_gives_the_vector(name: str) -> None:
+    replay = Replay(name)
+    for entry in replay.vector["operations"]:
+        operation = entry["operation"], entry.get("report_index", 0), entry.get("aggregator_id", 0)
+        if entry["success"]:
+            result, expected = replay.run(*operation)
             assert result == expected, operation
         else:
             with pytest.raises(InvalidReport):
-                run()
+                replay.run(*operation)
 
 
 def test_the_xof_gives_its_vector() -> None:
