@@ -41,6 +41,7 @@ except ImportError as error:
     raise ImportError(f"flwr has not what Tacit takes of it: {error}") from error
 
 __all__ = [
+    "SERVER",
     "Answer",
     "Outgoing",
     "Reply",
@@ -48,6 +49,7 @@ __all__ = [
     "World",
     "answer",
     "first_context",
+    "identified",
     "load",
     "round_of",
     "serve",
@@ -201,8 +203,8 @@ _FUNCTIONS = (type(_now), type(id))
 
 
 @contextmanager
-def _identified(node: int) -> Iterator[None]:
-    """Within it messages are made in the name of `node`."""
+def identified(node: int) -> Iterator[None]:
+    """Within it messages are made in the name of `node`, and Flower logs nothing."""
     before = TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = RUN, node, 1
     logger = logging.getLogger("flwr")
@@ -233,7 +235,7 @@ def answer(app: App, message: bytes, context: bytes, seed: bytes, moment: float)
     asked = message_from_proto(ProtoMessage.FromString(message))
     own = context_from_proto(ProtoContext.FromString(context))
     client: Any = None
-    with _identified(own.node_id), JOB.starting(moment):
+    with identified(own.node_id), JOB.starting(moment):
         try:
             _, client = load(app)
             with seeded(seed):
@@ -302,7 +304,7 @@ def serve(app: App, world: World, seed: bytes) -> None:
     """Run the server app to its end; in a fiber, with what stands for threads and time. Raises any error of the app."""
     server, _ = load(app)
     context = Context(RUN, SERVER, {}, RecordDict(), dict(app.config))
-    with stand_ins(app.folder, _SERVER), _identified(SERVER), seeded(seed):
+    with stand_ins(app.folder, _SERVER), identified(SERVER), seeded(seed):
         server(WorldGrid(world, seed), context)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.protocols.flower.adapter import round_of, watchers, weight_of
+from tacit.protocols.flower.adapter import SERVER, identified, round_of, watchers, weight_of
 
 try:
     from flwr.app import Array, ArrayRecord, Message, RecordDict
@@ -228,7 +228,7 @@ class Recorder:
             def repeat(arrays: Mapping[int, Arrays]) -> Arrays | None:
                 if earlier is None or not set(arrays) <= set(received):
                     return None
-                with suppress(Exception):
+                with suppress(Exception), identified(SERVER):
                     mine = copy.deepcopy(earlier)
                     repeated: Arrays | None = found(
                         getattr(type(mine), method)(mine, server_round, *again(every, arrays))

@@ -7,7 +7,9 @@ The run without the mod shows which combination the app means: its `Rule`. Where
 FedAdam, the strategy itself is repeated on the updates.
 """
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +60,7 @@ class _Run:
 @dataclass(frozen=True, eq=False)
 class _Round:
     """A round of a run: the inputs by client, who survived, how many were called, and the aggregates by where they were
-    seen. `sent`: the arrays as they left the clients, by node."""
+    seen. `updates` are by node, `absent` has the weights, from other rounds, of those who computed nothing."""
 
     number: int
     inputs: Mapping[str, Input]
@@ -70,11 +72,20 @@ class _Round:
     quantiser: Quantiser | None
     aggregation: "Aggregation | None"
     updates: Mapping[int, "Update"] = field(default_factory=dict)
+    absent: Mapping[str, float] = field(default_factory=dict)
 
     def sum_of(self, place: str, rule: Rule, earlier: Mapping[int, Vector]) -> RoundSum:
         """The aggregate that was seen at a `place`, to be judged by `rule`."""
         return RoundSum(
-            self.seen[place], self.inputs, self.survivors, rule, self.before, earlier, self.layers, self.quantiser
+            self.seen[place],
+            self.inputs,
+            self.survivors,
+            rule,
+            self.before,
+            earlier,
+            self.layers,
+            self.quantiser,
+            absent=self.absent,
         )
 
 
@@ -134,7 +145,7 @@ def _run(scenario: Scenario, struck: Losses, mod: str, without: frozenset[str], 
     from tacit.protocols.flower.recording import Recorder
 
     recorder = Recorder(without=without)
-    with recorder.installed():
+    with recorder.installed(), redirect_stdout(io.StringIO()):  # what the app prints, a dozen times
         trial = perform(scenario, struck.faults, calm)
     if isinstance(trial.error, ImportError | SyntaxError):
         raise ScenarioError(_app(scenario), "", f"the app cannot be imported: {trial.error}") from trial.error
@@ -244,7 +255,7 @@ def _odd(rounds: Sequence[_Round], places: Mapping[str, None]) -> str:
     seen = f" (as a weighted mean: {reasons[0]})" if reasons else ""
     return (
         f"Without its secure mod, too, the aggregate is no mean or sum of the updates{seen}. It is compared with what "
-        "the same strategy makes of the survivors' updates. If it is meant to be a mean, set --rule."
+        "the same strategy makes of the survivors' updates. If it is meant to be a mean, set --rule weighted-mean."
     )
 
 
@@ -282,6 +293,7 @@ def _repeated(one: _Round, run: _Run) -> Verdict:
 def _rounds(run: _Run) -> Iterator[_Round]:
     recorder = run.recorder
     before, sent = recorder.before(run.mod or None), recorder.sent_arrays()
+    weights = {one.node: one.weight for one in before.values() if one.weight is not None}
     for place, number in enumerate(run.numbers):
         messages = [one for one, its_round in recorder.rounds.items() if its_round == number]
         updates: dict[int, Update] = {}
@@ -296,17 +308,19 @@ def _rounds(run: _Run) -> Iterator[_Round]:
         aggregation = next((one for one in reversed(recorder.aggregations) if one.round == number), None)
         ordered = [node for node in run.names if node in updates]
         settings = recorder.settings.get(number)
+        called = {recorder.nodes[message] for message in messages}
         yield _Round(
             number=number,
             inputs={run.names[node]: _input(updates[node], sent[updates[node].message]) for node in ordered},
             survivors=tuple(run.names[node] for node in ordered if node in survivors),
-            called=len({recorder.nodes[message] for message in messages}),
+            called=len(called),
             layers=_layers(next(iter(updates.values())).arrays) if updates else {},
             before=_flat(recorder.models[number]) if number in recorder.models else None,
             seen=dict(_seen(recorder, number, following, aggregation)),
             quantiser=_quantiser(settings) if settings and run.mod else None,
             aggregation=aggregation,
             updates=updates,
+            absent={run.names[node]: weights[node] for node in run.names if node in called & {*weights} - {*updates}},
         )
 
 

@@ -30,11 +30,15 @@ _SHOWN = 4
 
 @dataclass(frozen=True, eq=False)
 class _Mistake:
-    """A mistake in words, and what is `found` with it. `exact`: it rounds nothing by itself."""
+    """A mistake in words, and what is `found` with it. `exact`: it rounds nothing by itself.
+
+    One that is `fitted` has a number that was chosen to fit; any other that explains the difference goes first.
+    """
 
     words: str
     found: Vector = field(repr=False)
     exact: bool = False
+    fitted: bool = False
 
 
 def reason_of(one: RoundSum) -> str:
@@ -42,12 +46,12 @@ def reason_of(one: RoundSum) -> str:
     difference = one.found - one.expected
     wrong = np.abs(difference) > one.allowed()
     largest, slack = float(np.abs(difference).max()), _slack(one)
-    best, words = np.inf, ""
+    best, words = (True, np.inf), ""
     for mistake in _mistakes(one):
         left = float(np.abs(one.found - mistake.found).max())
         enough = left <= (1e-9 * (1 + np.abs(one.found).max()) if mistake.exact else slack + _LEFT * largest)
-        if enough and left < best * (1 - 1e-9):
-            best, words = left, mistake.words
+        if enough and (mistake.fitted, left) < best:
+            best, words = (mistake.fitted, left * (1 - 1e-9)), mistake.words
     if one.quantiser is not None and not words:
         words = _clipped(one)
     if words:
@@ -171,12 +175,11 @@ def _others_counted(one: RoundSum) -> Iterator[_Mistake]:
         yield _Mistake(f"{name} counted twice", one.combined(twice))
         alone = f"only {name} counted, of {len(survivors)} survivors"
         yield _Mistake(alone, one.combined(over([name])))
-    if lost and one.rule.divided:
-        shares = over(list(one.inputs))
+    if (lost or one.absent) and one.rule.divided:
+        shares = one.rule.coefficients(weights | dict(one.absent))
         kept = {name: shares[name] for name in survivors}
-        words = (
-            f"the sum over {len(survivors)} survivors is divided by the weights of all {len(weights)} called clients"
-        )
+        called = len(weights) + len(one.absent)
+        words = f"the sum over {len(survivors)} survivors is divided by the weights of all {called} called clients"
         yield _Mistake(words, one.combined(kept))
 
 
@@ -187,6 +190,9 @@ def _other_rules(one: RoundSum) -> Iterator[_Mistake]:
     if rule.weighted and len(set(weights.values())) > 1:
         alike = dict.fromkeys(weights, 1 / count if rule.divided else 1.0)
         yield _Mistake("lost weights: each client counts alike, not by its number of examples", one.combined(alike))
+        if rule.divided and total:
+            words = "lost weights: inputs are not multiplied by them, but the sum is divided by all"
+            yield _Mistake(words, one.combined(dict.fromkeys(weights, 1 / total)))
         inverse = {name: 1 / weight for name, weight in weights.items() if weight}
         of_inverse = sum(inverse.values())
         if len(inverse) == count and rule.divided:
@@ -212,7 +218,7 @@ def _other_rules(one: RoundSum) -> Iterator[_Mistake]:
         yield _Mistake("the model before is added", one.expected + one.before)
     if factor := _factor(one):
         scaled = {name: share * factor for name, share in shares.items()}
-        yield _Mistake(f"the aggregate is {factor:.4g} times the exact one", one.combined(scaled))
+        yield _Mistake(f"the aggregate is {factor:.4g} times the exact one", one.combined(scaled), fitted=True)
 
 
 def _rotated(weights: Mapping[str, float], name: str) -> dict[str, float] | None:
@@ -259,7 +265,9 @@ def _cut(one: RoundSum) -> Iterator[_Mistake]:
     limit = (low + high) / 2
     if 0 < limit < largest * (1 - 1e-6):
         over = sum(int((np.abs(one.inputs[name].vector) > limit).sum()) for name in shares)
-        yield _Mistake(f"saturation: {over} values exceed {limit:.4g}, at which inputs are cut", cut(limit))
+        yield _Mistake(
+            f"saturation: {over} values exceed {limit:.4g}, at which inputs are cut", cut(limit), fitted=True
+        )
 
 
 _TRIED, _NARROWED = 33, 6
@@ -269,7 +277,7 @@ _TRIED, _NARROWED = 33, 6
 def _offset(one: RoundSum) -> Iterator[_Mistake]:
     offset = float(np.median(one.found - one.expected))
     words = f"offset: all numbers are {abs(offset):.4g} too {'large' if offset > 0 else 'small'}"
-    yield _Mistake(words, one.expected + offset)
+    yield _Mistake(words, one.expected + offset, fitted=True)
 
 
 def _coarse_floats(one: RoundSum) -> Iterator[_Mistake]:
@@ -354,14 +362,21 @@ def _saturated(one: RoundSum, wrong: Flags) -> str:
 
 
 def _wrapped(one: RoundSum, difference: Vector, wrong: Flags) -> str:
-    """Return by how much numbers are wrong, if it is the same, or a multiple of it, for several."""
+    """Return by how much numbers are wrong, if it is a multiple of one number for all of several."""
     sizes = np.abs(difference[wrong])
-    if len(sizes) < 2 or float(sizes.min()) <= np.abs(one.expected).max():
+    if len(sizes) < _SEVERAL:
         return ""
-    multiples = sizes / sizes.min()
-    if np.abs(multiples - np.round(multiples)).max() > 0.01:
-        return ""
-    return f"wrap-around: {len(sizes)} of {len(wrong)} numbers are wrong by multiples of {sizes.min():.6g}"
+    for part in range(1, _PARTS + 1):
+        step = float(sizes.min()) / part
+        multiples = sizes / step
+        if step > _CLEAR * float(one.allowed().max()) and np.abs(multiples - np.round(multiples)).max() < _LEFT:
+            return f"wrap-around: {len(sizes)} of {len(wrong)} numbers are wrong by multiples of {step:.6g}"
+    return ""
+
+
+_SEVERAL, _PARTS, _CLEAR = 4, 3, 100
+"""The fewest numbers that show a common step, in how many parts the smallest difference is tried, and how many times
+as large as the bound a step must be."""
 
 
 def _shares(one: RoundSum, slack: float) -> str:

@@ -87,7 +87,8 @@ class RoundSum:
 
     `inputs` has those of all clients that computed one, `survivors` whose arrived. `before`: the model that the round
     began with, `earlier` the aggregates of earlier rounds, by number. `layers` names parts of a vector. `bound`: the
-    largest error allowed for each number, where it is known otherwise; else it follows from the arithmetic.
+    largest error allowed for each number, where it is known otherwise; else it follows from the arithmetic. `absent`:
+    the weights of clients that were called and have computed nothing.
     """
 
     found: Vector
@@ -99,6 +100,7 @@ class RoundSum:
     layers: Mapping[str, slice] = field(default_factory=dict)
     quantiser: Quantiser | None = None
     bound: float | None = None
+    absent: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def weights(self) -> dict[str, float]:
