@@ -8,7 +8,9 @@
 
 P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
 averaged with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of
-each client, so an average is exact to 2^-32.
+each client, so an average is exact to 2^-32. With `training.value_bits` = v it sums integers of v bits in words that
+are just wide enough (`crypto.words`): w q for each vector, where q is x clipped to [-c, c]; then w, 1, and the loss in
+several words of v bits each.
 
 Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+).
 
@@ -36,10 +38,12 @@ from tacit.parties.learning.vectors import average, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
+from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.identities import Identities
-from tacit.protocols.outcome import require
+from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Part, SumBounds, Taken
 from tacit.protocols.sums import neighbours, quorum, secure_sum
+from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.wire import Message
@@ -70,6 +74,11 @@ _FIGURES = struct.Struct("<2d")
 
 FIGURES_BYTES = _FIGURES.size
 """Length of the weight and loss in a LocalModel."""
+
+_LOSS_BITS, _LOSS_RANGE = 20, 1 << 15
+"""A loss that is summed with quantised values: its bits after the point, and the magnitude to which it is clipped."""
+
+_LOSS_LENGTH = (2 * _LOSS_RANGE << _LOSS_BITS).bit_length()
 
 ENOUGH = "the round is over: enough models were received before yours"
 """The reason for which a client is dismissed from a round that called more than it needs."""
@@ -237,12 +246,14 @@ def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tup
 class Secure:
     """A secure sum with double masks; `threshold` t, where it is more than a majority; `identities`: what signs keys.
 
+    `quantised`: the integers as which the numbers of models are summed; None: in fixed point, in words of 64 bits.
     Server and clients hold it to the same fewest clients: a client hides among them, and so does its noise.
     """
 
     threshold: int | None = None
     fraction_bits: int = 32
     identities: Identities | None = None
+    quantised: Quantised | None = None
     name: ClassVar[str] = "secure"
     individual: ClassVar[bool] = False
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
@@ -253,9 +264,19 @@ class Secure:
     def fewest(self, min_clients: int) -> int:
         return max(2, min_clients, self.threshold or 0)
 
+    @property
+    def word_bits(self) -> int:
+        """The bits of a word of the sum."""
+        return WHOLE if self.quantised is None else self.quantised.word_bits
+
+    def dimension(self, expected: Expected) -> int:
+        """The words of the sum: those of the vectors, then weight, 1 and loss."""
+        return sum(expected.sizes) // 4 + 2 + (1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits))
+
     def _settings(self, expected: Expected, least: int, deadline: float) -> secure_sum.Settings:
-        dimension = sum(expected.sizes) // 4 + 3
-        return secure_sum.Settings(dimension, self.threshold, self.fraction_bits, self.fewest(least), deadline)
+        fewest = self.fewest(least)
+        found = secure_sum.Settings(self.dimension(expected), self.threshold, self.fraction_bits, fewest, deadline)
+        return replace(found, word_bits=self.word_bits)
 
     async def _joined(self, me: Client, deadline: float) -> setup.Group:
         """The clients with whom the round is set up, and what `me` shares with each."""
@@ -268,14 +289,58 @@ class Secure:
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         group = await self._joined(me, deadline)
-        trained = update.weight > 0
-        parts: list[NDArray[np.floating]] = [
-            (update.weight if by_weight else float(trained)) * decode(vector).astype(np.float64)
-            for vector, by_weight in zip(update.vectors, expected.weighted, strict=True)
-        ]
-        parts.append(np.array([update.weight, float(trained), update.loss if trained else 0.0]))
         settings = replace(self._settings(expected, least, deadline), identities=group.identities)
-        await secure_sum.client(me, np.concatenate(parts), group.secrets, settings)
+        await secure_sum.client(me, self._contribution(me, update, expected), group.secrets, settings)
+
+    def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
+        """The vector of `update` in the sum. Raises Withdrawn where it cannot be quantised."""
+        trained, vectors = update.weight > 0, list(zip(update.vectors, expected.weighted, strict=True))
+        loss = update.loss if trained else 0.0
+        if (quantised := self.quantised) is None:
+            parts: list[NDArray[Any]] = [
+                (update.weight if by_weight else float(trained)) * decode(vector).astype(np.float64)
+                for vector, by_weight in vectors
+            ]
+            return np.concatenate([*parts, np.array([update.weight, float(trained), loss])])
+        weight = min(int(update.weight), quantised.weight)
+        try:
+            parts = [
+                quantised.encode(decode(vector)) * np.uint64(weight if by_weight else trained)
+                for vector, by_weight in vectors
+            ]
+            whole = _LOSS_RANGE + min(max(loss, -_LOSS_RANGE), _LOSS_RANGE)
+            rest = round(whole * (1 << _LOSS_BITS)) if trained else 0  # a NaN is no integer
+        except ValueError as error:
+            refuse(me, f"take part in the sum: {error}")
+            raise Withdrawn(str(error)) from None
+        figures = [weight, int(trained)]
+        for _ in range(-(-_LOSS_LENGTH // quantised.bits)):
+            figures.append(rest & quantised.largest)
+            rest >>= quantised.bits
+        return np.concatenate([*parts, np.array(figures, np.uint64)])
+
+    def _opened(self, total: secure_sum.Total, expected: Expected) -> tuple[list[NDArray[np.float64]], int, float]:
+        """The mean of each vector, the number of clients that had trained, and the mean of their losses."""
+        ends = np.cumsum(expected.sizes) // 4
+        if (quantised := self.quantised) is None:
+            values = total.values
+            weight, count, loss = values[-3:].tolist()
+            columns = np.split(values[:-3], ends[:-1])
+        else:
+            weight, count, *limbs = map(int, total.ring[ends[-1] :])
+            loss = sum(limb << (quantised.bits * i) for i, limb in enumerate(limbs)) / (1 << _LOSS_BITS)
+            loss -= count * _LOSS_RANGE
+            columns = [
+                quantised.decode(part, weight if by_weight else count)
+                for part, by_weight in zip(np.split(total.ring[: ends[-1]], ends[:-1]), expected.weighted, strict=True)
+            ]
+        if not round(count):
+            return [], 0, 0.0
+        divided = [
+            column / (weight if by_weight else count)
+            for column, by_weight in zip(columns, expected.weighted, strict=True)
+        ]
+        return divided, round(count), loss / count
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         await secure_sum.client_at_end(me, self._settings(expected, 0, deadline))
@@ -288,16 +353,9 @@ class Secure:
         total = await secure_sum.server(me, present.names, settings)
         if isinstance(total.ring, HollowArray):  # nothing was added: taken is that all have trained
             return Averages(total.contributors, tuple(map(blank, expected.sizes)), 0.0)
-        values = total.values
-        weight, count, loss = values[-3:].tolist()
-        require(round(count), "clients with trained models", least)
-        ends = np.cumsum(expected.sizes) // 4
-        columns = np.split(values[:-3], ends[:-1])
-        means = tuple(
-            encode(column / (weight if by_weight else count))
-            for column, by_weight in zip(columns, expected.weighted, strict=True)
-        )
-        return Averages(total.contributors, means, loss / count)
+        means, count, loss = self._opened(total, expected)
+        require(count, "clients with trained models", least)
+        return Averages(total.contributors, tuple(map(encode, means)), loss)
 
 
 @dataclass(frozen=True)
@@ -346,6 +404,9 @@ class PlainAveraging(Part):
         return 1
 
 
+_QUANTISING = ("training.value_bits", "training.clip", "training.largest_weight")
+
+
 @dataclass(frozen=True)
 class SecureAveraging(Part):
     """`Secure` as a part of a round of training. `private`: models are clipped, and clients may add noise."""
@@ -353,7 +414,7 @@ class SecureAveraging(Part):
     private: bool = False
     messages = ()
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), secure_sum.SumOfVectors(identities=True))
-    uses: ClassVar[Sequence[str]] = ("protocol.identity",)
+    uses: ClassVar[Sequence[str]] = ("protocol.identity", *_QUANTISING)
     kind: ClassVar[str] = "secure_sum"
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
@@ -366,7 +427,7 @@ class AveragingInGraph(SecureAveraging):
     """`SecAggPlus` as a part of a round of training."""
 
     takes = (secure_sum.SumOfVectors(in_graph=neighbours.DealingInGraph(tolerance_of)),)
-    uses = ()
+    uses = _QUANTISING
     kind = "secagg+"
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:

@@ -58,6 +58,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
         raise Problem(key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
         raise Problem("model.name", f"{toml(tables.model.name)} cannot be built here: {error}") from None
+    _check_quantised(tables, settings)
     _check_rounds(tables, settings, labels)
     _check_memory(tables, settings)
 
@@ -75,6 +76,23 @@ def _check_private(tables: TrainingTables) -> None:
     if tables.privacy.noise_at == "clients" and training.averaging == "plain":
         problem = '"clients" adds too little for a single model to be seen; it needs training.averaging = "secure"'
         raise Problem("privacy.noise_at", problem)
+
+
+def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None:
+    """Raise Problem for what does not go with values of few bits in a secure average."""
+    training = tables.training
+    if training.value_bits == "exact" or settings.averaging.individual:
+        return
+    if settings.private is not None and settings.private.at == "clients":
+        problem = f'{training.value_bits} would round the noise of privacy.noise_at = "clients", which no bound covers'
+        raise Problem("training.value_bits", f'{problem}; allowed: "exact"')
+    if (
+        training.weighting == "points"
+        and training.largest_weight is None
+        and settings.trains_unlabeled(settings.rounds)
+    ):
+        problem = "is needed with training.value_bits where unlabeled points count, too; allowed: 1 or more"
+        raise Problem("training.largest_weight", problem)
 
 
 def _check_update(tables: TrainingTables) -> None:

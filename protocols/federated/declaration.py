@@ -15,7 +15,7 @@ from tacit.protocols.federated import averaging, fedavg_then_xclp
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.checks import check_training, training_memory
-from tacit.protocols.federated.experiment import Training, cohorts_of, settings_of, sum_dimension, trains
+from tacit.protocols.federated.experiment import Training, cohorts_of, settings_of, sum_dimension, trains, word_bits_of
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.prediction import FedavgThenXclp
@@ -202,7 +202,7 @@ class FederatedTraining(Declaration):
         seen: dict[str, None] = {}
         for number, members in enumerate(cohorts_of(settings, labels, tables.seed), 1):
             own = counted({name: shards[name] for name in members})
-            among = Called(*own, classes, dimension, settings=settings, seen=tuple(seen))
+            among = Called(*own, classes, dimension, word_bits_of(settings), settings=settings, seen=tuple(seen))
             labelled = isinstance(settings.method.labeller, Across) and settings.labels_in(number)
             yield (Calling(), *(self.labelling if labelled else ()), self.averaging), among
             seen |= {name: None for name in members if trains(settings, points[name], labels[name], number)}

@@ -157,6 +157,32 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "`secagg+`: a secure sum for many clients, each of which deals and masks with k others in a random graph.",
         ),
     ] = "plain"
+    value_bits: Annotated[
+        Annotated[int, Meta(ge=2, le=32)] | Literal["exact"],
+        Meta(
+            description="With a secure average: the bits of each number of a model that is summed. `exact`: a fixed "
+            "point in words of 64 bits. With fewer bits, numbers are clipped to `training.clip` and rounded, and words "
+            "are as wide as the sum needs.",
+            extra={"unit": "bits"},
+        ),
+    ] = "exact"
+    clip: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="With `training.value_bits`: the largest magnitude of a number of a model. Larger ones are "
+            "clipped, and each round reports their share.",
+        ),
+    ] = 4.0
+    largest_weight: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="With `training.value_bits` and `training.weighting` = `points`: the largest weight of a "
+            "model. A client with more points counts as one with this number. Default: the largest number of labeled "
+            "points of a client, which every party then knows.",
+            extra={"unit": "points"},
+        ),
+    ] = None
     tolerated_dropouts: Annotated[
         float,
         Meta(
