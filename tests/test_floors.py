@@ -45,6 +45,7 @@ FLOORS = (
     "scenarios/seeing/tracing",
     "scenarios/sweeping",
     "scenarios/chaos",
+    "scenarios/auditing",
     "scenarios/reporting",
     "scenarios/testing",
     "scenarios/command",
