@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.scenarios.command import data
+from tacit.scenarios.command import data, devices
 from tacit.scenarios.command.bytes_command import show_bytes
 from tacit.scenarios.command.chaos_command import chaos
 from tacit.scenarios.command.compare import compare
@@ -79,3 +79,4 @@ for _name, _command, _example in (
     app.command(_name, cls=PlainCommand, epilog=f"Example: {_example}")(guarded(_command))
 
 app.add_typer(data.app, name="data", epilog="Example: tacit data list")
+app.add_typer(devices.app, name="devices", epilog="Example: tacit devices ookla tiles.csv --out phones")
