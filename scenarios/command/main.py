@@ -11,6 +11,7 @@ import typer
 from tacit.scenarios.command import data
 from tacit.scenarios.command.artifact import artifact
 from tacit.scenarios.command.audit_sum import audit_sum
+from tacit.scenarios.command import data, devices
 from tacit.scenarios.command.bytes_command import show_bytes
 from tacit.scenarios.command.chaos_command import chaos
 from tacit.scenarios.command.compare import compare
@@ -83,3 +84,4 @@ for _name, _command, _example in (
     app.command(_name, cls=PlainCommand, epilog=f"Example: {_example}")(guarded(_command))
 
 app.add_typer(data.app, name="data", epilog="Example: tacit data list")
+app.add_typer(devices.app, name="devices", epilog="Example: tacit devices ookla tiles.csv --out phones")
