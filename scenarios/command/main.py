@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tacit.scenarios.command import data
+from tacit.scenarios.command import data, devices
 from tacit.scenarios.command.artifact import artifact
 from tacit.scenarios.command.audit_sum import audit_sum
-from tacit.scenarios.command import data, devices
 from tacit.scenarios.command.bytes_command import show_bytes
 from tacit.scenarios.command.chaos_command import chaos
 from tacit.scenarios.command.compare import compare
