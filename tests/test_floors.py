@@ -21,6 +21,7 @@ FLOORS = (
     "parties/fleet",
     "parties",
     "protocols/crypto",
+    "protocols/crypto/vdaf",
     "protocols/privacy",
     "protocols/experiment",
     "protocols",
