@@ -59,6 +59,7 @@ FLOORS = (
     "benchmarks/reality",
     "benchmarks/scale",
     "benchmarks/sim",
+    "benchmarks/sums",
     "benchmarks/training",
     "benchmarks/command.py",
     "tacit",
