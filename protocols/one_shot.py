@@ -212,7 +212,8 @@ class Phases(Declaration):
         for number, part in enumerate(self.parts):
             if number:
                 found.append(((_OPENING,), replace(among, dimension=part.opens_with)))
-            found.append(((part,), replace(among, dimension=part.dimension(tables.protocol))))
+            keys, bits = tables.protocol, part.word_bits(tables.protocol, len(among.names))
+            found.append(((part,), replace(among, dimension=part.dimension(keys), word_bits=bits)))
         return found
 
     def sent_bytes(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:

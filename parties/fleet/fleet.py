@@ -32,7 +32,7 @@ __all__ = ["SERVER", "Fleet"]
 
 SERVER = "server"
 _CLIENT = "client/"
-_KEYS = ("latency", "up", "down", "loss", "cores", "speed", "availability")
+_KEYS = ("latency", "up", "down", "loss", "cores", "speed", "availability", "device_class")
 
 Layer = tuple[str, Mapping[str, Any]]
 """Keys that a table gives, and where it stands, for errors."""
@@ -138,14 +138,25 @@ class Fleet:
     # When they are up
 
     def crashes(self) -> tuple[Crash, ...]:
-        """The crashes of clients that have an `availability`. Those of one table have a crash in common."""
+        """The crashes of clients that have an `availability`. Those of one table have a crash in common.
+
+        Of a file with several traces, each client draws its own.
+        """
         found: list[Crash] = []
+        read: dict[str, list[list[tuple[float, float]]]] = {}
         for numbers, kind in self.groups():
             if kind.availability:
-                for party in self._parties(numbers):
-                    rows = [(party, up, down) for up, down in uptimes_file(kind.availability)]
+                if kind.availability not in read:
+                    read[kind.availability] = uptimes_file(kind.availability)
+                traces = read[kind.availability]
+                for party in self._parties(numbers) if len(traces) == 1 else self._names(numbers):
+                    rows = [(party, up, down) for up, down in traces[self._drawn_trace(party, len(traces))]]
                     found += availability(rows, [party])
         return tuple(found)
+
+    def _drawn_trace(self, party: str, count: int) -> int:
+        """The number of the trace of availability that `party` draws of `count`."""
+        return int(generator(self._seed, "fleet", party, "availability").integers(count)) if count > 1 else 0
 
     def _parties(self, numbers: Numbers) -> list[str]:
         """Names, or one pattern, that mean exactly the clients with these `numbers`."""
@@ -153,6 +164,9 @@ class Fleet:
         for pattern in patterns:
             if np.array_equal(self._meant(pattern), numbers):
                 return [pattern]
+        return self._names(numbers)
+
+    def _names(self, numbers: Numbers) -> list[str]:
         return [f"{_CLIENT}{number}" for number in numbers]
 
     # Reading the tables

@@ -71,9 +71,13 @@ class ClientKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(
             description="A CSV with the columns up, down (seconds): each of these clients is up only then, and else "
-            "down as after a crash.",
+            "down as after a crash. With a column `trace` before them the file has several traces; each of these "
+            "clients draws one, by seed.",
             extra=_FILE,
         ),
+    ] = ""
+    device_class: Annotated[
+        str, Meta(description="Name of its class of devices, for the tables of reports and predictions; any text.")
     ] = ""
 
 

@@ -26,7 +26,7 @@ class Amount:
 class Kind:
     """The properties of a kind of clients: rates in bytes a second, infinity if unlimited; own `latency` and `loss`.
 
-    `availability`: the file of their uptimes, "" if they are always up.
+    `availability`: the file of their uptimes, "" if they are always up. `device_class`: the name of their class.
     """
 
     up: Amount
@@ -36,6 +36,7 @@ class Kind:
     latency: Latency | None = None
     loss: float | None = None
     availability: str = ""
+    device_class: str = ""
 
     @property
     def is_drawn(self) -> bool:
@@ -54,6 +55,7 @@ def kind_of(values: Mapping[str, Any]) -> Kind:
         None if latency is None else parse_latency(latency),
         values.get("loss"),
         values.get("availability", ""),
+        values.get("device_class", ""),
     )
 
 
