@@ -151,19 +151,47 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "fedavg"
     mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
     averaging: Annotated[
-        Literal["plain", "secure", "secagg+"],
+        Literal["plain", "secure", "secagg+", "lightsecagg"],
         Meta(
             description="`plain`: the server sees each client's model; `secure`: a secure sum, so it sees the average; "
-            "`secagg+`: a secure sum for many clients, each of which deals and masks with k others in a random graph.",
+            "`secagg+`: a secure sum for many clients, each of which deals and masks with k others in a random graph; "
+            "`lightsecagg`: a secure sum whose opening costs the same whoever is lost, with `training.value_bits`.",
         ),
     ] = "plain"
+    value_bits: Annotated[
+        Annotated[int, Meta(ge=2, le=32)] | Literal["exact"],
+        Meta(
+            description="With a secure average: the bits of each number of a model that is summed. `exact`: a fixed "
+            "point in words of 64 bits. With fewer bits, numbers are clipped to `training.clip` and rounded, and words "
+            "are as wide as the sum needs.",
+            extra={"unit": "bits"},
+        ),
+    ] = "exact"
+    clip: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="With `training.value_bits`: the largest magnitude of a number of a model. Larger ones are "
+            "clipped, and each round reports their share.",
+        ),
+    ] = 4.0
+    largest_weight: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="With `training.value_bits` and `training.weighting` = `points`: the largest weight of a "
+            "model. A client with more points counts as one with this number. Default: the largest number of labeled "
+            "points of a client, which every party then knows.",
+            extra={"unit": "points"},
+        ),
+    ] = None
     tolerated_dropouts: Annotated[
         float,
         Meta(
             ge=0,
             lt=1,
-            description="The share of a cohort that may be lost in a sum by `secagg+`: k is chosen so that it comes to "
-            "its end then. Less than 1 with `corrupt_clients`.",
+            description="The share of a cohort that may be lost in a sum by `secagg+` or `lightsecagg`: k, or U, is "
+            "chosen so that it comes to its end then. Less than 1 with `corrupt_clients`; for `lightsecagg` less than "
+            "half of what these leave.",
         ),
     ] = 0.1
     corrupt_clients: Annotated[
@@ -171,8 +199,8 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             lt=1,
-            description="The share of a cohort that may collude with a server that is curious, and draws the graph as "
-            "it should, without showing it anything of the others in a sum by `secagg+`.",
+            description="The share of a cohort that may collude with a curious server without showing it anything of "
+            "the others in a sum by `secagg+` or `lightsecagg`. With `secagg+` the server must draw a random graph.",
         ),
     ] = 0.1
     failure_exponent: Annotated[

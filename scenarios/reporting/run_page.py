@@ -57,6 +57,9 @@ def run_page(run: RecordedRun) -> str:
     sections = [
         Section("verdict", "Verdict", verdict(run, seen)),
         Section("timeline", "Timeline", timeline_of(run, seen)),
+    ]
+    del seen  # hundreds of megabytes of a large run, and charts need some, too
+    sections += [
         Section("bytes", "Bytes", byte_section(run)),
         *([Section("learning", "Learning", found)] if (found := curve_section([run])) else []),
         *([Section("energy", "Energy", found)] if (found := _energy(run)) else []),
