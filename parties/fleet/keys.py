@@ -79,6 +79,11 @@ class ClientKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     device_class: Annotated[
         str, Meta(description="Name of its class of devices, for the tables of reports and predictions; any text.")
     ] = ""
+    radio: Annotated[str, Meta(description="Its radio, as in `device.radio`; `none`: its energy is not counted.")] = ""
+    processor: Annotated[
+        Annotated[float, Meta(ge=0)] | str | None,
+        Meta(description="Its processor, written as `device.processor`; `none`: its energy is not counted."),
+    ] = None
 
 
 class LinkKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
