@@ -38,6 +38,9 @@ _CLOSE = 1e-6
 _SMALL = 2e-3
 """The largest error of float16, relative to the largest number, with some room."""
 
+_MAIN = ("sum.mask", "train.update")
+"""The steps in which clients compute what is summed."""
+
 _ORACLE = "oracle"
 """A word in the names of promises that compare with a plaintext oracle."""
 
@@ -62,7 +65,7 @@ def audit_scenario(
     clients = [client.name for client in first.simulation.clients]
     steps = dict.fromkeys(event.step for event in first.events if event.kind == "enter" and event.party in clients)
     own = [Losses(tuple(faults), "the scenario's own faults")] if faults else []
-    tried = [*own, *losses(first.events, list(steps), clients, at_once)]
+    tried = [*own, *losses(first.events, list(steps), clients, at_once, _MAIN)]
     calm = Calm(len(first.events), first.simulation.now)
     for number, one in enumerate(tried):
         watch(1 + number, 1 + len(tried), one.words)
