@@ -35,6 +35,9 @@ _STEPS = (
     "flower.collect_masked_vectors",
     "flower.unmask",
 )
+_MAIN = ("flower.collect_masked_vectors", "flower.train")
+"""The steps in which clients train."""
+
 _REPEATED = 1e-3
 """The relative error allowed of a strategy that was repeated: it may divide by small numbers."""
 
@@ -119,7 +122,7 @@ def audit_app(
     trial = first.trial
     calm = Calm(len(trial.events), trial.simulation.now)
     own = [Losses(tuple(scenario.fault), "the scenario's own faults")] if scenario.fault else []
-    tried = [*own, *losses(trial.events, _STEPS, list(first.names.values()), at_once)]
+    tried = [*own, *losses(trial.events, _STEPS, list(first.names.values()), at_once, _MAIN)]
     plain = _run(scenario, Losses((), CALM), "", frozenset({name}), calm) if name else first
     meant = _Meant(audit, plain, rule)
     audit.rows += meant.rows(first)
