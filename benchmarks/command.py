@@ -35,12 +35,20 @@ def crypto(
         Path | None, typer.Option(help="Measure the cost table of this machine instead, and write it to this file.")
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Plot the operations per second to this file.")] = None,
+    prio3: Annotated[
+        Path | None,
+        typer.Option(
+            "--prio3",
+            metavar="FOLDER",
+            help="Compare Prio3 with the draft's Python reference: the folder poc of cfrg/draft-irtf-cfrg-vdaf.",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Measure the speed of the cryptography and of other libraries, or the cost table."""
     from tacit.benchmarks.crypto import speed as benchmark
 
-    benchmark.main(quick, json_file, costs, plot)
+    benchmark.main(quick, json_file, costs, plot, prio3)
     return 0
 
 
