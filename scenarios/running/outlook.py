@@ -14,7 +14,9 @@ _SMALL = 100
 """The most clients times rounds of a scenario of which a few runs are tried."""
 
 _ENOUGH, _FAILURES = 4, 9
-"""Runs are tried until this number complete, or this number do not. 7 in 100 scenarios that complete half the time fail."""
+"""Runs are tried until this number complete, or this number do not.
+
+Of 100 scenarios that complete half the time, 7 get a caution."""
 
 _kept: dict[str, list[str]] = {}
 

@@ -77,6 +77,7 @@ OPTIONAL = (
     "parties/learning/",
     "protocols/flower/adapter.py",
     "protocols/privacy/",
+    "parties/fleet/published.py",
     "scenarios/files/result.py",
     "scenarios/reporting/charts.py",
     "scenarios/running/ray_jobs.py",
