@@ -76,6 +76,7 @@ OPTIONAL = (
     "benchmarks/",
     "parties/learning/",
     "protocols/flower/adapter.py",
+    "protocols/flower/recording.py",
     "protocols/privacy/",
     "parties/fleet/published.py",
     "scenarios/files/result.py",
