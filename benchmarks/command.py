@@ -85,6 +85,18 @@ def scale(
     return benchmark.main(quick, json_file, plot, only)
 
 
+def sums(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the rows to FILE.")] = None,
+    debug: Debug = False,
+) -> int:
+    """Compare secure sums by bytes, CPU time and virtual time, with clients lost before each step in turn."""
+    from tacit.benchmarks.sums import table as benchmark
+
+    return benchmark.main(quick, json_file, csv_file)
+
+
 def attacks(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
     """Measure how much attacks recover from the protocols and from weakened copies of them."""
     from tacit.benchmarks.attacks import table as benchmark
@@ -123,6 +135,6 @@ def _checked(command: Callable[P, int]) -> Callable[P, int]:
     return checked
 
 
-for _command in (crypto, bytes_, sim, training, scale, attacks, reality):
+for _command in (crypto, bytes_, sim, training, scale, sums, attacks, reality):
     _name = _command.__name__.rstrip("_")
     app.command(_name, cls=PlainCommand, epilog=f"Example: tacit bench {_name} --quick")(guarded(_checked(_command)))

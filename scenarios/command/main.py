@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tacit.scenarios.command import data
+from tacit.scenarios.command import data, devices
 from tacit.scenarios.command.artifact import artifact
+from tacit.scenarios.command.audit_sum import audit_sum
 from tacit.scenarios.command.bytes_command import show_bytes
 from tacit.scenarios.command.chaos_command import chaos
 from tacit.scenarios.command.compare import compare
@@ -76,8 +77,10 @@ for _name, _command, _example in (
     ("join", join, "tacit join xclp-digits --set data.clients=3 --as client/0 --server 192.0.2.1:4433"),
     ("deploy-local", deploy_local, "tacit deploy-local xclp-digits --set data.limit=240"),
     ("gather", gather, "tacit gather server client-0 client-1 client-2"),
+    ("audit-sum", audit_sum, 'tacit audit-sum examples/flower-quickstart --run-config "num-server-rounds=1"'),
     ("chaos", chaos, "tacit chaos xclp-digits --quick --schedules 5 --set protocol.hamming=plaintext"),
 ):
     app.command(_name, cls=PlainCommand, epilog=f"Example: {_example}")(guarded(_command))
 
 app.add_typer(data.app, name="data", epilog="Example: tacit data list")
+app.add_typer(devices.app, name="devices", epilog="Example: tacit devices ookla tiles.csv --out phones")
