@@ -65,7 +65,7 @@ class Fleet:
         self.handling = _handling(device)
         self._drawn: dict[str, list[Numbers]] = {}
         for number, table in enumerate(self._clients_tables):
-            self._add(f"client[{number}]", table)
+            self._add(f"client.{number}", table)
         self._check_links()
         self._check_hosts()
 
@@ -264,7 +264,7 @@ class Fleet:
 
     def _check_links(self) -> None:
         for number, link in enumerate(self._links):
-            place = f"link[{number}]"
+            place = f"link.{number}"
             for key in ("party", "peer"):
                 if not self._exists(getattr(link, key)):
                     problem = f"{toml(getattr(link, key))} is no party and means none"
@@ -285,7 +285,7 @@ class Fleet:
         seen = np.full(self._count, -1)
         for number, (patterns, _) in enumerate(self._hosts):
             for pattern in patterns:
-                place = f"host[{number}].parties"
+                place = f"host.{number}.parties"
                 if not self._exists(pattern):
                     problem = f"{toml(pattern)} is no party and means none"
                     raise Problem(place, f"{problem}; allowed: server, client/0 to client/{self._count - 1}")
