@@ -3,12 +3,13 @@
 from msgspec import structs
 
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files import checks
 from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.faults import Availability
 
-__all__ = ["survival_cautions"]
+__all__ = ["cautions", "survival_cautions"]
 
 _SMALL = 100
 """The most clients times rounds of a scenario of which a few runs are tried."""
@@ -19,6 +20,11 @@ _ENOUGH, _FAILURES = 4, 9
 Of 100 scenarios that complete half the time, 7 get a caution."""
 
 _kept: dict[str, list[str]] = {}
+
+
+def cautions(scenario: Scenario) -> list[str]:
+    """One line for each choice that costs a run its secrecy or its time, or makes it unlikely that it completes."""
+    return [*checks.cautions(scenario), *survival_cautions(scenario)]
 
 
 def survival_cautions(scenario: Scenario) -> list[str]:
