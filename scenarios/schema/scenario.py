@@ -287,7 +287,7 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             description="The radio of each client, to count its energy; none is counted without. "
             + ", ".join(f"`{name}`" for name in RADIOS)
             + ", `linear:UP,DOWN,BASE` or `linear:UP,DOWN,BASE,TAIL,SECONDS`: mW for each Mbit/s sent and received, mW "
-            "while it is active, mW for so many seconds after. Sources: docs/devices.md."
+            "while it is active, mW and seconds of its tail. Sources: docs/devices.md."
         ),
     ] = ""
     processor: Annotated[
