@@ -60,6 +60,7 @@ FLOORS = (
     "benchmarks/scale",
     "benchmarks/sim",
     "benchmarks/sums",
+    "benchmarks/survival",
     "benchmarks/training",
     "benchmarks/command.py",
     "tacit",

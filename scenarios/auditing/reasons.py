@@ -89,9 +89,17 @@ def _mistakes(one: RoundSum) -> Iterator[_Mistake]:
 def _stale(one: RoundSum) -> Iterator[_Mistake]:
     for number, vector in one.earlier.items():
         if vector.shape == one.found.shape:
-            yield _Mistake(f"stale: it is the aggregate of round {number}", vector, exact=True)
+            yield _Mistake(f"stale: it is the aggregate of round {number}", vector)
     if one.before is not None and one.before.shape == one.found.shape:
         yield _Mistake("stale: it is the model that the round began with", one.before, exact=True)
+    shares = one.rule.coefficients(one.weights)
+    old = {name: vector for name, vector in one.previous.items() if name in shares and vector.shape == one.found.shape}
+    for name, vector in old.items():
+        moved = shares[name] * (vector - one.inputs[name].vector)
+        yield _Mistake(f"stale: {name}'s input is that of an earlier round", one.expected + moved)
+    if old:
+        change = [shares[name] * (vector - one.inputs[name].vector) for name, vector in old.items()]
+        yield _Mistake("stale: inputs are those of an earlier round", one.expected + np.sum(change, axis=0))
     yield _Mistake("all numbers are 0", np.zeros_like(one.found), exact=True)
 
 

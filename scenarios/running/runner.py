@@ -339,7 +339,7 @@ def result_of(
     for number, problem in (simulated.silent if simulated else {}).items():
         fault = scenario.fault[number]
         expected = scenario.expect != Expect() and fault.get("probability") is None
-        (result.unmet if expected else result.warnings).append(f"fault[{number}]: {problem}")
+        (result.unmet if expected else result.warnings).append(f"fault.{number}: {problem}")
     keep_participants(result, scenario.data.clients)
     return result
 
@@ -347,7 +347,7 @@ def result_of(
 def _late_returns(scenario: Scenario, result: Result) -> Iterator[str]:
     """One line for each `back_after` after which no party had returned when the run ended, unless a caution says so."""
     for number, fault in enumerate(scenario.fault):
-        key, struck = f"fault[{number}].back_after", [one for one in result.faults if one.fault == number]
+        key, struck = f"fault.{number}.back_after", [one for one in result.faults if one.fault == number]
         back_after = fault.get("back_after")
         if back_after is None or not struck or any(line.startswith(f"{key} ") for line in result.warnings):
             continue

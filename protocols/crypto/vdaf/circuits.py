@@ -1,4 +1,4 @@
-"""Validity circuits, their encodings (draft-irtf-cfrg-vdaf-20, sections 7.3.2 and 7.4), and gadgets (appendix A).
+"""Validity circuits and their encodings (draft-irtf-cfrg-vdaf-20, sections 7.3.2 and 7.4), and gadgets (appendix A).
 
 A circuit is a list of affine functions of the encoded measurement and of the outputs of one gadget, called several
 times on affine functions of the measurement. A measurement is valid if and only if all outputs are 0. So that it can be

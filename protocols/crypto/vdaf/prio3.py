@@ -184,7 +184,7 @@ class Prio3:
 
     @property
     def soundness_error(self) -> float:
-        """The draft's bound (section 9.6): (circuit's error + proof system's error)^proofs, for one try of a client."""
+        """The draft's bound (section 9.7): (circuit's error + proof system's error)^proofs, for one try of a client."""
         return self._system.soundness_error**self.proofs
 
     # Clients
@@ -317,7 +317,7 @@ class Prio3:
             total += self._decode(f"the aggregate share of aggregator {j}", share)
         return self.circuit.decode(self.field.to_ints(total), count)
 
-    # Derivations (section 7.2.5)
+    # Derivations (section 7.2.6)
 
     def _tag(self, usage: int, context: bytes) -> bytes:
         return domain_separation_tag(self.algorithm, usage, context)
