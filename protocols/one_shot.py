@@ -41,7 +41,7 @@ from tacit.protocols.crypto.sizes import text
 from tacit.protocols.declaration import Declaration
 from tacit.protocols.experiment.experiment import Setting, Tables
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.simulated import Simulated
+from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
@@ -522,6 +522,11 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
             endings=endings,
             silent=self._fault_record.silent(),
         )
+
+    def ending(self, ended: Sequence[Ended]) -> Ending:
+        """The end of a run on hollow values."""
+        outcome, reason = self._outcome()
+        return Ending(outcome, reason, self._losses(), int(outcome == "completed"))
 
     def _outcome(self) -> tuple[str, str]:
         server = self._server

@@ -71,10 +71,19 @@ class ClientKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(
             description="A CSV with the columns up, down (seconds): each of these clients is up only then, and else "
-            "down as after a crash.",
+            "down as after a crash. With a column `trace` before them the file has several traces; each of these "
+            "clients draws one, by seed.",
             extra=_FILE,
         ),
     ] = ""
+    device_class: Annotated[
+        str, Meta(description="Name of its class of devices, for the tables of reports and predictions; any text.")
+    ] = ""
+    radio: Annotated[str, Meta(description="Its radio, as in `device.radio`; `none`: its energy is not counted.")] = ""
+    processor: Annotated[
+        Annotated[float, Meta(ge=0)] | str | None,
+        Meta(description="Its processor, written as `device.processor`; `none`: its energy is not counted."),
+    ] = None
 
 
 class LinkKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):

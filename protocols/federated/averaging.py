@@ -5,6 +5,7 @@
 | train.update | LocalModel | client -> server | 4 P, the additions' and 16 | `Plain`: model, weight and loss |
 | setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
 | sum.* | those of `secure_sum`, keys by `neighbours` | | | `SecAggPlus`: a secure sum in a graph |
+| setup.*, sum.* | those of `setup` and `lightsecagg` | | | `LightSecAgg`: fresh keys, then a sum with coded masks |
 
 P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
 averaged with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of
@@ -12,7 +13,8 @@ each client, so an average is exact to 2^-32. With `training.value_bits` = v it 
 are just wide enough (`crypto.words`): w q for each vector, where q is x clipped to [-c, c]; then w, 1, and the loss in
 several words of v bits each.
 
-Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+).
+Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+);
+So et al., MLSys 2022 (LightSecAgg).
 
 Security: with `Plain` the server sees each client's model; with the others their average, mean loss, number and sum of
 weights, and who took part (`secure_sum` and `neighbours` say under which assumptions). Rounds that begin with the same
@@ -37,12 +39,13 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import average, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols import setup
+from tacit.protocols.crypto.coded_masks import PIECE_BITS
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Part, SumBounds, Taken
-from tacit.protocols.sums import neighbours, quorum, secure_sum
+from tacit.protocols.sums import lightsecagg, neighbours, quorum, secure_sum
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
@@ -54,7 +57,9 @@ __all__ = [
     "Averages",
     "Averaging",
     "AveragingInGraph",
+    "CodedAveraging",
     "Expected",
+    "LightSecAgg",
     "Plain",
     "PlainAveraging",
     "SecAggPlus",
@@ -255,6 +260,7 @@ class Secure:
     identities: Identities | None = None
     quantised: Quantised | None = None
     name: ClassVar[str] = "secure"
+    before_end: ClassVar[Sequence[str]] = secure_sum.BEFORE_END
     individual: ClassVar[bool] = False
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
 
@@ -289,8 +295,16 @@ class Secure:
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         group = await self._joined(me, deadline)
-        settings = replace(self._settings(expected, least, deadline), identities=group.identities)
-        await secure_sum.client(me, self._contribution(me, update, expected), group.secrets, settings)
+        vector = self._contribution(me, update, expected)
+        await self._sum_of_client(me, vector, group, self._settings(expected, least, deadline))
+
+    async def _sum_of_client(
+        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
+    ) -> None:
+        await secure_sum.client(me, vector, group.secrets, replace(settings, identities=group.identities))
+
+    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
+        return await secure_sum.server(me, group.names, replace(settings, identities=group.identities))
 
     def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
         """The vector of `update` in the sum. Raises Withdrawn where it cannot be quantised."""
@@ -349,8 +363,7 @@ class Secure:
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
     ) -> Averages:
         present = await self._present(me, members, least, deadline)
-        settings = replace(self._settings(expected, least, deadline), identities=present.identities)
-        total = await secure_sum.server(me, present.names, settings)
+        total = await self._sum_of_server(me, present, self._settings(expected, least, deadline))
         if isinstance(total.ring, HollowArray):  # nothing was added: taken is that all have trained
             return Averages(total.contributors, tuple(map(blank, expected.sizes)), 0.0)
         means, count, loss = self._opened(total, expected)
@@ -376,6 +389,42 @@ class SecAggPlus(Secure):
 
     async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> setup.Group:
         return setup.Group(tuple(members), {}, {})
+
+
+@dataclass(frozen=True)
+class LightSecAgg(Secure):
+    """A secure sum with coded masks, whose opening takes the same whoever is lost; it needs `quantised`.
+
+    `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server.
+    """
+
+    tolerated: float = 0.1
+    corrupt: float = 0.1
+    name: ClassVar[str] = "lightsecagg"
+    before_end: ClassVar[Sequence[str]] = lightsecagg.BEFORE_END
+    copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
+
+    @property
+    def word_bits(self) -> int:
+        return PIECE_BITS
+
+    def waits(self, clients: int) -> int:
+        return 2 * clients + 4
+
+    def _coded(self, settings: secure_sum.Settings) -> lightsecagg.CodedSettings:
+        least, deadline = settings.min_clients, settings.deadline
+        return lightsecagg.CodedSettings(settings.dimension, self.tolerated, self.corrupt, least, deadline)
+
+    async def _sum_of_client(
+        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
+    ) -> None:
+        await lightsecagg.client(me, vector, group.names, self._coded(settings))
+
+    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
+        return await lightsecagg.server(me, group.names, self._coded(settings))
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        await lightsecagg.client_at_end(me, self._coded(self._settings(expected, 0, deadline)))
 
 
 def fewest_hidden(drawn: int, made_for_many: bool) -> int:
@@ -445,6 +494,39 @@ class AveragingInGraph(SecureAveraging):
         return [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables))}" for many in sorted(drawn)]
 
 
+def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
+    """Return U and T of a sum with coded masks among a number of clients. Raises ValueError where there are too few."""
+    return lightsecagg.Coding.among(clients, tables.training.tolerated_dropouts, tables.training.corrupt_clients)
+
+
+@dataclass(frozen=True)
+class CodedAveraging(SecureAveraging):
+    """`LightSecAgg` as a part of a round of training."""
+
+    takes = (setup.SetUp(identities=True), lightsecagg.CodedSumOfVectors(coding_of))
+    uses = ("protocol.identity", *_QUANTISING)
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        return []  # it has no miniature in which a server lies
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """U and T of the rounds, and how many clients each withstands the loss of."""
+        clients = shards().values()
+        able = sum(1 for shard in clients if shard.labeled.any())
+        drawn = {math.ceil(tables.training.share * many - 1e-9) for many in (able, len(clients)) if many}
+        return [
+            f"{LightSecAgg.name}: of {many} clients {one.needed} must answer, so {one.tolerated} may be lost; "
+            f"{one.private} may collude with the server"
+            for many in sorted(drawn)
+            for one in [coding_of(tables, many)]
+        ]
+
+
 def ways(private: bool = False) -> dict[str, Part]:
     """The ways of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
-    return {"plain": PlainAveraging(), "secure": SecureAveraging(private), "secagg+": AveragingInGraph(private)}
+    return {
+        "plain": PlainAveraging(),
+        "secure": SecureAveraging(private),
+        "secagg+": AveragingInGraph(private),
+        "lightsecagg": CodedAveraging(private),
+    }

@@ -18,7 +18,15 @@ from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
-from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, fewest_hidden, tolerance_of
+from tacit.protocols.federated.averaging import (
+    Averaging,
+    LightSecAgg,
+    Plain,
+    SecAggPlus,
+    Secure,
+    fewest_hidden,
+    tolerance_of,
+)
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.keys import TrainingTables
@@ -199,6 +207,9 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
     quantised = _quantised(tables, labels)
     if tables.training.averaging == SecAggPlus.name:
         return SecAggPlus(tolerance=tolerance_of(tables), quantised=quantised)
+    if tables.training.averaging == LightSecAgg.name:
+        lost, corrupt = tables.training.tolerated_dropouts, tables.training.corrupt_clients
+        return LightSecAgg(identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt)
     return Secure(identities=identities_of(tables), quantised=quantised)
 
 

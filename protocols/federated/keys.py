@@ -151,10 +151,11 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "fedavg"
     mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
     averaging: Annotated[
-        Literal["plain", "secure", "secagg+"],
+        Literal["plain", "secure", "secagg+", "lightsecagg"],
         Meta(
             description="`plain`: the server sees each client's model; `secure`: a secure sum, so it sees the average; "
-            "`secagg+`: a secure sum for many clients, each of which deals and masks with k others in a random graph.",
+            "`secagg+`: a secure sum for many clients, each of which deals and masks with k others in a random graph; "
+            "`lightsecagg`: a secure sum whose opening costs the same whoever is lost, with `training.value_bits`.",
         ),
     ] = "plain"
     value_bits: Annotated[
@@ -188,8 +189,9 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             lt=1,
-            description="The share of a cohort that may be lost in a sum by `secagg+`: k is chosen so that it comes to "
-            "its end then. Less than 1 with `corrupt_clients`.",
+            description="The share of a cohort that may be lost in a sum by `secagg+` or `lightsecagg`: k, or U, is "
+            "chosen so that it comes to its end then. Less than 1 with `corrupt_clients`; for `lightsecagg` less than "
+            "half of what these leave.",
         ),
     ] = 0.1
     corrupt_clients: Annotated[
@@ -197,8 +199,8 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             lt=1,
-            description="The share of a cohort that may collude with a server that is curious, and draws the graph as "
-            "it should, without showing it anything of the others in a sum by `secagg+`.",
+            description="The share of a cohort that may collude with a curious server without showing it anything of "
+            "the others in a sum by `secagg+` or `lightsecagg`. With `secagg+` the server must draw a random graph.",
         ),
     ] = 0.1
     failure_exponent: Annotated[

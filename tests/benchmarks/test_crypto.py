@@ -38,7 +38,7 @@ def test_extended_transfers_and_a_pair_give_times():
 
 def test_masks_are_raced():
     rows, seconds = measure_masks(turns=1, clients=2, words=50_000)
-    assert [row.contender for row in rows] == ["Tacit", "pyca/cryptography"]
+    assert [row.contender for row in rows] == 2 * ["Tacit", "pyca/cryptography"]
     assert seconds["Tacit"] > 0
 
 

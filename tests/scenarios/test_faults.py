@@ -219,7 +219,7 @@ def test_what_is_read_is_what_the_simulator_takes(kind: str, keys: dict[str, obj
     try:
         scenario = load("xclp-digits", changes)
     except ScenarioError as error:
-        assert "\n" not in str(error) and "fault[0]" in str(error)
+        assert "\n" not in str(error) and "fault.0" in str(error)
         with pytest.raises((ValueError, TypeError)):
             scenario = load("xclp-digits", ["data.limit=60", "protocol.k=3"])
             checked(msgspec.structs.replace(scenario, fault=(Fault(kind=kind, **keys),)))

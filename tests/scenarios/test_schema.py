@@ -254,7 +254,7 @@ def test_every_key_says_type_default_and_meaning() -> None:
     users = ("xclp", "fedavg-then-xclp", "fedavg+xclp", "fedprop", "fedprop+mt")
     assert table["protocol.key_bits"].protocols == users
     assert table["network.latency"].protocols == ()
-    assert (table["table.row[].set"].default, table["data.without_labels"].default) == ("{}", "[]")
+    assert (table["table.row.N.set"].default, table["data.without_labels"].default) == ("{}", "[]")
 
 
 def test_keys_of_another_protocol_are_listed_as_unused() -> None:
