@@ -136,7 +136,7 @@ def _of_faults(scenario: Scenario, kind: str) -> Iterator[_Loss | None]:
             yield None
             return
         meant = [fnmatchcase(f"client/{place}", fault.get("party")) for place in range(scenario.data.clients)]
-        chance, key = fault.get("probability"), f"fault[{number}]"
+        chance, key = fault.get("probability"), f"fault.{number}"
         yield _Loss(key, stage, np.where(meant, 1.0 if chance is None else chance, 0.0))
 
 

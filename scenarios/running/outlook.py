@@ -78,11 +78,11 @@ def _is_small(scenario: Scenario) -> bool:
 def _by_chance(scenario: Scenario) -> list[str]:
     """The keys by which a run loses parties or messages by chance, or for as long as a file says."""
     found = [
-        f"fault[{number}]"
+        f"fault.{number}"
         for number, fault in enumerate(scenario.fault)
         if fault.get("probability") is not None or isinstance(fault, Availability)
     ]
-    found += [f"client[{number}].availability" for number, one in enumerate(scenario.client) if one.availability]
+    found += [f"client.{number}.availability" for number, one in enumerate(scenario.client) if one.availability]
     if scenario.network.transport == "datagram" and scenario.network.loss:
         found.append("network.loss")
     return found
