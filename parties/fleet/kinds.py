@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.parties.fleet.energy import Processor, Radio, parse_processor, parse_radio
 from tacit.sim.latency import Latency, parse_latency
 from tacit.sim.units import rate
 
@@ -27,6 +28,7 @@ class Kind:
     """The properties of a kind of clients: rates in bytes a second, infinity if unlimited; own `latency` and `loss`.
 
     `availability`: the file of their uptimes, "" if they are always up. `device_class`: the name of their class.
+    `radio` and `processor`: those whose energy is counted, else None.
     """
 
     up: Amount
@@ -37,6 +39,8 @@ class Kind:
     loss: float | None = None
     availability: str = ""
     device_class: str = ""
+    radio: Radio | None = None
+    processor: Processor | None = None
 
     @property
     def is_drawn(self) -> bool:
@@ -56,6 +60,8 @@ def kind_of(values: Mapping[str, Any]) -> Kind:
         values.get("loss"),
         values.get("availability", ""),
         values.get("device_class", ""),
+        parse_radio(values.get("radio") or ""),
+        parse_processor(values.get("processor") or ""),
     )
 
 

@@ -1,5 +1,6 @@
 """Looking at scenarios and runs from Python: the functions of `tacit` with the names of commands."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import overload
@@ -14,7 +15,7 @@ from tacit.scenarios.reporting.counted import Counted, counted
 from tacit.scenarios.reporting.report import report as page_of
 from tacit.scenarios.running.whole import check_whole
 from tacit.scenarios.running.workers import check_jobs
-from tacit.scenarios.schema.keys import Key
+from tacit.scenarios.schema.keys import EACH, Key
 from tacit.scenarios.schema.keys import keys as all_keys
 from tacit.scenarios.schema.option_names import either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
@@ -125,10 +126,12 @@ def page_path(folders: Sequence[Path]) -> Path:
 def keys(prefix: str = "") -> list[Key]:
     """Every key of a scenario file, or those that begin with `prefix`: type, unit, default, protocols that use it.
 
-    Raises ScenarioError where no key begins so.
+    A key of a list stands once, as ``fault.N.at``; `prefix` may also be of one table, as ``fault.0.at``. Raises
+    ScenarioError where no key begins so.
     """
     load_plugins()
-    found = [key for key in all_keys() if key.name.startswith(prefix)]
+    of_any = re.sub(r"^(\w+)(?:\.\d+|\[\d*\])(?=\.|$)", rf"\1.{EACH}", prefix)
+    found = [key for key in all_keys() if key.name.startswith((prefix, of_any))]
     if not found:
         begins = dict.fromkeys(part for key in all_keys() for part in (key.name.partition(".")[0], key.name))
         raise ScenarioError(
