@@ -59,6 +59,8 @@ FLOORS = (
     "benchmarks/reality",
     "benchmarks/scale",
     "benchmarks/sim",
+    "benchmarks/sums",
+    "benchmarks/survival",
     "benchmarks/training",
     "benchmarks/command.py",
     "tacit",

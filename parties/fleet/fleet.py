@@ -70,7 +70,7 @@ class Fleet:
         self._drawn: dict[str, list[Numbers]] = {}
         _check_power(device)
         for number, table in enumerate(self._clients_tables):
-            self._add(f"client[{number}]", table)
+            self._add(f"client.{number}", table)
         self._check_links()
         self._check_hosts()
 
@@ -323,7 +323,7 @@ class Fleet:
 
     def _check_links(self) -> None:
         for number, link in enumerate(self._links):
-            place = f"link[{number}]"
+            place = f"link.{number}"
             for key in ("party", "peer"):
                 if not self._exists(getattr(link, key)):
                     problem = f"{toml(getattr(link, key))} is no party and means none"
@@ -344,7 +344,7 @@ class Fleet:
         seen = np.full(self._count, -1)
         for number, (patterns, _) in enumerate(self._hosts):
             for pattern in patterns:
-                place = f"host[{number}].parties"
+                place = f"host.{number}.parties"
                 if not self._exists(pattern):
                     problem = f"{toml(pattern)} is no party and means none"
                     raise Problem(place, f"{problem}; allowed: server, client/0 to client/{self._count - 1}")

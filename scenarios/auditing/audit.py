@@ -1,5 +1,6 @@
 """Audits what a user names: a Flower app, a scenario, or a plugin that adds a protocol."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -99,5 +100,5 @@ def _loaded(source: str, changes: Sequence[str], seed: int | None, options: dict
 
 
 def _is_app(path: Path) -> bool:
-    """True if a Python file is a Flower app: it makes a `ServerApp`."""
-    return "ServerApp(" in path.read_text(encoding="utf-8", errors="replace")
+    """True if a Python file is a Flower app, which imports Flower; a plugin does not."""
+    return bool(re.search(r"^\s*(from|import)\s+flwr\b", path.read_text(encoding="utf-8", errors="replace"), re.M))

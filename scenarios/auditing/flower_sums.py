@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit.protocols.flower.exchanges import RoundRecord
 from tacit.protocols.flower.flower import Nodes
 from tacit.protocols.flower.keys import FlowerKeys
 from tacit.scenarios.auditing.judging import Verdict, fitting, judge
@@ -35,6 +36,9 @@ _STEPS = (
     "flower.collect_masked_vectors",
     "flower.unmask",
 )
+_MAIN = ("flower.collect_masked_vectors", "flower.train")
+"""The steps in which clients train."""
+
 _REPEATED = 1e-3
 """The relative error allowed of a strategy that was repeated: it may divide by small numbers."""
 
@@ -73,6 +77,7 @@ class _Round:
     aggregation: "Aggregation | None"
     updates: Mapping[int, "Update"] = field(default_factory=dict)
     absent: Mapping[str, float] = field(default_factory=dict)
+    previous: Mapping[str, Vector] = field(default_factory=dict)
 
     def sum_of(self, place: str, rule: Rule, earlier: Mapping[int, Vector]) -> RoundSum:
         """The aggregate that was seen at a `place`, to be judged by `rule`."""
@@ -86,6 +91,7 @@ class _Round:
             self.layers,
             self.quantiser,
             absent=self.absent,
+            previous=self.previous,
         )
 
 
@@ -119,7 +125,7 @@ def audit_app(
     trial = first.trial
     calm = Calm(len(trial.events), trial.simulation.now)
     own = [Losses(tuple(scenario.fault), "the scenario's own faults")] if scenario.fault else []
-    tried = [*own, *losses(trial.events, _STEPS, list(first.names.values()), at_once)]
+    tried = [*own, *losses(trial.events, _STEPS, list(first.names.values()), at_once, _MAIN)]
     plain = _run(scenario, Losses((), CALM), "", frozenset({name}), calm) if name else first
     meant = _Meant(audit, plain, rule)
     audit.rows += meant.rows(first)
@@ -264,8 +270,15 @@ def _no_sum(run: _Run, one: _Round) -> str:
     if run.trial.outcome != "completed" and last:
         return f"{run.trial.outcome}: {run.trial.reason}"
     if run.recorder.watched:
-        return "the app aggregated nothing in this round"
+        errors = [(name, error) for of in run.trial.records if of.number == one.number for name, error in _errors(of)]
+        first = f"; {errors[0][0]}: {errors[0][1]}" if errors else ""
+        return f"the app aggregated nothing in this round{first}"
     return "no model was seen after this round" if last else "the app sent no model after this round"
+
+
+def _errors(record: RoundRecord) -> list[tuple[str, str]]:
+    """The errors that clients replied in a round."""
+    return [(name, error) for one in record.exchanges for name, error in one.errors.items()]
 
 
 def _repeated(one: _Round, run: _Run) -> Verdict:
@@ -293,6 +306,7 @@ def _repeated(one: _Round, run: _Run) -> Verdict:
 def _rounds(run: _Run) -> Iterator[_Round]:
     recorder = run.recorder
     before, sent = recorder.before(run.mod or None), recorder.sent_arrays()
+    previous: dict[str, Vector] = {}
     weights = {one.node: one.weight for one in before.values() if one.weight is not None}
     for place, number in enumerate(run.numbers):
         messages = [one for one, its_round in recorder.rounds.items() if its_round == number]
@@ -309,9 +323,10 @@ def _rounds(run: _Run) -> Iterator[_Round]:
         ordered = [node for node in run.names if node in updates]
         settings = recorder.settings.get(number)
         called = {recorder.nodes[message] for message in messages}
+        inputs = {run.names[node]: _input(updates[node], sent[updates[node].message]) for node in ordered}
         yield _Round(
             number=number,
-            inputs={run.names[node]: _input(updates[node], sent[updates[node].message]) for node in ordered},
+            inputs=inputs,
             survivors=tuple(run.names[node] for node in ordered if node in survivors),
             called=len(called),
             layers=_layers(next(iter(updates.values())).arrays) if updates else {},
@@ -321,7 +336,9 @@ def _rounds(run: _Run) -> Iterator[_Round]:
             aggregation=aggregation,
             updates=updates,
             absent={run.names[node]: weights[node] for node in run.names if node in called & {*weights} - {*updates}},
+            previous=dict(previous),
         )
+        previous |= {name: each.vector for name, each in inputs.items()}
 
 
 def _seen(

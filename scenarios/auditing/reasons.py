@@ -69,6 +69,10 @@ def _slack(one: RoundSum) -> float:
 
 
 def _plainly(one: RoundSum, largest: float, wrong: Flags) -> str:
+    if not one.found[wrong].any():
+        return f"{int(wrong.sum())} of {len(wrong)} numbers are 0, as if left out"
+    if np.abs(np.sort(one.found) - np.sort(one.expected)).max() <= float(one.allowed().max()):
+        return f"{int(wrong.sum())} of {len(wrong)} numbers are in another order"
     return f"{int(wrong.sum())} of {len(wrong)} numbers are wrong, by up to {largest:.3g}; no known mistake gives that"
 
 
@@ -89,9 +93,17 @@ def _mistakes(one: RoundSum) -> Iterator[_Mistake]:
 def _stale(one: RoundSum) -> Iterator[_Mistake]:
     for number, vector in one.earlier.items():
         if vector.shape == one.found.shape:
-            yield _Mistake(f"stale: it is the aggregate of round {number}", vector, exact=True)
+            yield _Mistake(f"stale: it is the aggregate of round {number}", vector)
     if one.before is not None and one.before.shape == one.found.shape:
         yield _Mistake("stale: it is the model that the round began with", one.before, exact=True)
+    shares = one.rule.coefficients(one.weights)
+    old = {name: vector for name, vector in one.previous.items() if name in shares and vector.shape == one.found.shape}
+    for name, vector in old.items():
+        moved = shares[name] * (vector - one.inputs[name].vector)
+        yield _Mistake(f"stale: {name}'s input is that of an earlier round", one.expected + moved)
+    if old:
+        change = [shares[name] * (vector - one.inputs[name].vector) for name, vector in old.items()]
+        yield _Mistake("stale: inputs are those of an earlier round", one.expected + np.sum(change, axis=0))
     yield _Mistake("all numbers are 0", np.zeros_like(one.found), exact=True)
 
 
@@ -179,6 +191,9 @@ def _others_counted(one: RoundSum) -> Iterator[_Mistake]:
         shares = one.rule.coefficients(weights | dict(one.absent))
         kept = {name: shares[name] for name in survivors}
         called = len(weights) + len(one.absent)
+        by_number = {name: share * len(survivors) / called for name, share in over(survivors).items()}
+        words = f"the mean over {len(survivors)} survivors is divided as if all {called} called clients counted"
+        yield _Mistake(words, one.combined(by_number))
         words = f"the sum over {len(survivors)} survivors is divided by the weights of all {called} called clients"
         yield _Mistake(words, one.combined(kept))
 

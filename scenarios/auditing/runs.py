@@ -80,11 +80,13 @@ class Losses(Struct, frozen=True):
     words: str
 
 
-def losses(events: Iterable[Event], steps: Sequence[str], clients: Sequence[str], at_once: int) -> list[Losses]:
+def losses(
+    events: Iterable[Event], steps: Sequence[str], clients: Sequence[str], at_once: int, main: Sequence[str] = ()
+) -> list[Losses]:
     """The losses to try, from the `events` of a calm run: `at_once` clients crash before, or after, each of `steps`.
 
     Each time it is other clients, in turn, and the second time that they take the step, if they do so twice. In the
-    last of them a client is a straggler.
+    last of them a client is a straggler, from the first of the `main` steps that is taken, else the first step.
     """
     taken = Counter((event.party, event.step) for event in events if event.kind == "enter")
     found: list[Losses] = []
@@ -110,7 +112,7 @@ def losses(events: Iterable[Event], steps: Sequence[str], clients: Sequence[str]
             again = " for the 2nd time" if any(fault.occurrence == 2 for fault in faults) else ""
             verb = "crash" if at_once > 1 else "crashes"
             found.append(Losses(faults, f"{', '.join(victims)} {verb} {side} {step}{again}"))
-    slow = next((step for step in steps if sum(bool(taken[name, step]) for name in clients) > 1), None)
+    slow = next((step for step in (*main, *steps) if sum(bool(taken[name, step]) for name in clients) > 1), None)
     if slow is not None:
         name = [each for each in clients if taken[each, slow]][-1]
         straggler = Slow(name, at=slow, factor=_SLOWER, lasts=_BACK)

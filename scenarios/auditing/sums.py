@@ -88,7 +88,7 @@ class RoundSum:
     `inputs` has those of all clients that computed one, `survivors` whose arrived. `before`: the model that the round
     began with, `earlier` the aggregates of earlier rounds, by number. `layers` names parts of a vector. `bound`: the
     largest error allowed for each number, where it is known otherwise; else it follows from the arithmetic. `absent`:
-    the weights of clients that were called and have computed nothing.
+    the weights of clients that were called and have computed nothing. `previous`: clients' inputs of an earlier round.
     """
 
     found: Vector
@@ -101,6 +101,7 @@ class RoundSum:
     quantiser: Quantiser | None = None
     bound: float | None = None
     absent: Mapping[str, float] = field(default_factory=dict)
+    previous: Mapping[str, Vector] = field(default_factory=dict)
 
     @property
     def weights(self) -> dict[str, float]:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["audit_sum"]
 
+_LONG = 30
+"""Characters of a reason that is printed only once."""
+
 
 def audit_sum(
     source: Annotated[
@@ -105,12 +108,14 @@ def _print(console: "Console", audit: "Audit") -> None:
     table = printing.table(columns, [], ("round", "survivors", "error", "bound"), optional=("bound", "aggregate"))
     runs = [(row.losses, row.mod) for row in audit.rows]
     several = len(set(runs)) < len(runs)
+    said: set[str] = set()
     for place, row in enumerate(audit.rows):
         is_first = not place or runs[place] != runs[place - 1]
         if several and place and is_first:
             table.add_section()
         with_mod = ("with" if row.mod else "without",) if audit.mod else ()
-        table.add_row(row.losses if is_first else "", *with_mod, *_cells(row))
+        table.add_row(row.losses if is_first else "", *with_mod, *_cells(row, again=row.reason in said))
+        said.add(row.reason)
     console.print(table)
     wrong, compared = len(audit.findings), len(audit.compared)
     if not compared:
@@ -121,10 +126,11 @@ def _print(console: "Console", audit: "Audit") -> None:
     printing.print_lines(console, [f"{conclusion} compared{more}"])
 
 
-def _cells(row: "Row") -> tuple[str, ...]:
+def _cells(row: "Row", *, again: bool) -> tuple[str, ...]:
     def number(value: float | None) -> str:
         return "-" if value is None else f"{value:.2g}"
 
-    verdict = f"{row.status.upper() if row.status == 'wrong' else row.status}{': ' * bool(row.reason)}{row.reason}"
+    reason = "for the same reason" if again and len(row.reason) > _LONG else row.reason
+    verdict = f"{row.status.upper() if row.status == 'wrong' else row.status}{': ' * bool(reason)}{reason}"
     survivors = f"{row.survivors}/{row.called}" if row.called else "-"
     return str(row.round), row.aggregate or "-", survivors, number(row.error), number(row.bound), verdict

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.scenarios.command.options import Debug, Over, Plugins, Seed, Set, SourceFile, Trust
+from tacit.scenarios.command.options import Debug, Jobs, Over, Plugins, Seed, Set, SourceFile, Trust
 from tacit.sim.units import format_bytes, format_duration, format_joules
 
 if TYPE_CHECKING:
@@ -41,6 +41,33 @@ def predict(
             metavar="N", min=1, help="Number of seeds; the time is the median over them (default: 5; large runs: 1)."
         ),
     ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Predict N runs with different seeds: how often they complete, who is lost where."
+        ),
+    ] = None,
+    loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SHARE[@STEP]",
+            help="With --runs: each round loses this share of its clients, such as 10%@sum.mask (default: none but the "
+            "scenario's losses; without STEP: any step; a whole number: as many clients). Can be repeated.",
+        ),
+    ] = None,
+    survive: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            min=0,
+            max=1,
+            help="With --runs: name the cheapest combination that completes with probability P.",
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    page: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="With --runs: write a page with the distributions.")
+    ] = None,
     seed: Seed = None,
     changes: Set = None,
     json_file: Annotated[
@@ -55,6 +82,7 @@ def predict(
     The simulated parties exchange messages of the real sizes over the run's links, without costly computations. With
     the same seed, the messages and bytes are those of the run. The memory is that of one process (--engine inline).
     With --over: the totals of each combination of values, and the cheapest one.
+    With --runs: the probability that a run completes under its losses, and the distributions of its costs.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.whole import check_whole
@@ -63,6 +91,18 @@ def predict(
     from tacit.scenarios.sweeping.runs import plan
 
     check_whole(Path(file))
+    if runs is not None:
+        if seeds is not None:
+            raise typer.BadParameter("does not go with --runs, which has a seed for each run", param_hint="--seeds")
+        from tacit.scenarios.command.survival import survival
+
+        return survival(
+            file, over or (), runs, loss or (), by.value, survive, jobs, seed, changes or (), json_file, page
+        )
+    alone = {"--loss": loss, "--survive": survive, "--jobs": jobs, "--html": page}
+    for option, given in alone.items():
+        if given is not None:
+            raise typer.BadParameter("needs --runs, as in --runs 1000", param_hint=option)
     console = printing.make_console()
     count = seeds or FEW_SEEDS
     plans = plan(file, over or (), count, changes or (), seed, to_run=False)
@@ -125,8 +165,9 @@ def _ending_in_words(one: Predicted) -> list[str]:
 
 def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
     from tacit.scenarios.console import printing
-    from tacit.scenarios.files.checks import cautions, notes
+    from tacit.scenarios.files.checks import notes
     from tacit.scenarios.reporting import printed
+    from tacit.scenarios.running.outlook import cautions
 
     first = found[0].plan.loaded
     printing.print_lines(console, [f"{first.scenario.title or first.name}   (seed {first.scenario.seed})"])

@@ -22,7 +22,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
 from tacit.scenarios.files.checks import check
 from tacit.scenarios.files.converting import Table, converted
-from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, in_file, is_field
+from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, is_field
 from tacit.scenarios.files.plugins import blamed, resolved
 from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.files.table_layout import Layout, flat, layout_of
@@ -252,7 +252,7 @@ def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], chang
     An error at a key of the file may be due to the `changes`, which are named then, too.
     """
     for key in sorted(given_by, key=len, reverse=True):
-        if f"{error.key}.".startswith((f"{key}.", f"{key}[", f"{in_file(key)}.")):
+        if f"{error.key}.".startswith(f"{key}."):
             return given_by[key]
     others = {key: option for key, option in given_by.items() if option != called("--set")}
     keys = {text: text.partition("=")[0].strip() for text in changes}
@@ -438,7 +438,7 @@ def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
 
 def _known() -> list[str]:
     """The keys that a change may name, whole tables among them."""
-    return [*(field.encode_name for field in structure().fields), *(row.name for row in keys() if "[]" not in row.name)]
+    return [*(field.encode_name for field in structure().fields), *(row.name for row in keys() if not row.is_of_list)]
 
 
 def _settable() -> list[str]:

@@ -1,4 +1,4 @@
-"""Validity circuits, their encodings (draft-irtf-cfrg-vdaf-20, sections 7.3.2 and 7.4), and gadgets (appendix A).
+"""Validity circuits and their encodings (draft-irtf-cfrg-vdaf-20, sections 7.3.2 and 7.4), and gadgets (appendix A).
 
 A circuit is a list of affine functions of the encoded measurement and of the outputs of one gadget, called several
 times on affine functions of the measurement. A measurement is valid if and only if all outputs are 0. So that it can be
@@ -386,6 +386,7 @@ def _integers(measurement: Sequence[int], length: int, maximum: int, name: str) 
     values = np.asarray(measurement, object if maximum >> 62 else None)
     if values.shape != (length,):
         raise ValueError(f"{name} has the shape {values.shape}, not ({length},)")
-    if values.dtype.kind == "f" or not all(0 <= value <= maximum for value in (values.min(), values.max())):
+    whole = all(isinstance(value, int) for value in values) if maximum >> 62 else values.dtype.kind in "biu"
+    if not whole or not 0 <= values.min() <= values.max() <= maximum:
         raise ValueError(f"{name} holds integers from 0 to {maximum}")
     return values if maximum >> 62 else values.astype(np.int64)

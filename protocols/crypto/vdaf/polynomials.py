@@ -1,4 +1,4 @@
-"""Polynomials given by their values at roots of unity (draft-irtf-cfrg-vdaf-20, section 6.1.3.2, "Lagrange Basis").
+"""Polynomials given by their values at roots of unity (draft-irtf-cfrg-vdaf-20, section 6.1.3, "Lagrange Basis").
 
 A polynomial of degree below n, a power of two, is the array of its values at w^0, ..., w^(n-1), w the principal root of
 unity of order n. Transforms are number-theoretic transforms by decimation in time, of many polynomials at once.

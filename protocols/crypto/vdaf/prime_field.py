@@ -1,4 +1,4 @@
-"""Arithmetic on arrays of elements of the fields of draft-irtf-cfrg-vdaf-20, section 6.1 ("NTT-Friendly Fields").
+"""Arithmetic on arrays of elements of the fields of draft-irtf-cfrg-vdaf-20, sections 6.1.2 and 6.1.4.
 
     Field64:  p = 2^32 * 4294967295 + 1           = 2^64  - 2^32    + 1
     Field128: p = 2^66 * 4611686018427387897 + 1  = 2^128 - 7 2^66  + 1
