@@ -111,7 +111,7 @@ def parse_radio(text: str) -> Radio | None:
 
 
 def parse_processor(value: str | float) -> Processor | None:
-    """The processor that `value` names, or one of that number of watts; None for ``none`` and "". Raises ValueError."""
+    """The processor named `value`, or one with `value` watts a core; None for ``none`` and "". Raises ValueError."""
     if value in ("", "none"):
         return None
     if isinstance(value, str) and value in PROCESSORS:
