@@ -136,6 +136,7 @@ class FederatedTraining(Declaration):
     labels: bool = False
     secure: bool = True
     shares: bool = False
+    decided_by: str = ""
     needs = Needs(testing=True, validation=True)
     learns = True
     server_returns = True
@@ -275,7 +276,12 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
         across=True,
         graph=True,
     ),
-    FederatedTraining(name="fedavg", summary="federated averaging on the labeled points", papers=_FEDAVG),
+    FederatedTraining(
+        name="fedavg",
+        summary="federated averaging on the labeled points",
+        papers=_FEDAVG,
+        decided_by="average",
+    ),
     FederatedTraining(
         name="fedavg+xclp",
         summary="federated averaging, pseudo-labels by XCLP among each round's clients",
@@ -347,11 +353,13 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
         name="fedprox",
         summary="fedavg with a proximal term",
         papers=("Li et al., Federated optimization in heterogeneous networks, MLSys 2020",),
+        decided_by="average",
     ),
     FederatedTraining(
         name="scaffold",
         summary="fedavg with control variates",
         papers=("Karimireddy et al., SCAFFOLD: Stochastic controlled averaging for federated learning, ICML 2020",),
+        decided_by="average",
     ),
     FederatedTraining(
         name="dp-fedavg",

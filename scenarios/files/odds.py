@@ -47,8 +47,6 @@ _EARLY = ("setup.keys", "lsh.hash", "influence.request")
 _ONCE = (*_EARLY, "train.update")
 """Steps that no client takes again in a round, so that a fault with a probability has one chance."""
 
-_AVERAGED = ("fedavg", "fedprox", "scaffold")
-
 
 class Odds(Struct, frozen=True):
     """The exact `probability` that a run completes, with the formula and what it needs in words (`why`).
@@ -116,10 +114,10 @@ def _bounds(scenario: Scenario) -> SumBounds | None:
     if not (calm and alike and whole) or keys.groups > 1 or keys.identity != "none" or keys.presence != "none":
         return None
     training = scenario.training
-    if protocol.name in _AVERAGED:
+    if protocol.decided_by == "average":
         plain = training.averaging == "plain" and not training.extra
         return SumBounds("average", max(1, training.fewest())) if plain else None
-    found = protocol.sums(scenario, data.clients) if protocol.name == "xclp" else ()
+    found = protocol.sums(scenario, data.clients) if protocol.decided_by == "sum" else ()
     return found[0] if len(found) == 1 and found[0].kind in _STAGES else None
 
 
@@ -138,7 +136,7 @@ def _of_faults(scenario: Scenario, kind: str) -> Iterator[_Loss | None]:
             yield None
             return
         meant = [fnmatchcase(f"client/{place}", fault.get("party")) for place in range(scenario.data.clients)]
-        chance, key = fault.get("probability"), f"fault[{number}]"
+        chance, key = fault.get("probability"), f"fault.{number}"
         yield _Loss(key, stage, np.where(meant, 1.0 if chance is None else chance, 0.0))
 
 
@@ -168,7 +166,7 @@ def _of_count(scenario: Scenario, bounds: SumBounds, one: Dropout) -> Odds | Non
 
 
 def _enough(bounds: SumBounds, begin: int, masked: int, revealed: int) -> bool:
-    """True if a run completes where so many clients deal, send masked values, and reveal shares."""
+    """True if a run completes where these numbers of clients deal, send masked values, and reveal shares."""
     if begin < bounds.fewest:
         return False
     if bounds.kind in ("restart", "average"):

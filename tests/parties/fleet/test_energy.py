@@ -105,8 +105,8 @@ def test_presets_have_sources_and_values_are_read() -> None:
         (Scenario(device=Device(radio="linear:1,2")), 'device.radio: "linear:1,2" is no radio'),
         (Scenario(device=Device(radio="linear:1,2,-3")), 'device.radio: "linear:1,2,-3": numbers from 0'),
         (Scenario(device=Device(processor="big")), 'device.processor: "big" is no processor; allowed: phone-fast'),
-        (Scenario(client=(Client(radio="6g"),)), 'client[0].radio: "6g" is no radio'),
-        (Scenario(client=(Client(processor="x"),)), 'client[0].processor: "x" is no processor'),
+        (Scenario(client=(Client(radio="6g"),)), 'client.0.radio: "6g" is no radio'),
+        (Scenario(client=(Client(processor="x"),)), 'client.0.processor: "x" is no processor'),
     ],
 )
 def test_a_mistake_is_named(scenario: Scenario, problem: str) -> None:
