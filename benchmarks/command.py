@@ -36,12 +36,20 @@ def crypto(
         typer.Option(help="Instead, measure the cost table of this machine and write it to this file."),
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Plot the operations per second to this file.")] = None,
+    prio3: Annotated[
+        Path | None,
+        typer.Option(
+            "--prio3",
+            metavar="FOLDER",
+            help="Compare Prio3 with the draft's Python reference: the folder poc of cfrg/draft-irtf-cfrg-vdaf.",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Measure the speed of the cryptography and of other libraries, or the cost table."""
     from tacit.benchmarks.crypto import speed as benchmark
 
-    benchmark.main(quick, json_file, costs, plot)
+    benchmark.main(quick, json_file, costs, plot, prio3)
     return 0
 
 
@@ -86,6 +94,18 @@ def scale(
     return benchmark.main(quick, json_file, plot, only)
 
 
+def sums(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the rows to FILE.")] = None,
+    debug: Debug = False,
+) -> int:
+    """Compare secure sums by bytes, CPU time and virtual time, with clients lost before each step in turn."""
+    from tacit.benchmarks.sums import table as benchmark
+
+    return benchmark.main(quick, json_file, csv_file)
+
+
 def attacks(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:
     """Measure how much attacks recover from the protocols and from weakened copies of them."""
     from tacit.benchmarks.attacks import table as benchmark
@@ -111,6 +131,20 @@ def reality(
     return benchmark.main(quick, json_file, only, repeats)
 
 
+def survival(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Number of real runs of each scenario (default: 1000; quick: 50).")
+    ] = None,
+    debug: Debug = False,
+) -> int:
+    """Compare the predicted probability that a run completes under losses with the share of real runs that do."""
+    from tacit.benchmarks.survival import shares as benchmark
+
+    return benchmark.main(runs or (50 if quick else 1000), json_file)
+
+
 def _checked(command: Callable[P, int]) -> Callable[P, int]:
     """The command, which first raises FileNotFoundError if the folder of a file that it writes does not exist."""
 
@@ -124,6 +158,6 @@ def _checked(command: Callable[P, int]) -> Callable[P, int]:
     return checked
 
 
-for _command in (crypto, bytes_, sim, training, scale, attacks, reality):
+for _command in (crypto, bytes_, sim, training, scale, sums, attacks, reality, survival):
     _name = _command.__name__.rstrip("_")
     app.command(_name, cls=PlainCommand, epilog=f"Example: tacit bench {_name} --quick")(guarded(_checked(_command)))

@@ -2,7 +2,7 @@
 
 python docs/build_site.py           into build/site/html, which git ignores; open index.html there
 python docs/build_site.py --draft   without runs and notebooks: for a look at the text
-python docs/build_site.py --files   writes the files that pages show into these pages, and builds nothing
+python docs/build_site.py --files   writes the files that pages show into these pages, and notebooks; builds nothing
 
 Nothing is fetched from any network. A warning, or a command that fails, is an error. Needs the extra `docs`.
 """
@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import architecture
+import notebook_files
 import page_runs
 import picture
 import protocol_pages
@@ -66,7 +67,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Build the site.")
     parser.add_argument("--out", type=Path, default=OUT, help="the folder, which is emptied first")
     parser.add_argument("--draft", action="store_true", help="without runs and notebooks")
-    parser.add_argument("--files", action="store_true", help="write the files that pages show into these, and end")
+    parser.add_argument("--files", action="store_true", help="write the files that pages show, and notebooks, and end")
     return parser.parse_args()
 
 
@@ -128,7 +129,8 @@ def with_files(text: str) -> str:
 
 
 def renew_files() -> None:
-    """Write the files that pages show into these pages."""
+    """Write the files that pages show into these pages, and the notebooks of pages beside them."""
+    notebook_files.renew()
     for path in DOCS.rglob("*.md"):
         text = path.read_text(encoding="utf-8")
         if (renewed := with_files(text)) != text:
@@ -142,6 +144,8 @@ def copy_pages(copy: Copy, runner: page_runs.Runner) -> None:
         if not runner.draft:
             drawn = pool.submit(draw_stragglers, runner.runs / "stragglers", copy.source)
         for path, text in zip(paths, pool.map(runner.executed, paths), strict=True):
+            if notebook_files.is_notebook(text):
+                text = notebook_files.page(text, path.stem)
             copy.put(path.relative_to(DOCS).as_posix(), text, path)
         if not runner.draft:
             drawn.result()
@@ -150,6 +154,8 @@ def copy_pages(copy: Copy, runner: page_runs.Runner) -> None:
             copy.put(name.lower(), (ROOT / name).read_text(encoding="utf-8"), ROOT / name)
     for path in (*DOCS.glob("*.svg"), *DOCS.glob("*.png"), DOCS / "conf.py"):
         shutil.copy(path, copy.source / path.name)
+    for path in (DOCS / "notebooks").glob("*.ipynb"):
+        (copy.source / "notebooks" / path.name).write_bytes(path.read_bytes())
     shutil.copytree(DOCS / "_static", copy.source / "_static")
 
 

@@ -14,7 +14,7 @@ project = "Tacit"
 author = "The Tacit authors"
 version = release = metadata.version("tacit-fl")
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
-exclude_patterns = ["mathematics"]
+exclude_patterns = ["mathematics", "notebooks/*.ipynb"]  # notebooks to download, beside their pages
 
 html_theme = "furo"
 html_title = f"Tacit {release}"

@@ -132,6 +132,14 @@ OPTIONS = (
         (*_SUM, *_GRAPH),
     ),
     Option(
+        "training.averaging",
+        "lightsecagg",
+        "each client's model, also where many clients are lost in a round",
+        f"{_HONEST}; at most `training.corrupt_clients` help the server; clients answer one set of survivors a round",
+        "pieces of every mask between clients: three times the bytes of `secure` for 30 clients; see secure-sums.md",
+        (),
+    ),
+    Option(
         "protocol.identity",
         "signed",
         "inputs, against a server that swaps or replays keys or shows different lists: clients reject and report it",

@@ -9,7 +9,7 @@ from itertools import groupby
 from msgspec import structs
 
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.schema.keys import Key, keys
+from tacit.scenarios.schema.keys import EACH, Key, keys
 from tacit.sim.faults import KINDS
 
 HEAD = """\
@@ -28,22 +28,22 @@ Which keys go with which kind. `occurrence` and `probability` exclude each other
 `time`. With a `round` a fault applies in that round only, and `occurrence` counts within it: `at = "train.update"` with
 `round = 3` is a client's update of round 3, whether or not it was called to the rounds before.
 A fault of messages strikes the first that matches, or, from a `time` on, all, for as long as it `lasts`.
-On the command line `fault.0.factor` is the `factor` of the first fault: `--set fault.0.factor=4` changes it, and
-`tacit sweep NAME --over fault.0.factor=2,4,8` sweeps it; so for every key of a fault. Where only one of several keys
-may be given (as of those that say when), a `--set` of one takes the others out.
+`fault.0.factor` is the `factor` of the first fault, in errors and on the command line: `--set fault.0.factor=4` changes
+it, and `tacit sweep NAME --over fault.0.factor=2,4,8` sweeps it; so for every key of a fault. Where only one of several
+keys may be given (as of those that say when), a `--set` of one takes the others out.
 """
 
 COLUMNS = ("key", "allowed", "unit", "default", "used by", "what it says")
 
 
 def table_of(key: Key) -> str:
-    """The TOML table of a key: "" at the top, otherwise as in ``data`` or ``fault[]``."""
+    """The TOML table of a key: "" at the top, otherwise as in ``data`` or ``fault.N``."""
     return key.name.rpartition(".")[0]
 
 
 def heading(table: str) -> str:
     """The table as it is written in the file."""
-    return f"`[[{table.removesuffix('[]')}]]`" if table.endswith("[]") else f"`[{table}]`"
+    return f"`[[{table.removesuffix(f'.{EACH}')}]]`" if table.endswith(f".{EACH}") else f"`[{table}]`"
 
 
 def line(cells: tuple[str, ...]) -> str:
@@ -86,7 +86,7 @@ def page() -> str:
         title = heading(table) if table else "At the top, before any table"
         rows = [line(COLUMNS), line(("---",) * len(COLUMNS)), *map(row, members)]
         parts.append(f"## {title}\n\n```{{container}} keys\n\n" + "\n".join(rows) + "\n```\n")
-        if table == "fault[]":
+        if table == f"fault.{EACH}":
             parts.append(kinds_of_faults())
     return "\n".join(parts)
 

@@ -149,7 +149,9 @@ class Declaration:
     of, in order. `learns`: whether something is trained, in rounds, so that a run can go on from a checkpoint. `rests`:
     whether many clients take no memory at rest (`tacit.parties.registered`). `server_returns`: whether a server that
     was lost may come back, which goes on or ends the run by what is on its disk
-    (`tacit.protocols.rounds.returning`). `quick`: of keys, the most that they need for a quick look.
+    (`tacit.protocols.rounds.returning`). `decided_by`: the part whose losses alone decide whether a run of one round
+    completes: its one secure "sum", or its "average" of models; "" for others. `quick`: of keys, the most that they
+    need for a quick look.
     """
 
     name: str
@@ -160,6 +162,7 @@ class Declaration:
     learns: bool = False
     rests: bool = False
     server_returns: bool = False
+    decided_by: str = ""
     quick: Mapping[str, int] = {}
 
     @property

@@ -41,7 +41,7 @@ from tacit.protocols.crypto.sizes import text
 from tacit.protocols.declaration import Declaration
 from tacit.protocols.experiment.experiment import Setting, Tables
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.simulated import Simulated
+from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
@@ -212,7 +212,8 @@ class Phases(Declaration):
         for number, part in enumerate(self.parts):
             if number:
                 found.append(((_OPENING,), replace(among, dimension=part.opens_with)))
-            found.append(((part,), replace(among, dimension=part.dimension(tables.protocol))))
+            keys, bits = tables.protocol, part.word_bits(tables.protocol, len(among.names))
+            found.append(((part,), replace(among, dimension=part.dimension(keys), word_bits=bits)))
         return found
 
     def sent_bytes(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:
@@ -521,6 +522,11 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
             endings=endings,
             silent=self._fault_record.silent(),
         )
+
+    def ending(self, ended: Sequence[Ended]) -> Ending:
+        """The end of a run on hollow values."""
+        outcome, reason = self._outcome()
+        return Ending(outcome, reason, self._losses(), int(outcome == "completed"))
 
     def _outcome(self) -> tuple[str, str]:
         server = self._server

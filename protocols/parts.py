@@ -54,13 +54,14 @@ class Among:
     """The clients among whom a part is taken, as its formulas ask for them.
 
     `points` and `labeled`: how many each client has. `classes`: the number of classes. `dimension`: the numbers of a
-    vector that is summed.
+    vector that is summed, in words of `word_bits`.
     """
 
     points: Mapping[str, int]
     labeled: Mapping[str, int] = field(default_factory=dict)
     classes: int = 0
     dimension: int = 0
+    word_bits: int = 64
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -218,6 +219,10 @@ class Phase(Part):
     def dimension(self, keys: Any) -> int:
         """The numbers of each client's vector in a sum, for the formulas of its parts."""
         return 0
+
+    def word_bits(self, keys: Any, clients: int) -> int:
+        """The bits of a word of that sum among a number of clients."""
+        return 64
 
 
 @dataclass(frozen=True)

@@ -196,11 +196,9 @@ _Occurrence = Annotated[
 _Round = Annotated[
     Annotated[int, Meta(ge=1)] | None,
     Meta(
-        description=(
-            "The fault strikes only in this round (counted from 1) of the party that takes the step "
-            "or sends the message. `occurrence` then counts within the round. Enrolment belongs to "
-            "round 1."
-        ),
+        description="The fault strikes only in this round (counted from 1) of the party that takes the step or "
+        "sends the "
+        "message. `occurrence` then counts within the round. Enrolment belongs to round 1.",
     ),
 ]
 _Probability = Annotated[
@@ -218,18 +216,15 @@ _Time = Annotated[
     ),
 ]
 _MESSAGE = Meta(
-    description=(
-        "The fault strikes when the party is about to send a message of this type. `lose`, "
-        "`duplicate`, `delay`, `corrupt`: type of the affected messages (default: any). `tacit "
-        "bytes RUN` lists the types."
-    )
+    description="The fault strikes when the party is about to send a message of this type. `lose`, `duplicate`, "
+    "`delay`, "
+    "`corrupt`: type of the affected messages (default: any). `tacit bytes RUN` lists the types."
 )
 _PARTY = Meta(
-    description=(
-        "Party that the fault affects: `server`, `client/0`, `client/1`, ..., or a pattern such "
-        "as `client/*`. `lose`, `duplicate`, `delay`, `corrupt`: the sender (default: any). All "
-        "other kinds except `availability` need this key."
-    )
+    description="Party that the fault affects: `server`, `client/0`, `client/1`, ..., or a pattern such as "
+    "`client/*`. `lose`, "
+    "`duplicate`, `delay`, `corrupt`: the sender (default: any). All other kinds except `availability` need this "
+    "key."
 )
 _PEER = Meta(
     description=("`partition`, `hold`: other end of the link. Faults of messages: the receiver. A name or a pattern.")
@@ -325,11 +320,10 @@ class Crash(PartyFault, kw_only=True, frozen=True):
     back_after: Annotated[
         Duration | None,
         Meta(
-            description=(
-                "`crash`, `power`: time until the party comes back (default: never). A client takes part "
-                "again from the next round on. A server continues with the next round, but it ends the "
-                "run if the run has one round or if the interrupted round had a secure sum."
-            ),
+            description="`crash`, `power`: time until the party comes back (default: never). A client takes part "
+            "again from "
+            "the next round on. A server continues with the next round, but it ends the run if the run has one "
+            "round or if the interrupted round had a secure sum.",
             extra=DURATION,
         ),
     ] = None
@@ -396,11 +390,10 @@ class Slow(PartyFault, kw_only=True, frozen=True):
         float,
         Meta(
             ge=1,
-            description=(
-                "`slow`: factor by which the party's computations and its network access take longer. If "
-                "the fault strikes again while it lasts, the party gets no slower, but `lasts` starts "
-                "again. The factors of different faults multiply."
-            ),
+            description="`slow`: factor by which the party's computations and its network access take longer. If "
+            "the fault "
+            "strikes again while it lasts, the party gets no slower, but `lasts` starts again. The factors of "
+            "different faults multiply.",
             extra={"unit": "factor"},
         ),
     ]
@@ -546,10 +539,9 @@ class Availability(Fault, kw_only=True, frozen=True):
     file: Annotated[
         str,
         Meta(
-            description=(
-                "`availability`: CSV file with the columns party (a name or a pattern), up and down "
-                "(seconds). The path is relative to the scenario file."
-            ),
+            description="`availability`: CSV file with the columns party (a name or a pattern), up and down "
+            "(seconds). The "
+            "path is relative to the scenario file.",
             extra={"unit": "file"},
         ),
     ]

@@ -7,7 +7,8 @@ import math
 import re
 
 __all__ = [
-    "DURATION", "DURATION_PATTERN", "RATE_PATTERN", "Duration", "duration", "format_bytes", "format_duration", "rate",
+    "DURATION", "DURATION_PATTERN", "RATE_PATTERN", "Duration", "duration", "format_bytes", "format_duration",
+    "format_joules", "rate",
 ]  # fmt: skip
 
 DURATION = {"unit": "duration"}
@@ -102,6 +103,11 @@ def _scaled(value: float, units: tuple[str, ...]) -> str:
     if value == int(value) or value >= 99.95:
         return f"{value:.0f} {units[index]}"
     return f"{_three(value)} {units[index]}"
+
+
+def format_joules(joules: float) -> str:
+    """``0.0123`` as ``12.3 mJ``, ``4567`` as ``4.57 kJ``: three significant digits."""
+    return "0 J" if joules == 0 else _scaled(joules * 1e6, ("uJ", "mJ", "J", "kJ", "MJ"))
 
 
 def format_bytes(count: float) -> str:

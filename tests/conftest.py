@@ -77,6 +77,16 @@ def pytest_runtest_setup() -> None:
         _walks.long = False
 
 
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Report a failure without garbage collection: Python 3.11's parser fails where that calls functions amid it."""
+    collects = gc.isenabled()
+    gc.disable()
+    yield
+    if collects:
+        gc.enable()
+
+
 @pytest.fixture
 def clean_end(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Fails if anything is logged or warned of, or an exception goes unnoticed, until all garbage is collected."""

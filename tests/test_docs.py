@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import nbformat
 import pytest
 from PIL import Image
 
@@ -196,6 +197,35 @@ def test_every_link_of_a_text_leads_somewhere_in_the_tree(path: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     links = re.findall(r"(?<!`)\]\(([^)\s#]+)(?:#[^)\s]*)?\)", text)
     assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
+
+
+def test_notebooks_are_those_of_their_pages_and_install_tacit_by_name() -> None:
+    made = runpy.run_path(str(DOCS / "notebook_files.py"))
+    pages = sorted((DOCS / "notebooks").glob("*.md"))
+    assert [path.stem for path in pages] == sorted(path.stem for path in (DOCS / "notebooks").glob("*.ipynb"))
+    for path in pages:
+        text, kept = path.read_text(encoding="utf-8"), path.with_suffix(".ipynb").read_text(encoding="utf-8")
+        assert kept == made["notebook"](text), "run: python docs/build_site.py --files"
+        cells = nbformat.reads(kept, as_version=4).cells
+        assert cells[0].source.startswith("# ")
+        assert re.search(r'%pip install --quiet "tacit-fl(\[plots\])?"', cells[1].source)
+        codes = [cell.source for cell in cells if cell.cell_type == "code"]
+        page = made["page"](text, path.stem)
+        assert codes == [re.sub(r"^:tags:.*\n", "", code).strip() for code in made["CELL"].findall(page)]
+
+
+def test_pages_of_notebooks_link_to_colab_and_binder_where_the_project_names_its_repository(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = runpy.run_path(str(DOCS / "notebook_files.py"))
+    scope = made["page"].__globals__
+    monkeypatch.setitem(scope, "repository", lambda: "")
+    assert "Upload notebook" in made["page"]("# Title\n\nText\n", "xclp")
+    monkeypatch.setitem(scope, "repository", lambda: "https://github.com/owner/name")
+    page = made["page"]("# Title\n\nText\n", "xclp")
+    file = "docs/notebooks/xclp.ipynb"
+    assert f"https://colab.research.google.com/github/owner/name/blob/main/{file})" in page
+    assert "https://mybinder.org/v2/gh/owner/name/main?labpath=docs%2Fnotebooks%2Fxclp.ipynb)" in page
 
 
 def test_pages_show_files_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 Peers, each skipped when it is not installed (the extra `peers`): python-paillier (`phe`, with gmpy2), HEU's ZPaillier
 (`sf-heu`, C++), TNO's `tno.mpc.encryption-schemes.paillier` and LightPHE. pyca/cryptography and pycryptodome are always
-installed. Contenders take turns; a turn gives a ratio for each, and the median of the ratios is reported.
+installed. The draft's Python reference of Prio3 is a peer if its folder is given. Contenders take turns; a turn gives a
+ratio for each, and the median of the ratios is reported.
 """
 
 import importlib
@@ -17,6 +18,7 @@ from tacit.benchmarks.crypto.costs import measure_costs, measure_processors, wri
 from tacit.benchmarks.crypto.ot import measure_iknp, measure_naor_pinkas
 from tacit.benchmarks.crypto.paillier import PEERS, measure_paillier_race
 from tacit.benchmarks.crypto.pair import PairSize, iknp_pair, measure_pair, packed_pair
+from tacit.benchmarks.crypto.prio3 import find_reference, measure_prio3
 from tacit.benchmarks.crypto.symmetric import measure_masks, measure_symmetric
 from tacit.benchmarks.measure import Standing, environment, print_standings, write_json
 from tacit.benchmarks.plots import check_plot, plot_standings
@@ -46,10 +48,12 @@ def main(
     json_file: Path | None = None,
     costs_file: Path | None = None,
     plot_file: Path | None = None,
+    prio3_folder: Path | None = None,
 ) -> None:
     """Measure and print; with `costs_file`, measure the cost table instead and write it there.
 
-    `quick` means one length of keys, fewer turns, smaller batches, and of the pairs of 500 x 500 only that by IKNP.
+    `prio3_folder` holds the draft's reference of Prio3. `quick` means one length of keys, fewer turns, smaller batches,
+    and of the pairs of 500 x 500 only that by IKNP.
     """
     console = make_console()
     if costs_file is not None:
@@ -58,12 +62,13 @@ def main(
         return
     if plot_file is not None:
         check_plot(plot_file)
+    reference = None if prio3_folder is None else find_reference(prio3_folder)
     found = environment(_PACKAGES)
     machine = ", ".join(f"{name} {version}" for name, version in found.items()) + "; one core"
     console.print(machine)
     peers = _peers([module for module, _ in PEERS.values()], console)
     with threadpool_limits(1):
-        standings, masks = _races(peers, quick, console)
+        standings, masks = _races(peers, reference, quick, console)
         pair = measure_pair(peers.get("phe.paillier"), quick, console)
         durations = _pairs(quick)
     _print_durations(durations, console)
@@ -84,7 +89,9 @@ def _peers(modules: Sequence[str], console: Console) -> dict[str, ModuleType]:
     return found
 
 
-def _races(peers: dict[str, ModuleType], quick: bool, console: Console) -> tuple[list[Standing], dict[str, float]]:
+def _races(
+    peers: dict[str, ModuleType], reference: ModuleType | None, quick: bool, console: Console
+) -> tuple[list[Standing], dict[str, float]]:
     """All races, and the seconds that all masks of a client take."""
     standings: list[Standing] = []
 
@@ -99,6 +106,7 @@ def _races(peers: dict[str, ModuleType], quick: bool, console: Console) -> tuple
     add("Oblivious transfer", transfers + measure_iknp(1 << 16 if quick else 1 << 20, turns))
     masks, seconds = measure_masks(turns)
     add("Secure sums and channels", measure_symmetric(turns) + masks)
+    add("Prio3, reports", measure_prio3(reference, quick, min(turns, 3) if reference else turns))
     console.print("all masks: " + ", ".join(f"{name} {value:.3f} s" for name, value in seconds.items()))
     return standings, seconds
 

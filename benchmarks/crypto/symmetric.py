@@ -28,6 +28,9 @@ __all__ = ["measure_masks", "measure_symmetric"]
 Contenders = dict[str, tuple[Action, float]]
 
 _THRESHOLD, _SHARES = 60, 100
+_NARROW = 26
+"""Bits of a word that holds a sum of 1,024 values of 16 bits."""
+
 _PEER, _OTHER = "pyca/cryptography", "pycryptodome"
 
 
@@ -45,7 +48,10 @@ def measure_masks(turns: int, clients: int = 100, words: int = 1_000_000) -> tup
     """The words a second of the masks of `clients` keys on `words` 64-bit words, and the seconds of each contender."""
     contenders = _masks(clients, words)
     rows = race(f"masks, words, {clients} keys x {words:,}", contenders, turns)
-    return rows, {row.contender: contenders[row.contender][1] / row.rate for row in rows}
+    seconds = {row.contender: contenders[row.contender][1] / row.rate for row in rows}
+    return rows + race(
+        f"masks, words of {_NARROW} bits, {clients} keys x {words:,}", _narrow(clients, words), turns
+    ), seconds
 
 
 def _agreements() -> Contenders:
@@ -107,6 +113,25 @@ def _masks(clients: int, words: int) -> Contenders:
 
     assert (masks(keys, blocks)[0] == theirs()).all()
     return {"Tacit": (lambda: masks(keys, blocks), clients * words), _PEER: (theirs, clients * words)}
+
+
+def _narrow(clients: int, words: int) -> Contenders:
+    """Masks of words that fit into 32 bits, as a sum of 16-bit values of 1,024 clients takes them."""
+    entropy = Entropy.seeded(1, "benchmark", "masks")
+    keys = [(entropy.bytes(32), number % 2 == 0) for number in range(clients)]
+    blocks = [(0, words)]
+    zeros, stream = bytes(4 * words), bytearray(4 * words + 15)
+
+    def theirs() -> np.ndarray:
+        total = np.zeros(words, np.uint32)
+        for key, added in keys:
+            counter = Cipher(algorithms.AES(key), modes.CTR(bytes(16)))
+            counter.encryptor().update_into(zeros, stream)
+            (np.add if added else np.subtract)(total, np.frombuffer(stream, "<u4", words), out=total)
+        return total & np.uint32((1 << _NARROW) - 1)
+
+    assert (masks(keys, blocks, _NARROW)[0] == theirs()).all()
+    return {"Tacit": (lambda: masks(keys, blocks, _NARROW), clients * words), _PEER: (theirs, clients * words)}
 
 
 def _sharing() -> tuple[Contenders, Contenders]:

@@ -62,28 +62,34 @@ def _value(name: str, text: str, where: str) -> Any:
     return value
 
 
-def uptimes_file(path: str) -> list[tuple[float, float]]:
-    """The intervals in the CSV at `path` with the columns up and down, in seconds or as durations, in order.
+def uptimes_file(path: str) -> list[list[tuple[float, float]]]:
+    """The traces in the CSV at `path`: of each its intervals, in seconds, in order.
 
-    An empty down, or ``inf``, is never. Raises ValueError with file and line.
+    Its columns are up and down, in seconds or as durations; or trace, up and down, if it has several traces, each by a
+    name of its own. An empty down, or ``inf``, is never. Raises ValueError with file and line.
     """
     header, *rows = _rows(path)
-    if [cell.strip() for cell in header[1]] != _UPTIMES:
-        raise ValueError(f"{path}: line {header[0]}: the header must be up,down, not {','.join(header[1])!r}")
-    found: list[tuple[float, float]] = []
+    names = [cell.strip() for cell in header[1]]
+    if names not in (_UPTIMES, ["trace", *_UPTIMES]):
+        shown = ",".join(header[1])
+        raise ValueError(f"{path}: line {header[0]}: the header must be up,down or trace,up,down, not {shown!r}")
+    found: dict[str, list[tuple[float, float]]] = {}
     for number, cells in rows:
+        *name, up_text, down_text = [cell.strip() for cell in cells] if len(cells) == len(names) else ["", "", ""]
         try:
-            up_text, down_text = (cell.strip() for cell in cells)
+            if len(cells) != len(names):
+                raise ValueError(f"{len(cells)} cells; {','.join(names)} are needed")
             up, down = duration(up_text), math.inf if down_text in ("", "inf") else duration(down_text)
         except ValueError as error:
-            problem = str(error) if len(cells) == len(_UPTIMES) else f"{len(cells)} cells; up,down are needed"
-            raise ValueError(f"{path}: line {number}: {problem}") from None
-        if not up < down or (found and up < found[-1][1]):
+            raise ValueError(f"{path}: line {number}: {error}") from None
+        trace = found.setdefault("".join(name), [])
+        if not up < down or (trace and up < trace[-1][1]):
             raise ValueError(f"{path}: line {number}: up from {up:g} s to {down:g} s; each interval is after the last")
-        found.append((up, down))
+        trace.append((up, down))
     if not found:
-        raise ValueError(f"{path}: no line follows the header; a line for each time that they are up: 0,30")
-    return found
+        example = "0,30" if names == _UPTIMES else "a,0,30"
+        raise ValueError(f"{path}: no line follows the header; a line for each time that they are up: {example}")
+    return list(found.values())
 
 
 def _rows(path: str) -> list[tuple[int, list[str]]]:

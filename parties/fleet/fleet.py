@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.parties.fleet.energy import ClassEnergy, ClientEnergy, Energy, Power, parse_processor, parse_radio
 from tacit.parties.fleet.file import devices_file, uptimes_file
 from tacit.parties.fleet.kinds import Amount, Kind, kind_of
 from tacit.parties.fleet.presets import PRESETS
@@ -31,8 +32,11 @@ from tacit.sim.units import duration, rate
 __all__ = ["SERVER", "Fleet"]
 
 SERVER = "server"
+_LISTED = 200
+"""The most clients of which each one's energy is listed."""
+
 _CLIENT = "client/"
-_KEYS = ("latency", "up", "down", "loss", "cores", "speed", "availability")
+_KEYS = ("latency", "up", "down", "loss", "cores", "speed", "availability", "device_class", "radio", "processor")
 
 Layer = tuple[str, Mapping[str, Any]]
 """Keys that a table gives, and where it stands, for errors."""
@@ -64,8 +68,9 @@ class Fleet:
         self._hosts = [(one.parties, Host(one.cores)) for one in getattr(tables, "host", ())]
         self.handling = _handling(device)
         self._drawn: dict[str, list[Numbers]] = {}
+        _check_power(device)
         for number, table in enumerate(self._clients_tables):
-            self._add(f"client[{number}]", table)
+            self._add(f"client.{number}", table)
         self._check_links()
         self._check_hosts()
 
@@ -135,17 +140,68 @@ class Fleet:
         """True if all links are as [network] says."""
         return not (self._clients_tables or self._links)
 
+    # What they use
+
+    @cached_property
+    def counts_energy(self) -> bool:
+        """True if the energy of any client is counted."""
+        return any(kind.radio or kind.processor for _, kind in self.groups())
+
+    def power(self, party: str) -> Power | None:
+        """The radio, processor and rates of `party` that decide its energy; None if it is not counted."""
+        if not party.startswith(_CLIENT) or not ((kind := self.kind(party)).radio or kind.processor):
+            return None
+        access = self.of(party)
+        seconds = access.handling.seconds if access.handling else lambda _: 0.0
+        return Power(kind.radio, kind.processor, access.up, access.down, seconds)
+
+    def energy(self, found: Mapping[str, ClientEnergy]) -> Energy:
+        """The energy of all clients of which it is counted; `found`: of each that used any."""
+        classes: dict[str, list[ClientEnergy]] = {}
+        counts: dict[str, int] = {}
+        for numbers, kind in self.groups():
+            if kind.radio or kind.processor:
+                name = kind.device_class or "all"
+                counts[name] = counts.get(name, 0) + len(numbers)
+                classes.setdefault(name, []).extend(found[one] for one in self._names(numbers) if one in found)
+        rows = [
+            ClassEnergy(
+                name,
+                counts[name],
+                sum(one.radio for one in some),
+                sum(one.tail for one in some),
+                sum(one.processor for one in some),
+                max((one.joules for one in some), default=0.0),
+            )
+            for name, some in classes.items()
+        ]
+        each = dict(sorted(found.items(), key=lambda item: int(item[0].removeprefix(_CLIENT))))
+        return Energy(
+            sum(row.radio + row.tail + row.processor for row in rows), rows, each if len(each) <= _LISTED else {}
+        )
+
     # When they are up
 
     def crashes(self) -> tuple[Crash, ...]:
-        """The crashes of clients that have an `availability`. Those of one table have a crash in common."""
+        """The crashes of clients that have an `availability`. Those of one table have a crash in common.
+
+        Of a file with several traces, each client draws its own.
+        """
         found: list[Crash] = []
+        read: dict[str, list[list[tuple[float, float]]]] = {}
         for numbers, kind in self.groups():
             if kind.availability:
-                for party in self._parties(numbers):
-                    rows = [(party, up, down) for up, down in uptimes_file(kind.availability)]
+                if kind.availability not in read:
+                    read[kind.availability] = uptimes_file(kind.availability)
+                traces = read[kind.availability]
+                for party in self._parties(numbers) if len(traces) == 1 else self._names(numbers):
+                    rows = [(party, up, down) for up, down in traces[self._drawn_trace(party, len(traces))]]
                     found += availability(rows, [party])
         return tuple(found)
+
+    def _drawn_trace(self, party: str, count: int) -> int:
+        """The number of the trace of availability that `party` draws of `count`."""
+        return int(generator(self._seed, "fleet", party, "availability").integers(count)) if count > 1 else 0
 
     def _parties(self, numbers: Numbers) -> list[str]:
         """Names, or one pattern, that mean exactly the clients with these `numbers`."""
@@ -153,6 +209,9 @@ class Fleet:
         for pattern in patterns:
             if np.array_equal(self._meant(pattern), numbers):
                 return [pattern]
+        return self._names(numbers)
+
+    def _names(self, numbers: Numbers) -> list[str]:
         return [f"{_CLIENT}{number}" for number in numbers]
 
     # Reading the tables
@@ -264,7 +323,7 @@ class Fleet:
 
     def _check_links(self) -> None:
         for number, link in enumerate(self._links):
-            place = f"link[{number}]"
+            place = f"link.{number}"
             for key in ("party", "peer"):
                 if not self._exists(getattr(link, key)):
                     problem = f"{toml(getattr(link, key))} is no party and means none"
@@ -285,7 +344,7 @@ class Fleet:
         seen = np.full(self._count, -1)
         for number, (patterns, _) in enumerate(self._hosts):
             for pattern in patterns:
-                place = f"host[{number}].parties"
+                place = f"host.{number}.parties"
                 if not self._exists(pattern):
                     problem = f"{toml(pattern)} is no party and means none"
                     raise Problem(place, f"{problem}; allowed: server, client/0 to client/{self._count - 1}")
@@ -305,7 +364,17 @@ class Fleet:
 def _client_defaults(network: Any, device: Any) -> dict[str, Any]:
     """The values of [network] and [device] for each client."""
     up, down = network.up or network.bandwidth, network.down or network.bandwidth
-    return {"up": up, "down": down, "cores": device.cores, "speed": device.speed}
+    found = {"up": up, "down": down, "cores": device.cores, "speed": device.speed}
+    return {**found, "radio": device.radio, "processor": device.processor}
+
+
+def _check_power(device: Any) -> None:
+    """Raise Problem for an invalid radio or processor of [device]."""
+    for key, parse in (("radio", parse_radio), ("processor", parse_processor)):
+        try:
+            parse(getattr(device, key) or "")
+        except ValueError as error:
+            raise Problem(f"device.{key}", str(error)) from None
 
 
 def _handling(device: Any) -> Handling:

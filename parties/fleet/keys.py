@@ -87,11 +87,20 @@ class ClientKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description=(
                 "CSV file with the columns up and down (seconds). The clients are up only in these "
-                "intervals; otherwise they are down as after a crash."
+                "intervals; otherwise they are down as after a crash. With a column `trace` before them, the file has "
+                "several traces, and each of the clients draws one with the seed."
             ),
             extra=_FILE,
         ),
     ] = ""
+    device_class: Annotated[
+        str, Meta(description="Name of its class of devices, for the tables of reports and predictions; any text.")
+    ] = ""
+    radio: Annotated[str, Meta(description="Its radio, as in `device.radio`; `none`: its energy is not counted.")] = ""
+    processor: Annotated[
+        Annotated[float, Meta(ge=0)] | str | None,
+        Meta(description="Its processor, written as `device.processor`; `none`: its energy is not counted."),
+    ] = None
 
 
 class LinkKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.parties.fleet.energy import Processor, Radio, parse_processor, parse_radio
 from tacit.sim.latency import Latency, parse_latency
 from tacit.sim.units import rate
 
@@ -26,7 +27,8 @@ class Amount:
 class Kind:
     """The properties of a kind of clients: rates in bytes a second, infinity if unlimited; own `latency` and `loss`.
 
-    `availability`: the file of their uptimes, "" if they are always up.
+    `availability`: the file of their uptimes, "" if they are always up. `device_class`: the name of their class.
+    `radio` and `processor`: those whose energy is counted, else None.
     """
 
     up: Amount
@@ -36,6 +38,9 @@ class Kind:
     latency: Latency | None = None
     loss: float | None = None
     availability: str = ""
+    device_class: str = ""
+    radio: Radio | None = None
+    processor: Processor | None = None
 
     @property
     def is_drawn(self) -> bool:
@@ -54,6 +59,9 @@ def kind_of(values: Mapping[str, Any]) -> Kind:
         None if latency is None else parse_latency(latency),
         values.get("loss"),
         values.get("availability", ""),
+        values.get("device_class", ""),
+        parse_radio(values.get("radio") or ""),
+        parse_processor(values.get("processor") or ""),
     )
 
 

@@ -12,13 +12,14 @@ from tacit.parties.device import Device
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.registered import Registered
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.simulated import ResultFields, Simulated, Strike
+from tacit.protocols.experiment.simulated import Ended, Ending, ResultFields, Simulated, Strike
 from tacit.protocols.privacy.randomised import randomised_labels
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 
 __all__ = [
     "Checkpointable",
+    "EndingReporter",
     "Experiment",
     "Observer",
     "PartialReporter",
@@ -185,6 +186,14 @@ class PartialReporter(Protocol):
 
     def so_far(self) -> ResultFields:
         """The results until then."""
+
+
+@runtime_checkable
+class EndingReporter(Protocol):
+    """An observer that knows how a run on hollow values ended, which it has not observed."""
+
+    def ending(self, ended: Sequence[Ended]) -> Ending:
+        """The end of the run, once all parties have ended, from the rounds that the server reported."""
 
 
 class Experiment(Protocol):

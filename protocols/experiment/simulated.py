@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct, field
 
@@ -10,7 +10,7 @@ from tacit.parties.server import Loss
 from tacit.protocols.privacy.released import Randomised
 from tacit.protocols.privacy.spent import Spent
 
-__all__ = ["SHOWN", "Prediction", "ResultFields", "Round", "Simulated", "Strike", "more_than"]
+__all__ = ["SHOWN", "Ended", "Ending", "Prediction", "ResultFields", "Round", "Simulated", "Strike", "more_than"]
 
 SHOWN = 12
 """The most parties that a table names in a cell."""
@@ -118,3 +118,20 @@ class Simulated(ResultFields, kw_only=True):
     predictions: list[Prediction] = []
     silent: dict[int, str] = {}
     keep: Callable[[Path], None] = _nothing
+
+
+class Ended(NamedTuple):
+    """A round that a server has reported: its `record`, and the virtual time (s) and the server's step at that time."""
+
+    record: Any
+    time: float
+    step: str
+
+
+class Ending(NamedTuple):
+    """The end of a run: outcome, reason and losses as in its results, and the number of rounds that gave a result."""
+
+    outcome: str
+    reason: str
+    lost: list[Loss]
+    held: int

@@ -5,12 +5,16 @@
 | train.update | LocalModel | client -> server | 4 P, the additions' and 16 | `Plain`: model, weight and loss |
 | setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
 | sum.* | those of `secure_sum`, keys by `neighbours` | | | `SecAggPlus`: a secure sum in a graph |
+| setup.*, sum.* | those of `setup` and `lightsecagg` | | | `LightSecAgg`: fresh keys, then a sum with coded masks |
 
 P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
 averaged with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of
-each client, so an average is exact to 2^-32.
+each client, so an average is exact to 2^-32. With `training.value_bits` = v it sums integers of v bits in words that
+are just wide enough (`crypto.words`): w q for each vector, where q is x clipped to [-c, c]; then w, 1, and the loss in
+several words of v bits each.
 
-Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+).
+Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+);
+So et al., MLSys 2022 (LightSecAgg).
 
 Security: with `Plain` the server sees each client's model; with the others their average, mean loss, number and sum of
 weights, and who took part (`secure_sum` and `neighbours` say under which assumptions). Rounds that begin with the same
@@ -35,11 +39,14 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import average, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols import setup
+from tacit.protocols.crypto.coded_masks import PIECE_BITS
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
+from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.identities import Identities
-from tacit.protocols.outcome import require
+from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Part, SumBounds, Taken
-from tacit.protocols.sums import neighbours, quorum, secure_sum
+from tacit.protocols.sums import lightsecagg, neighbours, quorum, secure_sum
+from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.wire import Message
@@ -50,7 +57,9 @@ __all__ = [
     "Averages",
     "Averaging",
     "AveragingInGraph",
+    "CodedAveraging",
     "Expected",
+    "LightSecAgg",
     "Plain",
     "PlainAveraging",
     "SecAggPlus",
@@ -70,6 +79,11 @@ _FIGURES = struct.Struct("<2d")
 
 FIGURES_BYTES = _FIGURES.size
 """Length of the weight and loss in a LocalModel."""
+
+_LOSS_BITS, _LOSS_RANGE = 20, 1 << 15
+"""A loss that is summed with quantised values: its bits after the point, and the magnitude to which it is clipped."""
+
+_LOSS_LENGTH = (2 * _LOSS_RANGE << _LOSS_BITS).bit_length()
 
 ENOUGH = "the round is over: enough models were received before yours"
 """The reason for which a client is dismissed from a round that called more than it needs."""
@@ -237,13 +251,16 @@ def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tup
 class Secure:
     """A secure sum with double masks; `threshold` t, where it is more than a majority; `identities`: what signs keys.
 
+    `quantised`: the integers as which the numbers of models are summed; None: in fixed point, in words of 64 bits.
     Server and clients hold it to the same fewest clients: a client hides among them, and so does its noise.
     """
 
     threshold: int | None = None
     fraction_bits: int = 32
     identities: Identities | None = None
+    quantised: Quantised | None = None
     name: ClassVar[str] = "secure"
+    before_end: ClassVar[Sequence[str]] = secure_sum.BEFORE_END
     individual: ClassVar[bool] = False
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
 
@@ -253,9 +270,19 @@ class Secure:
     def fewest(self, min_clients: int) -> int:
         return max(2, min_clients, self.threshold or 0)
 
+    @property
+    def word_bits(self) -> int:
+        """The bits of a word of the sum."""
+        return WHOLE if self.quantised is None else self.quantised.word_bits
+
+    def dimension(self, expected: Expected) -> int:
+        """The words of the sum: those of the vectors, then weight, 1 and loss."""
+        return sum(expected.sizes) // 4 + 2 + (1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits))
+
     def _settings(self, expected: Expected, least: int, deadline: float) -> secure_sum.Settings:
-        dimension = sum(expected.sizes) // 4 + 3
-        return secure_sum.Settings(dimension, self.threshold, self.fraction_bits, self.fewest(least), deadline)
+        fewest = self.fewest(least)
+        found = secure_sum.Settings(self.dimension(expected), self.threshold, self.fraction_bits, fewest, deadline)
+        return replace(found, word_bits=self.word_bits)
 
     async def _joined(self, me: Client, deadline: float) -> setup.Group:
         """The clients with whom the round is set up, and what `me` shares with each."""
@@ -268,14 +295,66 @@ class Secure:
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         group = await self._joined(me, deadline)
-        trained = update.weight > 0
-        parts: list[NDArray[np.floating]] = [
-            (update.weight if by_weight else float(trained)) * decode(vector).astype(np.float64)
-            for vector, by_weight in zip(update.vectors, expected.weighted, strict=True)
+        vector = self._contribution(me, update, expected)
+        await self._sum_of_client(me, vector, group, self._settings(expected, least, deadline))
+
+    async def _sum_of_client(
+        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
+    ) -> None:
+        await secure_sum.client(me, vector, group.secrets, replace(settings, identities=group.identities))
+
+    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
+        return await secure_sum.server(me, group.names, replace(settings, identities=group.identities))
+
+    def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
+        """The vector of `update` in the sum. Raises Withdrawn where it cannot be quantised."""
+        trained, vectors = update.weight > 0, list(zip(update.vectors, expected.weighted, strict=True))
+        loss = update.loss if trained else 0.0
+        if (quantised := self.quantised) is None:
+            parts: list[NDArray[Any]] = [
+                (update.weight if by_weight else float(trained)) * decode(vector).astype(np.float64)
+                for vector, by_weight in vectors
+            ]
+            return np.concatenate([*parts, np.array([update.weight, float(trained), loss])])
+        weight = min(int(update.weight), quantised.weight)
+        try:
+            parts = [
+                quantised.encode(decode(vector)) * np.uint64(weight if by_weight else trained)
+                for vector, by_weight in vectors
+            ]
+            whole = _LOSS_RANGE + min(max(loss, -_LOSS_RANGE), _LOSS_RANGE)
+            rest = round(whole * (1 << _LOSS_BITS)) if trained else 0  # a NaN is no integer
+        except ValueError as error:
+            refuse(me, f"take part in the sum: {error}")
+            raise Withdrawn(str(error)) from None
+        figures = [weight, int(trained)]
+        for _ in range(-(-_LOSS_LENGTH // quantised.bits)):
+            figures.append(rest & quantised.largest)
+            rest >>= quantised.bits
+        return np.concatenate([*parts, np.array(figures, np.uint64)])
+
+    def _opened(self, total: secure_sum.Total, expected: Expected) -> tuple[list[NDArray[np.float64]], int, float]:
+        """The mean of each vector, the number of clients that had trained, and the mean of their losses."""
+        ends = np.cumsum(expected.sizes) // 4
+        if (quantised := self.quantised) is None:
+            values = total.values
+            weight, count, loss = values[-3:].tolist()
+            columns = np.split(values[:-3], ends[:-1])
+        else:
+            weight, count, *limbs = map(int, total.ring[ends[-1] :])
+            loss = sum(limb << (quantised.bits * i) for i, limb in enumerate(limbs)) / (1 << _LOSS_BITS)
+            loss -= count * _LOSS_RANGE
+            columns = [
+                quantised.decode(part, weight if by_weight else count)
+                for part, by_weight in zip(np.split(total.ring[: ends[-1]], ends[:-1]), expected.weighted, strict=True)
+            ]
+        if not round(count):
+            return [], 0, 0.0
+        divided = [
+            column / (weight if by_weight else count)
+            for column, by_weight in zip(columns, expected.weighted, strict=True)
         ]
-        parts.append(np.array([update.weight, float(trained), update.loss if trained else 0.0]))
-        settings = replace(self._settings(expected, least, deadline), identities=group.identities)
-        await secure_sum.client(me, np.concatenate(parts), group.secrets, settings)
+        return divided, round(count), loss / count
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         await secure_sum.client_at_end(me, self._settings(expected, 0, deadline))
@@ -284,20 +363,12 @@ class Secure:
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
     ) -> Averages:
         present = await self._present(me, members, least, deadline)
-        settings = replace(self._settings(expected, least, deadline), identities=present.identities)
-        total = await secure_sum.server(me, present.names, settings)
+        total = await self._sum_of_server(me, present, self._settings(expected, least, deadline))
         if isinstance(total.ring, HollowArray):  # nothing was added: taken is that all have trained
             return Averages(total.contributors, tuple(map(blank, expected.sizes)), 0.0)
-        values = total.values
-        weight, count, loss = values[-3:].tolist()
-        require(round(count), "clients with trained models", least)
-        ends = np.cumsum(expected.sizes) // 4
-        columns = np.split(values[:-3], ends[:-1])
-        means = tuple(
-            encode(column / (weight if by_weight else count))
-            for column, by_weight in zip(columns, expected.weighted, strict=True)
-        )
-        return Averages(total.contributors, means, loss / count)
+        means, count, loss = self._opened(total, expected)
+        require(count, "clients with trained models", least)
+        return Averages(total.contributors, tuple(map(encode, means)), loss)
 
 
 @dataclass(frozen=True)
@@ -318,6 +389,42 @@ class SecAggPlus(Secure):
 
     async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> setup.Group:
         return setup.Group(tuple(members), {}, {})
+
+
+@dataclass(frozen=True)
+class LightSecAgg(Secure):
+    """A secure sum with coded masks, whose opening takes the same whoever is lost; it needs `quantised`.
+
+    `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server.
+    """
+
+    tolerated: float = 0.1
+    corrupt: float = 0.1
+    name: ClassVar[str] = "lightsecagg"
+    before_end: ClassVar[Sequence[str]] = lightsecagg.BEFORE_END
+    copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
+
+    @property
+    def word_bits(self) -> int:
+        return PIECE_BITS
+
+    def waits(self, clients: int) -> int:
+        return 2 * clients + 4
+
+    def _coded(self, settings: secure_sum.Settings) -> lightsecagg.CodedSettings:
+        least, deadline = settings.min_clients, settings.deadline
+        return lightsecagg.CodedSettings(settings.dimension, self.tolerated, self.corrupt, least, deadline)
+
+    async def _sum_of_client(
+        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
+    ) -> None:
+        await lightsecagg.client(me, vector, group.names, self._coded(settings))
+
+    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
+        return await lightsecagg.server(me, group.names, self._coded(settings))
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        await lightsecagg.client_at_end(me, self._coded(self._settings(expected, 0, deadline)))
 
 
 def fewest_hidden(drawn: int, made_for_many: bool) -> int:
@@ -346,6 +453,9 @@ class PlainAveraging(Part):
         return 1
 
 
+_QUANTISING = ("training.value_bits", "training.clip", "training.largest_weight")
+
+
 @dataclass(frozen=True)
 class SecureAveraging(Part):
     """`Secure` as a part of a round of training. `private`: models are clipped, and clients may add noise."""
@@ -353,7 +463,7 @@ class SecureAveraging(Part):
     private: bool = False
     messages = ()
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), secure_sum.SumOfVectors(identities=True))
-    uses: ClassVar[Sequence[str]] = ("protocol.identity",)
+    uses: ClassVar[Sequence[str]] = ("protocol.identity", *_QUANTISING)
     kind: ClassVar[str] = "secure_sum"
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
@@ -366,7 +476,7 @@ class AveragingInGraph(SecureAveraging):
     """`SecAggPlus` as a part of a round of training."""
 
     takes = (secure_sum.SumOfVectors(in_graph=neighbours.DealingInGraph(tolerance_of)),)
-    uses = ()
+    uses = _QUANTISING
     kind = "secagg+"
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
@@ -384,6 +494,39 @@ class AveragingInGraph(SecureAveraging):
         return [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables))}" for many in sorted(drawn)]
 
 
+def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
+    """Return U and T of a sum with coded masks among a number of clients. Raises ValueError where there are too few."""
+    return lightsecagg.Coding.among(clients, tables.training.tolerated_dropouts, tables.training.corrupt_clients)
+
+
+@dataclass(frozen=True)
+class CodedAveraging(SecureAveraging):
+    """`LightSecAgg` as a part of a round of training."""
+
+    takes = (setup.SetUp(identities=True), lightsecagg.CodedSumOfVectors(coding_of))
+    uses = ("protocol.identity", *_QUANTISING)
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        return []  # it has no miniature in which a server lies
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """U and T of the rounds, and how many clients each withstands the loss of."""
+        clients = shards().values()
+        able = sum(1 for shard in clients if shard.labeled.any())
+        drawn = {math.ceil(tables.training.share * many - 1e-9) for many in (able, len(clients)) if many}
+        return [
+            f"{LightSecAgg.name}: of {many} clients {one.needed} must answer, so {one.tolerated} may be lost; "
+            f"{one.private} may collude with the server"
+            for many in sorted(drawn)
+            for one in [coding_of(tables, many)]
+        ]
+
+
 def ways(private: bool = False) -> dict[str, Part]:
     """The ways of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
-    return {"plain": PlainAveraging(), "secure": SecureAveraging(private), "secagg+": AveragingInGraph(private)}
+    return {
+        "plain": PlainAveraging(),
+        "secure": SecureAveraging(private),
+        "secagg+": AveragingInGraph(private),
+        "lightsecagg": CodedAveraging(private),
+    }

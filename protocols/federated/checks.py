@@ -8,14 +8,16 @@ from tacit.parties.data.sets import Dataset
 from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.spec import MODELS
+from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
-from tacit.protocols.federated.averaging import SecAggPlus
+from tacit.protocols.federated.averaging import LightSecAgg, SecAggPlus
 from tacit.protocols.federated.blame import key_of
 from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.privacy.spending import check_noise
+from tacit.protocols.sums.lightsecagg import Coding
 from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name
 from tacit.sim.setting_error import Problem
@@ -58,6 +60,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
         raise Problem(key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
         raise Problem("model.name", f"{toml(tables.model.name)} cannot be built here: {error}") from None
+    _check_quantised(tables, settings)
     _check_rounds(tables, settings, labels)
     _check_memory(tables, settings)
 
@@ -75,6 +78,51 @@ def _check_private(tables: TrainingTables) -> None:
     if tables.privacy.noise_at == "clients" and training.averaging == "plain":
         problem = '"clients" adds too little for a single model to be seen; it needs training.averaging = "secure"'
         raise Problem("privacy.noise_at", problem)
+
+
+def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None:
+    """Raise Problem for what does not go with values of few bits in a secure average."""
+    training = tables.training
+    coded = isinstance(settings.averaging, LightSecAgg)
+    if coded and (
+        settings.averaging.quantised is None or (settings.private is not None and settings.private.at == "clients")
+    ):
+        problem = f'"{LightSecAgg.name}" sums integers of few bits: set training.value_bits'
+        if training.value_bits != "exact":
+            problem = f'"{LightSecAgg.name}" would round the noise of privacy.noise_at = "clients"'
+        raise Problem("training.averaging", problem)
+    if coded:
+        _check_coding(training, settings)
+    if training.value_bits == "exact" or settings.averaging.individual:
+        return
+    if settings.private is not None and settings.private.at == "clients":
+        problem = f'{training.value_bits} would round the noise of privacy.noise_at = "clients", which no bound covers'
+        raise Problem("training.value_bits", f'{problem}; allowed: "exact"')
+    if (
+        training.weighting == "points"
+        and training.largest_weight is None
+        and settings.trains_unlabeled(settings.rounds)
+    ):
+        problem = "is needed with training.value_bits where unlabeled points count, too; allowed: 1 or more"
+        raise Problem("training.largest_weight", problem)
+
+
+def _check_coding(training: Training, settings: TrainingSettings) -> None:
+    """Raise Problem for a sum with coded masks that cannot hold the values, or tolerate what it should."""
+    quantised = settings.averaging.quantised  # type: ignore[attr-defined]
+    if quantised.terms * quantised.weight * quantised.largest >= PRIME:
+        problem = f"{training.value_bits} is too large: a sum among {quantised.terms} clients must stay below 2^31 - 1"
+        fitting = (PRIME // (quantised.terms * quantised.weight)).bit_length() - 1
+        raise Problem("training.value_bits", f"{problem}; allowed: 2 to {fitting}" if fitting > 1 else problem)
+    lost, corrupt, many = training.tolerated_dropouts, training.corrupt_clients, quantised.terms
+    try:
+        coding = Coding.among(many, lost, corrupt)
+    except ValueError:
+        raise Problem("training.share", f"{many} clients in a round are too few for a sum with coded masks") from None
+    if coding.tolerated < int(lost * many + 1e-9):
+        problem = f"{lost:g} of {many} clients is more than a lying server lets a sum with coded masks tolerate, with "
+        problem += f"{coding.private} that may collude with it; at most {coding.tolerated} may be lost"
+        raise Problem("training.tolerated_dropouts", f"{problem}; allowed: less than {(coding.tolerated + 1) / many:g}")
 
 
 def _check_update(tables: TrainingTables) -> None:

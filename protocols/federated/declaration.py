@@ -15,7 +15,7 @@ from tacit.protocols.federated import averaging, fedavg_then_xclp
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.checks import check_training, training_memory
-from tacit.protocols.federated.experiment import Training, cohorts_of, settings_of, sum_dimension, trains
+from tacit.protocols.federated.experiment import Training, cohorts_of, settings_of, sum_dimension, trains, word_bits_of
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.prediction import FedavgThenXclp
@@ -26,7 +26,7 @@ from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
 from tacit.protocols.promises import Promise
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
-from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums import lightsecagg, secure_sum
 from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.protocols.xclp.variants import ROW_SUMS
@@ -92,7 +92,8 @@ class LocalTraining(NetworkTraining):
         return self.private and tables.privacy.noise_at == "clients"
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise]:
-        extra, answers = self.over * tables.training.extra, (averaging.LocalModel, secure_sum.MaskedChunk)
+        answers = (averaging.LocalModel, secure_sum.MaskedChunk, lightsecagg.CodedVector)
+        extra = self.over * tables.training.extra
         share = tables.training.share
         return {**PROMISES, **promises_of_rounds(TrainingRound, share, labeled=True, answers=answers, extra=extra)}
 
@@ -135,6 +136,7 @@ class FederatedTraining(Declaration):
     labels: bool = False
     secure: bool = True
     shares: bool = False
+    decided_by: str = ""
     needs = Needs(testing=True, validation=True)
     learns = True
     server_returns = True
@@ -202,7 +204,7 @@ class FederatedTraining(Declaration):
         seen: dict[str, None] = {}
         for number, members in enumerate(cohorts_of(settings, labels, tables.seed), 1):
             own = counted({name: shards[name] for name in members})
-            among = Called(*own, classes, dimension, settings=settings, seen=tuple(seen))
+            among = Called(*own, classes, dimension, word_bits_of(settings), settings=settings, seen=tuple(seen))
             labelled = isinstance(settings.method.labeller, Across) and settings.labels_in(number)
             yield (Calling(), *(self.labelling if labelled else ()), self.averaging), among
             seen |= {name: None for name in members if trains(settings, points[name], labels[name], number)}
@@ -274,7 +276,12 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
         across=True,
         graph=True,
     ),
-    FederatedTraining(name="fedavg", summary="federated averaging on the labeled points", papers=_FEDAVG),
+    FederatedTraining(
+        name="fedavg",
+        summary="federated averaging on the labeled points",
+        papers=_FEDAVG,
+        decided_by="average",
+    ),
     FederatedTraining(
         name="fedavg+xclp",
         summary="federated averaging, pseudo-labels by XCLP among each round's clients",
@@ -346,11 +353,13 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
         name="fedprox",
         summary="fedavg with a proximal term",
         papers=("Li et al., Federated optimization in heterogeneous networks, MLSys 2020",),
+        decided_by="average",
     ),
     FederatedTraining(
         name="scaffold",
         summary="fedavg with control variates",
         papers=("Karimireddy et al., SCAFFOLD: Stochastic controlled averaging for federated learning, ICML 2020",),
+        decided_by="average",
     ),
     FederatedTraining(
         name="dp-fedavg",

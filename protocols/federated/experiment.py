@@ -14,10 +14,19 @@ from tacit.parties.learning.settings import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.life import Present
 from tacit.parties.party import Party
+from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
-from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, fewest_hidden, tolerance_of
+from tacit.protocols.federated.averaging import (
+    Averaging,
+    LightSecAgg,
+    Plain,
+    SecAggPlus,
+    Secure,
+    fewest_hidden,
+    tolerance_of,
+)
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.keys import TrainingTables
@@ -30,6 +39,7 @@ from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models
 from tacit.protocols.setup import Group
 from tacit.protocols.xclp.choices import parameters_of
+from tacit.sim.setting_error import SettingError
 from tacit.sim.streams import generator
 from tacit.sim.units import duration
 from tacit.sim.wire import Message, Packet, decode_body, unpack_frame
@@ -190,11 +200,31 @@ def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:
     return Method(base.labeller, (*base.additions, *extra(training.mu)), extra.server)
 
 
-def averaging_of(tables: TrainingTables) -> Averaging:
-    """How a round's models come together. Raises ValueError."""
+def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
+    """How a round's models come together, where clients have that many `labels`. Raises ValueError."""
+    if tables.training.averaging == Plain.name:
+        return Plain()
+    quantised = _quantised(tables, labels)
     if tables.training.averaging == SecAggPlus.name:
-        return SecAggPlus(tolerance=tolerance_of(tables))
-    return {way.name: way for way in (Plain(), Secure(identities=identities_of(tables)))}[tables.training.averaging]
+        return SecAggPlus(tolerance=tolerance_of(tables), quantised=quantised)
+    if tables.training.averaging == LightSecAgg.name:
+        lost, corrupt = tables.training.tolerated_dropouts, tables.training.corrupt_clients
+        return LightSecAgg(identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt)
+    return Secure(identities=identities_of(tables), quantised=quantised)
+
+
+def _quantised(tables: TrainingTables, labels: Collection[int]) -> Quantised | None:
+    """The integers of a secure average. Raises SettingError where a sum of them does not fit into a word."""
+    training = tables.training
+    if training.value_bits == "exact":
+        return None
+    cohort, weight = math.ceil(training.share * tables.data.clients - 1e-9), 1
+    if training.weighting == "points":
+        weight = training.largest_weight or max(1, *labels)
+    try:
+        return Quantised(training.value_bits, training.clip, cohort, weight)
+    except ValueError as error:
+        raise SettingError("value_bits", training.value_bits, str(error)) from None
 
 
 def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
@@ -264,7 +294,7 @@ def settings_of(
         share=training.share,
         extra=training.extra if overselects(algorithm, method) else 0,
         label_from=training.label_from,
-        averaging=averaging_of(tables),
+        averaging=averaging_of(tables, labels),
         by_points=training.weighting == "points",
         class_weights=training.class_weights == "own",
         deadline=duration(tables.protocol.deadline),
@@ -306,8 +336,13 @@ def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:
 
 
 def sum_dimension(settings: TrainingSettings) -> int:
-    """The numbers of a secure sum: w x, then w, 1 and the loss."""
-    return sum(settings.expected.sizes) // 4 + 3
+    """The words of a secure sum: w x, then w, 1 and the loss; 0 where models are averaged in the clear."""
+    return settings.averaging.dimension(settings.expected) if isinstance(settings.averaging, Secure) else 0
+
+
+def word_bits_of(settings: TrainingSettings) -> int:
+    """The bits of a word of a secure sum."""
+    return settings.averaging.word_bits if isinstance(settings.averaging, Secure) else WHOLE
 
 
 def trains(settings: TrainingSettings, points: int, labels: int, number: int) -> bool:

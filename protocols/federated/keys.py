@@ -175,24 +175,52 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "fedavg"
     mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
     averaging: Annotated[
-        Literal["plain", "secure", "secagg+"],
+        Literal["plain", "secure", "secagg+", "lightsecagg"],
         Meta(
             description=(
                 "`plain`: the server sees each client's model. `secure`: a secure sum, so that the server "
                 "sees only the average. `secagg+`: a secure sum for many clients, in which each client "
-                "shares secrets with k neighbours in a random graph."
+                "shares secrets with k neighbours in a random graph. `lightsecagg`: a secure sum whose opening costs "
+                "the same whoever is lost; needs `training.value_bits`."
             ),
         ),
     ] = "plain"
+    value_bits: Annotated[
+        Annotated[int, Meta(ge=2, le=32)] | Literal["exact"],
+        Meta(
+            description="With a secure average: the bits of each number of a model that is summed. `exact`: a fixed "
+            "point in words of 64 bits. With fewer bits, numbers are clipped to `training.clip` and rounded, and words "
+            "are as wide as the sum needs.",
+            extra={"unit": "bits"},
+        ),
+    ] = "exact"
+    clip: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="With `training.value_bits`: the largest magnitude of a number of a model. Larger ones are "
+            "clipped, and each round reports their share.",
+        ),
+    ] = 4.0
+    largest_weight: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="With `training.value_bits` and `training.weighting` = `points`: the largest weight of a "
+            "model. A client with more points counts as one with this number. Default: the largest number of labeled "
+            "points of a client, which every party then knows.",
+            extra={"unit": "points"},
+        ),
+    ] = None
     tolerated_dropouts: Annotated[
         float,
         Meta(
             ge=0,
             lt=1,
             description=(
-                "With `secagg+`: share of a cohort that may be lost without ending the sum. The number of "
-                "neighbours k is chosen for this. The sum of this key and `corrupt_clients` must be less "
-                "than 1."
+                "With `secagg+` and `lightsecagg`: share of a cohort that may be lost without ending the sum. "
+                "The number of neighbours k, or the number U of clients that must answer, is chosen for this. The "
+                "sum of this key and `corrupt_clients` must be less than 1. For `lightsecagg`, twice this key and "
+                "`corrupt_clients` must add up to less than 1."
             ),
         ),
     ] = 0.1
@@ -202,8 +230,9 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             lt=1,
             description=(
-                "With `secagg+`: share of a cohort that may collude with the server without revealing "
-                "other clients' inputs. The server must be semi-honest and draw the graph as specified."
+                "With `secagg+` and `lightsecagg`: share of a cohort that may collude with the server without "
+                "revealing other clients' inputs. The server must be semi-honest, and with `secagg+` draw the graph "
+                "as specified."
             ),
         ),
     ] = 0.1

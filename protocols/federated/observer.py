@@ -20,13 +20,13 @@ from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.federated.fedbuff import BufferRecord, Call, Change
 from tacit.protocols.federated.labelling import PseudoLabels
-from tacit.protocols.federated.promises import close, plain_average, points_of
+from tacit.protocols.federated.promises import close, plain_average, points_of, quantising
 from tacit.protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
 from tacit.protocols.rounds.observer import HeldRound, Points, RoundsObserver, known_points, testing_points
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 
-__all__ = ["BufferedObserver", "BufferedRound", "TrainedRound", "TrainingObserver"]
+__all__ = ["BufferedObserver", "BufferedRound", "QuantisedRound", "TrainedRound", "TrainingObserver"]
 
 
 _MOST_HELD = 1 << 29
@@ -60,6 +60,18 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
         return (str(len(self.cohort)), str(len(self.averaged)), *self.numbers())
 
 
+class QuantisedRound(TrainedRound, frozen=True, kw_only=True):
+    """A round whose secure average is of numbers of few bits.
+
+    `clipped`: the share of the numbers of models trained in it that were clipped. `largest`: the largest magnitude.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = (*TrainedRound.columns, "clipped", "largest")
+    figures: ClassVar[tuple[str, ...]] = (*TrainedRound.figures, "clipped", "largest")
+    clipped: float | None
+    largest: float | None
+
+
 class BufferedRound(TrainedRound, frozen=True, kw_only=True):
     """A filling of FedBuff's buffer: `staleness` is the mean of how often the model had moved since its models began.
 
@@ -74,7 +86,7 @@ class BufferedRound(TrainedRound, frozen=True, kw_only=True):
 class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     """Tests the model as rounds end, outside of virtual time, and sums the run up."""
 
-    kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, PseudoLabels, TrainedRound)
+    kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, PseudoLabels, TrainedRound, QuantisedRound)
     answer = "its model was in: the average has it"
     last_step = "train.update"
 
@@ -95,11 +107,23 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._trained: dict[str, list[tuple[NDArray[np.float32], int]]] = {}  # of each client, in this round
         self._held = 0
         self._before = server.model
+        self._quantising = quantising(server.settings)
+        self._numbers, self._clipped, self._largest = 0, 0, 0.0  # of the models trained in this round
+        if self._quantising is not None:
+            world.taps.computed.append(self._measure)
         if server.settings.private is None and self.compares:
             world.taps.computed.append(self._take)
 
     compares: ClassVar[bool] = True
     """The average of a round is that of models which were trained in it, from one model."""
+
+    def _measure(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
+        """Count the numbers of a trained model that its quantisation clips."""
+        if self._quantising is not None and isinstance(result, Trained) and result.steps:
+            magnitudes = np.abs(decode(result.parameters))
+            self._numbers += len(magnitudes)
+            self._clipped += int((magnitudes > self._quantising[1]).sum())
+            self._largest = max(self._largest, float(magnitudes.max(initial=0.0)))
 
     def _take(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
         """Keep what a client has trained, until its round has ended."""
@@ -118,7 +142,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         found = decode(self._server.mean).astype(np.float64)
         # A client that crashed and returned in the round has trained twice.
         every = itertools.product(*(trained[name] for name in record.averaged))
-        return any(close(found, plain_average(chosen)) for chosen in every)
+        return any(close(found, plain_average(chosen, self._quantising)) for chosen in every)
 
     def state(self) -> Any:
         """The state of the observer so far."""
@@ -173,7 +197,12 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
     def round_of(self, record: Record, **fields: Any) -> TrainedRound:
         """The results of a round with these `fields`."""
-        return TrainedRound(**fields)
+        if self._quantising is None:
+            return TrainedRound(**fields)
+        share = self._clipped / self._numbers if self._numbers else None
+        largest = self._largest if self._numbers else None
+        self._numbers, self._clipped, self._largest = 0, 0, 0.0
+        return QuantisedRound(**fields, clipped=share, largest=largest)
 
     def _pseudo_accuracy(self, record: Record) -> float | None:
         """The share that is right, of unlabeled points whose label is known; one without a pseudo-label is wrong."""

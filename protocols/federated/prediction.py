@@ -13,7 +13,7 @@ from tacit.parties.life import Present
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.scores import accuracy, balanced_accuracy
-from tacit.protocols.experiment.simulated import Simulated
+from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
 from tacit.protocols.federated.experiment import Kinds, Training
 from tacit.protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
 from tacit.protocols.federated.keys import TrainingTables
@@ -81,6 +81,20 @@ class PredictionObserver(TrainingObserver):
             round_records=[*self.reported(lost), *found.round_records],
             keep=partial(self._save, server.model, None),
         )
+
+    def ending(self, ended: Sequence[Ended]) -> Ending:
+        """The end of a run on hollow values, from the rounds that the server reported."""
+        server = self._server
+        trained = [one for one in ended if one.record.number <= server.settings.rounds]
+        if not server.record.number:
+            return super().ending(trained)
+        self.enter(trained)
+        found = self._xclp.ending([one._replace(record=server.record) for one in ended[len(trained) :]])
+        lost, held = [*self.losses(), *found.lost], sum(not one.problem for one in self.rounds)
+        if found.outcome == "completed" and not held:
+            reason = f"every round of training was lost: {self.rounds[-1].problem}"
+            return Ending("aborted", reason, lost, found.held)
+        return Ending(found.outcome, found.reason, lost, held + found.held)
 
     def _end_round(self, record: Record) -> None:
         if record.number <= self._server.settings.rounds:

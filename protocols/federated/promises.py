@@ -15,9 +15,12 @@ from tacit.parties.learning import jobs
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.promises import Affected, Promise, Trial
 
-__all__ = ["PROMISES", "Numbers", "begun", "close", "next_model", "plain_average", "points_of"]
+__all__ = ["PROMISES", "Numbers", "begun", "close", "next_model", "plain_average", "points_of", "quantising"]
 
 Numbers = NDArray[np.float64]
+
+Quantising = tuple[int, float, int]
+"""The bits of a number that is summed, the magnitude to which it is clipped, and the largest weight."""
 
 _CLOSE = 1e-6
 """The error of float32 and of the fixed point of a secure sum, relative to the number or to 1."""
@@ -58,15 +61,27 @@ def _average(trial: Trial, updates: tuple[Any, ...]) -> Numbers:
         if trained.steps:
             weight = points_of(one.arguments) if trial.scenario.training.weighting == "points" else 1
             models.append((np.frombuffer(trained.parameters, "<f4"), weight))
-    return plain_average(models)
+    return plain_average(models, quantising(trial.simulation.server.settings))
 
 
-def plain_average(models: Sequence[tuple[NDArray[np.float32], int]]) -> Numbers:
-    """The average of models with their weights, in the clear."""
+def plain_average(models: Sequence[tuple[NDArray[np.float32], int]], quantised: Quantising | None = None) -> Numbers:
+    """The average of models with their weights, in the clear; of what they are `quantised` to, if they are."""
     total: Numbers = np.zeros(len(models[0][0]))
-    for vector, weight in models:
-        total += np.multiply(vector, weight, dtype=np.float64)
-    return total / sum(weight for _, weight in models)
+    if quantised is None:
+        for vector, weight in models:
+            total += np.multiply(vector, weight, dtype=np.float64)
+        return total / sum(weight for _, weight in models)
+    bits, clip, heaviest = quantised
+    levels, weights = 2**bits - 1, [min(weight, heaviest) for _, weight in models]
+    for (vector, _), weight in zip(models, weights, strict=True):
+        total += weight * np.rint((np.clip(vector.astype(np.float64), -clip, clip) + clip) * (levels / (2 * clip)))
+    return (total * (2 * clip / levels) - clip * sum(weights)) / sum(weights)
+
+
+def quantising(settings: Any) -> Quantising | None:
+    """How a secure average quantises numbers by the `settings` of the training; None where it does not."""
+    one = getattr(settings.averaging, "quantised", None)
+    return None if one is None else (one.bits, one.clip, one.weight)
 
 
 def points_of(arguments: tuple[Any, ...]) -> int:

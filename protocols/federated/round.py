@@ -42,7 +42,7 @@ from tacit.parties.life import Observed
 from tacit.parties.registered import Resting
 from tacit.parties.waiting import type_names
 from tacit.protocols.federated import cohort
-from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
+from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Plain, Secure, Update
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
@@ -203,7 +203,8 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return place == secure_sum.END
 
     def needs(self, place: str) -> tuple[str, ...]:
-        return secure_sum.BEFORE_END
+        averaging = self.settings.averaging
+        return averaging.before_end if isinstance(averaging, Secure) else secure_sum.BEFORE_END
 
     async def pseudo_labels(self, model: bytes) -> PseudoLabels | None:
         """Pseudo-labels of all points of this client, made with `model`; None where this round has none."""

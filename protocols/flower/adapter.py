@@ -1,8 +1,8 @@
 """All that Tacit knows of the package `flwr`: its messages as bytes, its apps as functions, its grid on Tacit's.
 
-Nothing else imports flwr, and this module is imported when a run begins. The lowest and the highest version that it is
-tested with are in `tacit.protocols.flower.declaration`; what differs between versions belongs here. flwr: Beutel et
-al., Flower: a friendly federated learning research framework, 2020.
+Nothing else imports flwr but `tacit.protocols.flower.recording`, and this module is imported when a run begins. The
+lowest and the highest version that it is tested with are in `tacit.protocols.flower.declaration`; what differs between
+versions belongs here. flwr: Beutel et al., Flower: a friendly federated learning research framework, 2020.
 """
 
 import gc
@@ -11,7 +11,7 @@ import importlib
 import logging
 import reprlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -40,7 +40,22 @@ try:
 except ImportError as error:
     raise ImportError(f"flwr has not what Tacit takes of it: {error}") from error
 
-__all__ = ["Answer", "Outgoing", "Reply", "World", "answer", "first_context", "load", "serve"]
+__all__ = [
+    "SERVER",
+    "Answer",
+    "Outgoing",
+    "Reply",
+    "Watcher",
+    "World",
+    "answer",
+    "first_context",
+    "identified",
+    "load",
+    "round_of",
+    "serve",
+    "watchers",
+    "weight_of",
+]
 
 RUN = 1
 SERVER = 1
@@ -101,6 +116,17 @@ class World(Protocol):
     async def pull(self, numbers: list[int]) -> dict[int, bytes]: ...
     async def exchange(self, messages: list[Outgoing], timeout: float | None) -> dict[int, bytes]: ...
     def note(self, replies: list[Reply], stage: int) -> None: ...
+
+
+class Watcher(Protocol):
+    """Sees all that passes a server app's grid: the messages of each call that sends some, and what it returns."""
+
+    def sent(self, messages: Sequence[Message]) -> None: ...
+    def received(self, messages: Sequence[Message]) -> None: ...
+
+
+watchers: list[Watcher] = []
+"""Who watches the grids of the runs in this process; empty but for an audit (`tacit.protocols.flower.recording`)."""
 
 
 # Apps
@@ -177,8 +203,8 @@ _FUNCTIONS = (type(_now), type(id))
 
 
 @contextmanager
-def _identified(node: int) -> Iterator[None]:
-    """Within it messages are made in the name of `node`."""
+def identified(node: int) -> Iterator[None]:
+    """Within it messages are made in the name of `node`, and Flower logs nothing."""
     before = TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = RUN, node, 1
     logger = logging.getLogger("flwr")
@@ -209,7 +235,7 @@ def answer(app: App, message: bytes, context: bytes, seed: bytes, moment: float)
     asked = message_from_proto(ProtoMessage.FromString(message))
     own = context_from_proto(ProtoContext.FromString(context))
     client: Any = None
-    with _identified(own.node_id), JOB.starting(moment):
+    with identified(own.node_id), JOB.starting(moment):
         try:
             _, client = load(app)
             with seeded(seed):
@@ -278,7 +304,7 @@ def serve(app: App, world: World, seed: bytes) -> None:
     """Run the server app to its end; in a fiber, with what stands for threads and time. Raises any error of the app."""
     server, _ = load(app)
     context = Context(RUN, SERVER, {}, RecordDict(), dict(app.config))
-    with stand_ins(app.folder, _SERVER), _identified(SERVER), seeded(seed):
+    with stand_ins(app.folder, _SERVER), identified(SERVER), seeded(seed):
         server(WorldGrid(world, seed), context)
 
 
@@ -312,7 +338,7 @@ class WorldGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Send messages; returns their ids, by which replies can be pulled."""
-        outgoing = [self._outgoing(message) for message in messages]
+        outgoing = self._all_outgoing(messages)
         if outgoing:
             in_world(lambda: self._world.push(outgoing))
         return [self._sent[one.number].metadata.message_id for one in outgoing]
@@ -328,7 +354,7 @@ class WorldGrid(Grid):
         Without one it waits for as long as the messages live or the scenario's deadline says; who has not replied then
         is in the list with an error.
         """
-        outgoing = [self._outgoing(message) for message in messages]
+        outgoing = self._all_outgoing(messages)
         if not outgoing:
             return []
         if sum(len(one.body) for one in outgoing) > _LARGE:
@@ -341,13 +367,20 @@ class WorldGrid(Grid):
             return self._replies(found)
         return self._replies({**found, **{one.number: b"" for one in outgoing if one.number not in found}})
 
+    def _all_outgoing(self, messages: Iterable[Message]) -> list[Outgoing]:
+        every = list(messages)
+        outgoing = [self._outgoing(message) for message in every]
+        for watcher in watchers:
+            watcher.sent(every)
+        return outgoing
+
     def _outgoing(self, message: Message) -> Outgoing:
         number = len(self._numbers) + 1
         named = message.metadata
         named.__dict__["_message_id"] = identity = _message_id(self._seed, str(number).encode())
         self._numbers[identity], self._sent[number] = number, message
         body, stage = _message_bytes(message), _stage(message)
-        return Outgoing(number, named.dst_node_id, stage, _round(message), named.ttl, body)
+        return Outgoing(number, named.dst_node_id, stage, round_of(message), named.ttl, body)
 
     def _replies(self, bodies: Mapping[int, bytes]) -> list[Message]:
         """The messages in `bodies`; an error for one that is empty."""
@@ -363,7 +396,10 @@ class WorldGrid(Grid):
             learned.setdefault(_stage(self._sent.pop(number)), []).append(_learned(message))
         for stage, replies in learned.items():
             self._world.note(replies, stage)
-        return [message for _, message in found]
+        messages = [message for _, message in found]
+        for watcher in watchers:
+            watcher.received(messages)
+        return messages
 
 
 def _stage(message: Message) -> int:
@@ -377,7 +413,7 @@ def _stage(message: Message) -> int:
     return _NAMES.index(name if name in STAGES else "flower.query")
 
 
-def _round(message: Message) -> int:
+def round_of(message: Message) -> int:
     """The round of `message`: the number that its group is, or its settings name; else 0."""
     group = message.metadata.group_id
     if group.isascii() and group.isdigit():
@@ -399,7 +435,14 @@ def _learned(reply: Message) -> Reply:
         for key, value in record.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 figures[key.rpartition(".")[2]] = float(value)
-    weights = [figures.pop(name) for name in _WEIGHTS if name in figures]
+    weight = weight_of(figures)
+    for name in _WEIGHTS:
+        figures.pop(name, None)
     if _RECORD in reply.content.config_records:
         return Reply(node, "", {}, 0.0)
-    return Reply(node, "", figures, weights[0] if weights else 1.0)
+    return Reply(node, "", figures, 1.0 if weight is None else weight)
+
+
+def weight_of(figures: Mapping[str, float]) -> float | None:
+    """Return the number of examples among the numbers of a reply, None if it does not say."""
+    return next((figures[name] for name in _WEIGHTS if name in figures), None)

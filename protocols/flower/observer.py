@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from tacit.parties.server import Loss
-from tacit.protocols.experiment.simulated import ResultFields, Simulated
+from tacit.protocols.experiment.simulated import Ended, Ending, ResultFields, Simulated
 from tacit.protocols.flower.exchanges import Exchange, RoundRecord
 from tacit.protocols.flower.flower import FlowerClient, FlowerServer
 from tacit.protocols.rounds.endings import EndingsObserver
@@ -109,6 +109,14 @@ class FlowerObserver(EndingsObserver[Any]):
             silent=self._fault_record.silent(),
             keep=self._keep,
         )
+
+    def ending(self, ended: Sequence[Ended]) -> Ending:
+        """The end of a run on hollow values, from the rounds that the server reported."""
+        records = [one.record for one in ended]
+        if (record := self._server.unended) is not None:
+            records.append(record)
+        self.rounds = [self._round(one) for one in records]
+        return Ending(*self._outcome(), self._losses(), sum(not one.problem for one in self.rounds))
 
     def _keep(self, folder: Path) -> None:
         if self._server.failure_of_app:

@@ -1,7 +1,7 @@
 """Looks at rounds of learning as no party could, whatever is learnt in them: who was lost, and how the run ended."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -12,7 +12,7 @@ from tacit.parties.data.sets import Dataset
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.scores import counting
-from tacit.protocols.experiment.simulated import SHOWN, ResultFields, Round, Simulated, more_than
+from tacit.protocols.experiment.simulated import SHOWN, Ended, Ending, ResultFields, Round, Simulated, more_than
 from tacit.protocols.privacy.released import Releasing, nothing_released
 from tacit.protocols.privacy.spent import Spending, Spent
 from tacit.protocols.rounds.endings import EndingsObserver
@@ -53,6 +53,19 @@ class HeldRound(Round, frozen=True, kw_only=True):
         """Who was lost; of whose answer the round is made nevertheless, it is said."""
         shown = [f"{name} (answered)" if name in self.counted else name for name in self.lost[:SHOWN]]
         return ", ".join(shown) + more_than(shown, self.lost) or "nobody"
+
+
+class _Bare(NamedTuple):
+    """A round without results: what losses and the outcome depend on."""
+
+    round: int
+    began: float
+    counted: tuple[str, ...]
+    problem: str
+
+
+def _bare(record: Record) -> Any:
+    return _Bare(record.number, record.began, record.counted, record.lost)
 
 
 H = TypeVar("H", bound=HeldRound)
@@ -177,6 +190,19 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             **self._revealed,
             **found,
         )
+
+    def ending(self, ended: Sequence[Ended]) -> Ending:
+        """The end of a run on hollow values, from the rounds that the server reported."""
+        self.enter(ended)
+        if self.unended is not None:
+            self.rounds.append(_bare(self._server.record_type(**self.unended)))
+            self.ended.append(self.world.loop.time())
+        lost = self.losses()
+        return Ending(*self.outcome(lost), lost, sum(not one.problem for one in self.rounds))
+
+    def enter(self, ended: Sequence[Ended]) -> None:
+        """Take over rounds on hollow values, which have no results."""
+        self.rounds, self.ended = [_bare(one.record) for one in ended], [one.time for one in ended]
 
     # Losses and the outcome
 

@@ -11,6 +11,7 @@ from typing import Any
 from tacit.parties.presence import BACK, GONE
 from tacit.protocols.promises import Affected, Promise, Trial, falls
 from tacit.protocols.rounds.rounds import Enroll, Enrolled
+from tacit.protocols.sums.lightsecagg import CodedVector
 from tacit.protocols.sums.secure_sum import MaskedChunk
 from tacit.sim.wire import Message
 
@@ -129,9 +130,12 @@ def all_rounds_are_held(trial: Trial, affected: Affected) -> Iterator[str]:
         yield f"rounds {', '.join(map(str, numbers))} were recorded"
 
 
+_MASKED = (MaskedChunk.__name__, CodedVector.__name__)
+
+
 def nothing_is_summed_again(trial: Trial, affected: Affected) -> Iterator[str]:
     """After a lost round in which a client sent masked values of a sum, no client sends any: they would be alike."""
-    masked = {event.round for event in trial.events if event.kind == "send" and event.type == MaskedChunk.__name__}
+    masked = {event.round for event in trial.events if event.kind == "send" and event.type in _MASKED}
     for record in trial.records:
         later = [number for number in masked if number > record.number]
         if record.lost and record.number in masked and later:

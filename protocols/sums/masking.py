@@ -1,7 +1,8 @@
-"""Masked values in Z_{2^64}: what all secure sums here have in common.
+"""Masked values in Z_{2^b}: what all secure sums here have in common. b is 64, or fewer where values are quantised.
 
 For each pair (j, k) both hold a key; the mask of block i is PRG(key; i), added by the lower of the two, subtracted by
-the higher, so that it cancels in a sum over both.
+the higher, so that it cancels in a sum over both. With fewer than 64 bits a word is b bits of each 32-bit word of the
+stream, or of each 64-bit word where b is above 32, and words are packed (`crypto.words`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.protocols.crypto.prg import Streams
-from tacit.sim.hollow import array_in, filled, hollow, together
+from tacit.protocols.crypto.words import WHOLE, mask_of, packed, packed_bytes, unpacked, word_type
+from tacit.sim.hollow import Blank, HollowArray, array_in, blank, filled, hollow, together
 
-__all__ = ["WORD_BYTES", "Block", "Ring", "SignedKey", "joined", "masks", "masks_work", "parted", "read"]
+__all__ = ["WORD_BYTES", "Block", "Ring", "SignedKey", "joined", "masks", "masks_work", "parted", "read", "reduced"]
 
-Ring = NDArray[np.uint64]
+Ring = NDArray[np.unsignedinteger]
+"""Words of a sum: uint64, or uint32 where they have at most 32 bits."""
 
 WORD_BYTES = 8
+"""Bytes of a word of 64 bits."""
 
 Block = tuple[int, int]
 """A block of a sum: its number, and how many words it has."""
@@ -25,29 +29,46 @@ SignedKey = tuple[bytes, bool]
 """A key of 32 bytes, and whether its masks are added (as by the lower of a pair) or subtracted."""
 
 
-def masks_work(keys: int, blocks: Sequence[Block]) -> dict[str, int]:
+def masks_work(keys: int, blocks: Sequence[Block], bits: int = WHOLE) -> dict[str, int]:
     """Operations of `masks`."""
     words = keys * sum(size for _, size in blocks)
-    return {"aes.byte": WORD_BYTES * words, "ring.add": words}
+    return {"aes.byte": word_type(bits).itemsize * words, "ring.add": words}
 
 
-@hollow(lambda keys, blocks: [filled(size, np.uint64) for _, size in blocks])
-def masks(keys: Sequence[SignedKey], blocks: Sequence[Block]) -> list[Ring]:
-    """The sum of the masks of all `keys` on each of the `blocks`."""
-    streams = Streams(blocks)
-    total = np.zeros(streams.size, np.uint64)
-    for key, added in keys:
-        (np.add if added else np.subtract)(total, streams.words(key), out=total)
-    return parted(total, [size for _, size in blocks])
+@hollow(lambda keys, blocks, bits=WHOLE: [filled(size, word_type(bits)) for _, size in blocks])
+def masks(keys: Sequence[SignedKey], blocks: Sequence[Block], bits: int = WHOLE) -> list[Ring]:
+    """The sum of the masks of all `keys` on each of the `blocks`, in words of `bits`."""
+    total = Streams(blocks, word_type(bits)).total(keys)
+    return parted(reduced(total, bits), [size for _, size in blocks])
 
 
-def joined(values: Iterable[Ring]) -> bytes:
-    """Blocks of words as bytes, little-endian, one after another."""
-    return together([value.astype("<u8", copy=False).tobytes() for value in values])
+def reduced(values: Ring, bits: int) -> Ring:
+    """`values` modulo 2^bits, in place where that changes anything."""
+    if bits < 8 * values.dtype.itemsize and values.flags.writeable:
+        values &= values.dtype.type(mask_of(bits))
+    return values
 
 
-def read(values: bytes, sizes: Sequence[int]) -> list[Ring]:
-    """The blocks of `sizes` words in `values`. Raises ValueError where the length does not fit."""
+def joined(values: Iterable[Ring], bits: int = WHOLE) -> bytes:
+    """Blocks of words of `bits` as bytes, little-endian, one after another."""
+    if bits == WHOLE:
+        return together([value.astype("<u8", copy=False).tobytes() for value in values])
+    return together([
+        blank(packed_bytes(value.size, bits)) if isinstance(value, HollowArray) else packed(value, bits)
+        for value in values
+    ])  # fmt: skip
+
+
+def read(values: bytes, sizes: Sequence[int], bits: int = WHOLE) -> list[Ring]:
+    """The blocks of `sizes` words in `values`. Raises ValueError where the length does not fit.
+
+    Words of fewer than 64 bits are of one block.
+    """
+    if bits < WHOLE:
+        (size,) = sizes
+        if isinstance(values, Blank) and len(values) == packed_bytes(size, bits):
+            return [filled(size, word_type(bits))]
+        return [unpacked(bytes(values), size, bits)]
     if len(values) != WORD_BYTES * sum(sizes):
         raise ValueError(f"{sum(sizes)} words take {WORD_BYTES * sum(sizes)} bytes, not {len(values)}")
     return parted(array_in(values, "<u8"), sizes)

@@ -8,12 +8,13 @@
 | sum.deal | DealtShares | j -> each other in A, sealed | 72 | shares of its second key and of its seed |
 | sum.deal | SharesMissing | j -> server | their names | whose shares it has not received |
 | sum.collect | ChunkWanted | server -> each left of A | 0 | which chunk of the vectors is next |
-| sum.mask | MaskedChunk | j -> server | 8 for each number | x_j + masks_j, one chunk |
+| sum.mask | MaskedChunk | j -> server | 8 for each number, or b / 8 | x_j + masks_j, one chunk |
 | sum.collect | Survivors | server -> each in U3 | names of U3 | U3, whose chunks were all received |
 | sum.reveal | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or second key (A \\ U3) |
 | sum.collect | SumDone | server -> each in U3 | 0 | the sum is there |
 
-Paper: Bonawitz et al., CCS 2017 (see `dealing`). In Z_{2^64}, values in fixed point. Client j sends
+Paper: Bonawitz et al., CCS 2017 (see `dealing`). In Z_{2^64}, values in fixed point; or in Z_{2^b}, values quantised
+(`crypto.words`). Client j sends
 
     y_j[c] = x_j[c] + PRG(b_j; c) + sum_{k in A, k != j} +-PRG(key_jk; c),    + for the lower of j and k,
 
@@ -57,12 +58,13 @@ from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import decode, encode
 from tacit.protocols.crypto.regular_graph import Tolerance
+from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes, word_type
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Among, Found, Part, Phase, SumBounds, Taken
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, dealing, neighbours, opening, quorum
-from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
+from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.refusal import MASKED, Least, enter, latest, refuse, sum_done, sum_masked
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import filled
@@ -121,7 +123,8 @@ class Settings:
     `threshold`: t, where it is more than floor(|A| / 2) + 1; `min_clients`: the fewest in a sum; `deadline`: longest
     wait of the server, in virtual seconds. `tolerance`: clients deal with their neighbours in a graph (`neighbours`)
     that withstands this, after no set-up; None: all with all, after that of the round. `identities`: by which keys and
-    sets are signed, if they are; not with `tolerance`.
+    sets are signed, if they are; not with `tolerance`. `word_bits`: the width b of the words that are summed; below 64,
+    vectors consist of such words, not of numbers.
     """
 
     dimension: int
@@ -132,6 +135,7 @@ class Settings:
     chunk: int = 1 << 16
     tolerance: Tolerance | None = None
     identities: Identities | None = None
+    word_bits: int = WHOLE
 
     def __post_init__(self) -> None:
         if self.tolerance is not None and self.identities is not None:
@@ -152,7 +156,10 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Total:
-    """The sum over the `contributors` (U3): `ring` in Z_{2^64}, `values` as numbers, (dimension,) each."""
+    """The sum over the `contributors` (U3): `ring` in Z_{2^b}, `values` as numbers, (dimension,) each.
+
+    `values` are of sums in 64 bits.
+    """
 
     contributors: tuple[str, ...]
     ring: Ring
@@ -167,7 +174,7 @@ class Total:
 async def client(
     me: Client, vector: NDArray[Any], secrets: Mapping[str, SharedSecret], settings: Settings, number: int = 0
 ) -> None:
-    """Contribute `vector` (dimension,), of numbers, or of words of Z_{2^64} (uint64), which are summed as they are.
+    """Contribute `vector` (dimension,), of numbers, or of words of Z_{2^b} (uint64), which are summed as they are.
 
     `secrets`: of the set-up, whose channels seal the shares. `number`: the only round in whose sum the vector may be;
     0: that of the first sum that the server begins.
@@ -177,6 +184,8 @@ async def client(
     """
     if vector.shape != (settings.dimension,):
         raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
+    if settings.word_bits < WHOLE and (vector.dtype != np.uint64 or int(vector.max()) >> settings.word_bits):
+        raise ValueError(f"a vector of words of {settings.word_bits} bits was due.")
     dealt = None
     while True:
         if dealt is not None and dealt.revealed:
@@ -267,8 +276,10 @@ async def _send_chunks(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, n
         shared = vector[settings.part(number)]
         if vector.dtype != np.uint64:
             shared = encode(shared.astype(np.float64, copy=False), settings.fraction_bits, dealt.clients)
-        (mask,) = await me.compute(masks_work(len(keys), [block]), masks, keys, [block])
-        me.send(me.server, MaskedChunk(number, joined([shared + mask])))
+        bits = settings.word_bits
+        (mask,) = await me.compute(masks_work(len(keys), [block], bits), masks, keys, [block], bits)
+        masked = reduced(shared.astype(mask.dtype, copy=False) + mask, bits)
+        me.send(me.server, MaskedChunk(number, joined([masked], bits)))
         if number == len(blocks) - 1:
             return
         number = (await me.recv(ChunkWanted, me.server, 2 * settings.deadline)).number
@@ -307,10 +318,12 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
         for block in settings.blocks:
             part = ring[settings.part(block[0])]
             left = await me.together(*[
-                me.compute(masks_work(len(keys), [block]), masks, keys, [block]) for keys in found.signed.values()
+                me.compute(masks_work(len(keys), [block], settings.word_bits), masks, keys, [block], settings.word_bits)
+                for keys in found.signed.values()
             ])  # fmt: skip
             for (mask,) in left if part.flags.writeable else ():
                 part -= mask
+        reduced(ring, settings.word_bits)
         me.broadcast(survivors, SumDone())
     return Total(survivors, ring, settings.fraction_bits)
 
@@ -365,7 +378,8 @@ async def _with_shares(me: Server, attempt: dealing.Announced, settings: Setting
 
 async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings) -> tuple[tuple[str, ...], Ring]:
     """U3 and the sum of its masked vectors."""
-    ring = np.zeros(settings.dimension, np.uint64) if me.world.hollow is None else filled(settings.dimension, np.uint64)
+    word = word_type(settings.word_bits)
+    ring = np.zeros(settings.dimension, word) if me.world.hollow is None else filled(settings.dimension, word)
     blocks, number = settings.blocks, 0
     while number < len(blocks):
         me.broadcast(names, ChunkWanted(number))
@@ -377,7 +391,7 @@ async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings)
                     continue
                 arrivals.leave_out(source)
                 with suppress(BadValues), values_of(me, source, "MaskedChunk"):
-                    (sent[source],) = read(message.values, [size])
+                    (sent[source],) = read(message.values, [size], settings.word_bits)
                 if len(sent) == len(names):
                     break
         missing = [name for name in names if name not in sent]
@@ -414,7 +428,7 @@ class SumOfVectors(Part):
         return (_DEAL, self.in_graph or dealing.Dealing(self.identities), _MASK, *signing, _REVEAL, _COLLECT)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
-        return {"MaskedChunk": len(among.names) * WORD_BYTES * among.dimension}
+        return {"MaskedChunk": len(among.names) * packed_bytes(among.dimension, among.word_bits)}
 
     def waits(self, tables: Any) -> int:
         return int(tables.data.clients) + 4
@@ -427,12 +441,15 @@ SUM = SumOfVectors()
 class SecureSum(Phase):
     """A secure sum as a part of a protocol of one's own: of each client's `vector`, of which the server makes `result`.
 
-    `fraction_bits`: to how many bits after the point numbers are summed.
+    `fraction_bits`: to how many bits after the point numbers are summed. With `value_bits` numbers are clipped to
+    [-`clip`, `clip`] and rounded to integers of that width, and words are as wide as the sum needs (`crypto.words`).
     """
 
     takes = (SUM,)
     messages = ()
     fraction_bits = 32
+    value_bits: int | None = None
+    clip = 1.0
 
     def vector(self, keys: Any, shard: Shard, public: NDArray[np.float64]) -> NDArray[np.float64]:
         """The numbers that a client with this `shard` contributes, `dimension` of them."""
@@ -442,17 +459,33 @@ class SecureSum(Phase):
         """Return the server's result, made of the sum of all vectors."""
         return total
 
-    def _settings(self, keys: Any) -> Settings:
+    def word_bits(self, keys: Any, clients: int) -> int:
+        quantised = self._quantised(clients)
+        return WHOLE if quantised is None else quantised.word_bits
+
+    def _quantised(self, clients: int) -> Quantised | None:
+        return None if self.value_bits is None else Quantised(self.value_bits, self.clip, clients)
+
+    def _settings(self, keys: Any, clients: int) -> Settings:
         least, deadline = max(2, keys.min_clients), duration(keys.deadline)
-        return Settings(self.dimension(keys), None, self.fraction_bits, least, deadline)
+        found = Settings(self.dimension(keys), None, self.fraction_bits, least, deadline)
+        return replace(found, word_bits=self.word_bits(keys, clients))
 
     async def client(self, me: Client, keys: Any, group: setup.Group, public: NDArray[np.float64]) -> None:
-        vector = np.asarray(self.vector(keys, me.shard, public), np.float64)
-        await client(me, vector, group.secrets, self._settings(keys), me.round)
+        vector: NDArray[Any] = np.asarray(self.vector(keys, me.shard, public), np.float64)
+        if (quantised := self._quantised(len(group.names))) is not None:
+            try:
+                vector = quantised.encode(vector)
+            except ValueError as error:
+                refuse(me, f"take part in the sum: {error}")
+                raise Withdrawn(str(error)) from None
+        await client(me, vector, group.secrets, self._settings(keys, len(group.names)), me.round)
 
     async def server(self, me: Server, keys: Any, group: setup.Group, found: Mapping[str, Found]) -> Found:
-        total = await server(me, group.names, self._settings(keys))
-        return Found(total.contributors, np.asarray(self.result(keys, total.values), np.float64))
+        total = await server(me, group.names, self._settings(keys, len(group.names)))
+        quantised, over = self._quantised(len(group.names)), total.contributors
+        values = total.values if quantised is None else quantised.decode(total.ring, len(over))
+        return Found(over, np.asarray(self.result(keys, values), np.float64))
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         return [SumBounds("secure_sum", max(2, tables.protocol.min_clients))]

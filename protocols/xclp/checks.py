@@ -78,6 +78,10 @@ def check_graph(tables: XclpTables, points: int) -> None:
 def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "") -> None:
     """Raise Problem where XCLP cannot run among those who take part `together`; `part`: that they are a part of all."""
     keys = tables.protocol
+    labeled = sum(bool(shard.labeled.any()) for shard in together)
+    if not part and labeled < keys.min_clients <= len(together):
+        problem = f"{keys.min_clients} is too large: {labeled} clients have labels; allowed: no more than these"
+        raise Problem("protocol.min_clients", problem)
     if len(together) < keys.min_clients:  # a natural partition's clients are known only now
         problem = f"{len(together)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
         raise Problem("data.clients", f"{part}{problem}")

@@ -167,6 +167,7 @@ class XclpDeclaration(Declaration):
     summary = "cross-client label propagation over a joint neighbourhood graph"
     papers = XCLP_PAPERS
     server_returns = True
+    decided_by = "sum"
     parts = (NeighbourGraph(_groups), Propagation(), Compared())
 
     @property

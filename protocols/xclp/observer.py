@@ -13,7 +13,7 @@ from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.scores import accuracy, balanced_accuracy, counting
-from tacit.protocols.experiment.simulated import Prediction, Round, Simulated
+from tacit.protocols.experiment.simulated import Ended, Ending, Prediction, Round, Simulated
 from tacit.protocols.privacy.released import Releasing, nothing_released
 from tacit.protocols.rounds.endings import EndingsObserver, returned
 from tacit.protocols.xclp import oracle
@@ -177,6 +177,10 @@ class _Ended(Struct, frozen=True):
         return loss.round == self.record.number and self.record.is_among(loss.party)
 
 
+def _ended(record: RoundRecord, time: float, step: str, truth: Truth | None = None) -> _Ended:
+    return _Ended(replace(record, h=NO_POINTS), truth, time, step)  # h is a matrix of all points, each round
+
+
 class _Baselines(Struct, frozen=True):
     """The hashes (n_j, L) and the labels of those who have hashed their points; whether each `alone` applies."""
 
@@ -221,10 +225,8 @@ class Observer(EndingsObserver[Any]):
     def sum_up(self) -> Simulated:
         """The results, once all parties have ended."""
         server = self._server
-        ended = {(one.record.number, one.record.called) for one in self._rounds_ended}
-        for part in server.parts:
-            if part.record.number and (part.record.number, part.record.called) not in ended:
-                self.end_round(part.record)  # which the server did not live to end
+        for record in self._unended():
+            self.end_round(record)
         lost = self.losses()
         outcome, reason = self._outcome(lost)
         found = {n: c.labels for n, c in self._named.items() if c.alive and c.labels is not None}
@@ -254,6 +256,21 @@ class Observer(EndingsObserver[Any]):
             endings=endings,
             silent=self._fault_record.silent(),
         )
+
+    def ending(self, ended: Sequence[Ended]) -> Ending:
+        """The end of a run on hollow values, from the rounds that the server reported."""
+        now, step = self.world.loop.time(), self._server.step_name
+        self._rounds_ended = [_ended(*one) for one in ended]
+        self._rounds_ended += [_ended(record, now, step) for record in self._unended()]
+        lost = self.losses()
+        held = {one.record.number for one in self._rounds_ended if one.record.finished}
+        return Ending(*self._outcome(lost), lost, len(held))
+
+    def _unended(self) -> list[RoundRecord]:
+        """The rounds that the server did not live to end."""
+        ended = {(one.record.number, one.record.called) for one in self._rounds_ended}
+        records = [part.record for part in self._server.parts]
+        return [one for one in records if one.number and (one.number, one.called) not in ended]
 
     # Losses and the outcome
 
@@ -345,8 +362,7 @@ class Observer(EndingsObserver[Any]):
             known = [_known(client.shard) for client in members]  # as the client uses them
             if record.members or not self._server.aborted:  # one that is back knows nothing of whom it gave labels
                 truth = truth_of(record, bits, known, self._server.parameters)
-        kept = replace(record, h=NO_POINTS)  # a matrix of all points, each round
-        self._rounds_ended.append(_Ended(kept, truth, self.world.loop.time(), self._server.step_name))
+        self._rounds_ended.append(_ended(record, self.world.loop.time(), self._server.step_name, truth))
 
     def _round(self, ended: _Ended, lost: list[Loss]) -> XclpRound:
         record = ended.record

@@ -34,6 +34,11 @@ _CLOSED = ("network.transport=tcp", "protocol.presence=connection")
 _BEATS = ("protocol.presence=heartbeat", "protocol.heartbeat=1s", "protocol.heartbeat_misses=2")
 _UNEVEN = ('data.partition="dirichlet:0.5"',)
 _SECURE = ("training.averaging=secure", "training.min_clients=2")
+_FEW_BITS = ("training.value_bits=6", "training.clip=0.5")
+_CODED = (
+    *("training.averaging=lightsecagg", "training.min_clients=2", "training.tolerated_dropouts=0.38"),
+    *("training.value_bits=9", "training.clip=0.5", "data.clients=8"),
+)
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
 _SIGNED = ("protocol.identity=signed",)
 _CELLS = ("data.limit=60", "protocol.min_clients=3", "cells.count=3", "cells.steps=1")
@@ -103,7 +108,17 @@ CONFIGURATIONS = (
         "fedbuff", "mesh, datagram, three at work", _MESH, _DATAGRAM, ("training.concurrency=3", "training.buffer=2")
     ),
     _training("fedavg", "secure, lossy", _SECURE, ("network.loss=0.05",)),
+    _training("fedavg", "lightsecagg, star", _CODED),
+    _training("fedavg", "lightsecagg, mesh, datagram", _CODED, _MESH, _DATAGRAM),
+    _training("scaffold", "lightsecagg, lossy TCP", _CODED, _TCP),
     _training("fedavg", "secagg+, complete graph", _GRAPH),
+    _training("fedavg", "secagg+, eight clients, values of 6 bits", _GRAPH, _FEW_BITS, ("data.clients=8",)),
+    _training(
+        "fedavg",
+        "secure, values of 12 bits, by points",
+        _SECURE,
+        ("training.value_bits=12", "training.weighting=points"),
+    ),
     _training("fedavg", "secagg+, eight clients", _GRAPH, ("data.clients=8",)),
     _training("fedavg", "secagg+, nine clients, mesh", _GRAPH, _MESH, ("data.clients=9",)),
     _training("fedavg+xclp", "plain, restart"),

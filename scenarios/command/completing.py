@@ -56,7 +56,7 @@ def changes(incomplete: str) -> Words:
 
     found: list[str | tuple[str, str]] = []
     for key in all_keys():
-        if "[]" in key.name:
+        if key.is_of_list:
             continue
         found.append((f"{key.name}=", key.description))
         if incomplete.startswith(f"{key.name}="):

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tacit.scenarios.command import data
+from tacit.scenarios.command import data, devices
+from tacit.scenarios.command.artifact import artifact
+from tacit.scenarios.command.audit_sum import audit_sum
 from tacit.scenarios.command.bytes_command import show_bytes
 from tacit.scenarios.command.chaos_command import chaos
 from tacit.scenarios.command.compare import compare
@@ -67,6 +69,7 @@ for _name, _command, _example in (
     ("trace", trace, "tacit trace runs/xclp-digits-1-1 --perfetto run.pftrace"),
     ("predict", predict, "tacit predict xclp-digits --over protocol.hamming=paillier,iknp"),
     ("report", report, "tacit report runs/xclp-digits-1-1"),
+    ("artifact", artifact, "tacit artifact runs/xclp-digits-1-1 runs/xclp-digits-2-1 --out artifact"),
     ("sweep", sweep, "tacit sweep xclp-digits --over protocol.k=5,10 --seeds 3 --jobs 2"),
     ("certify", certify, "tacit certify xclp-digits"),
     ("outline", outline, "tacit outline north.npz south.npz --out outline.csv"),
@@ -74,8 +77,10 @@ for _name, _command, _example in (
     ("join", join, "tacit join xclp-digits --set data.clients=3 --as client/0 --server 192.0.2.1:4433"),
     ("deploy-local", deploy_local, "tacit deploy-local xclp-digits --set data.limit=240"),
     ("gather", gather, "tacit gather server client-0 client-1 client-2"),
+    ("audit-sum", audit_sum, 'tacit audit-sum examples/flower-quickstart --run-config "num-server-rounds=1"'),
     ("chaos", chaos, "tacit chaos xclp-digits --quick --schedules 5 --set protocol.hamming=plaintext"),
 ):
     app.command(_name, cls=PlainCommand, epilog=f"Example: {_example}")(guarded(_command))
 
 app.add_typer(data.app, name="data", epilog="Example: tacit data list")
+app.add_typer(devices.app, name="devices", epilog="Example: tacit devices ookla tiles.csv --out phones")

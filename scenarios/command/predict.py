@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.scenarios.command.options import Debug, Over, Plugins, Seed, Set, SourceFile, Trust
-from tacit.sim.units import format_bytes, format_duration
+from tacit.scenarios.command.options import Debug, Jobs, Over, Plugins, Seed, Set, SourceFile, Trust
+from tacit.sim.units import format_bytes, format_duration, format_joules
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +28,7 @@ class By(Enum):
     BYTES = "bytes"
     TIME = "time"
     MEMORY = "memory"
+    ENERGY = "energy"
 
 
 def predict(
@@ -39,6 +40,33 @@ def predict(
         typer.Option(
             metavar="N", min=1, help="Number of seeds; the time is the median over them (default: 5; large runs: 1)."
         ),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Predict N runs with different seeds: how often they complete, who is lost where."
+        ),
+    ] = None,
+    loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SHARE[@STEP]",
+            help="With --runs: each round loses this share of its clients, such as 10%@sum.mask (default: none but the "
+            "scenario's losses; without STEP: any step; a whole number: as many clients). Can be repeated.",
+        ),
+    ] = None,
+    survive: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            min=0,
+            max=1,
+            help="With --runs: name the cheapest combination that completes with probability P.",
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    page: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="With --runs: write a page with the distributions.")
     ] = None,
     seed: Seed = None,
     changes: Set = None,
@@ -54,18 +82,35 @@ def predict(
     The simulated parties exchange messages of the real sizes over the run's links, without costly computations. With
     the same seed, the messages and bytes are those of the run. The memory is that of one process (--engine inline).
     With --over: the totals of each combination of values, and the cheapest one.
+    With --runs: the probability that a run completes under its losses, and the distributions of its costs.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.whole import check_whole
+    from tacit.scenarios.schema.scenario import ScenarioError
     from tacit.scenarios.sweeping.predicted import FEW_SEEDS, MANY, predicted_of
     from tacit.scenarios.sweeping.runs import plan
 
     check_whole(Path(file))
+    if runs is not None:
+        if seeds is not None:
+            raise typer.BadParameter("does not go with --runs, which has a seed for each run", param_hint="--seeds")
+        from tacit.scenarios.command.survival import survival
+
+        return survival(
+            file, over or (), runs, loss or (), by.value, survive, jobs, seed, changes or (), json_file, page
+        )
+    alone = {"--loss": loss, "--survive": survive, "--jobs": jobs, "--html": page}
+    for option, given in alone.items():
+        if given is not None:
+            raise typer.BadParameter("needs --runs, as in --runs 1000", param_hint=option)
     console = printing.make_console()
     count = seeds or FEW_SEEDS
     plans = plan(file, over or (), count, changes or (), seed, to_run=False)
     most = None if seeds else MANY
     found = [predicted_of(plans[first : first + count], most) for first in range(0, len(plans), count)]
+    if by is By.ENERGY and any(one.energy is None for one in found):
+        problem = "is needed for --by energy, or device.processor"
+        raise ScenarioError(found[0].plan.loaded.where, "device.radio", problem)
     complete = [one for one in found if one.outcome == "completed"]
     least = min((_cost(one, by) for one in complete), default=None)
     cheapest = [one for one in complete if _cost(one, by) == least]
@@ -84,7 +129,9 @@ def predict(
 
 def _cost(one: Predicted, by: By) -> float:
     """The number by which choices are compared."""
-    return {By.BYTES: one.sums()["total"], By.TIME: one.virtual_seconds, By.MEMORY: one.memory}[by]
+    joules = 0.0 if one.energy is None else one.energy.joules
+    costs = {By.BYTES: one.sums()["total"], By.TIME: one.virtual_seconds, By.MEMORY: one.memory, By.ENERGY: joules}
+    return costs[by]
 
 
 def _in_words(one: Predicted, by: By) -> str:
@@ -92,6 +139,7 @@ def _in_words(one: Predicted, by: By) -> str:
     exact = f"{one.sums()['total']:,} bytes"
     return {
         By.BYTES: exact, By.TIME: format_duration(one.virtual_seconds), By.MEMORY: format_bytes(one.memory),
+        By.ENERGY: "-" if one.energy is None else format_joules(one.energy.joules),
     }[by]  # fmt: skip
 
 
@@ -117,14 +165,16 @@ def _ending_in_words(one: Predicted) -> list[str]:
 
 def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
     from tacit.scenarios.console import printing
-    from tacit.scenarios.files.checks import cautions, notes
+    from tacit.scenarios.files.checks import notes
     from tacit.scenarios.reporting import printed
+    from tacit.scenarios.running.outlook import cautions
 
     first = found[0].plan.loaded
     printing.print_lines(console, [f"{first.scenario.title or first.name}   (seed {first.scenario.seed})"])
     if found[0].plan.values:
         _print_choices(console, found, cheapest, by)
     else:
+        _print_devices(console, first.scenario)
         console.print(printed.byte_table(found[0].rows, exact=True))
         printing.print_lines(
             console,
@@ -134,11 +184,24 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
                 f"memory    {_in_words(found[0], By.MEMORY)}",
             ],
         )
+        if (energy := found[0].energy) is not None:
+            printing.print_lines(console, [printed.energy_line(energy)])
+            console.print(printed.energy_table(energy))
     printing.print_lines(console, _remarks([one.plan.loaded.scenario for one in found]))
     noted = dict.fromkeys(line for one in found for line in notes(one.plan.loaded.scenario))
     printing.print_lines(console, (f"note      {line}" for line in noted))
     warnings = dict.fromkeys(line for one in cheapest or found for line in cautions(one.plan.loaded.scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in warnings))
+
+
+def _print_devices(console: Console, scenario: Scenario) -> None:
+    """Print the devices that the clients of the one predicted run have drawn, by class."""
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.reporting.parties import device_table
+
+    if table := device_table(scenario):
+        printing.print_lines(console, [table.title])
+        console.print(printing.table(table.columns, table.rows, ("clients",), optional=("cores",)))
 
 
 def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
@@ -151,6 +214,7 @@ def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Seque
     differing = [name for name in found[0].extent if len({one.extent[name] for one in found}) > 1]
     by_round = ("bytes a round", "time a round") if "rounds" in differing else ()
     ends = any(one.outcome != "completed" for one in found)
+    counted = any(one.energy is not None for one in found)
     lines = [
         [
             *(value for _, value in one.plan.values),
@@ -160,11 +224,12 @@ def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Seque
             _in_words(one, By.TIME),
             *(_a_round(one) if by_round else ()),
             _in_words(one, By.MEMORY),
+            *([_in_words(one, By.ENERGY)] if counted else ()),
             *([one.outcome] if ends else ()),
         ]
         for one in found
     ]
-    columns = (*differing, "messages", "bytes", "time", *by_round, "memory")
+    columns = (*differing, "messages", "bytes", "time", *by_round, "memory", *(["energy"] if counted else ()))
     optional = ("memory", "messages", "time a round", "time")
     every = (*labels.values(), *columns, *(["ends"] if ends else ()))
     console.print(printing.table(every, lines, columns, optional=optional))

@@ -129,7 +129,8 @@ def carry_out(
 
 def _introduce(console: Console, loaded: Loaded) -> None:
     from tacit.scenarios.console import printing
-    from tacit.scenarios.files.checks import cautions, notes
+    from tacit.scenarios.files.checks import notes
+    from tacit.scenarios.running.outlook import cautions
 
     scenario = loaded.scenario
     printing.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])

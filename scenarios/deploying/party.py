@@ -50,7 +50,7 @@ from tacit.sim.compute import Engine
 from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.deployed.network import DeployedEndpoint, Line
 from tacit.sim.deployed.world import DeployedWorld
-from tacit.sim.faults import Crash
+from tacit.sim.faults import Crash, optional
 from tacit.sim.taps import Taps
 
 __all__ = ["PartyRun"]
@@ -203,7 +203,7 @@ class PartyRun:
         """End the process, as a crash does. What an observer of the run sees is no part of the party: it stays."""
         assert self.recorder is not None
         self.recorder.flush()
-        self._faults["back_after"] = getattr(self.world.faults.fired[-1].fault, "back_after", None)
+        self._faults["back_after"] = optional(getattr(self.world.faults.fired[-1].fault, "back_after", None))
         self._faults["state"] = self.world.faults.state()
         self.device.endpoint.alive = False
         self._write_ending(alive=False)

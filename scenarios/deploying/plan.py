@@ -96,4 +96,4 @@ def check_faults(scenario: Scenario, where: str) -> None:
                 f'is "{fault.kind}"; allowed: "crash", which is the process\'s own SIGKILL; '
                 "deploy-local --without-faults, and serve and join without --with-faults, leave all faults out"
             )
-            raise ScenarioError(where, f"fault[{number}].kind", problem)
+            raise ScenarioError(where, f"fault.{number}.kind", problem)

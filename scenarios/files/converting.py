@@ -104,7 +104,7 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
             yield from _leaves(item, f"{path}.{key}".lstrip("."))
     elif isinstance(value, list):
         for number, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{number}]")
+            yield from _leaves(item, f"{path}.{number}")
     else:
         yield path, value
 
@@ -126,7 +126,7 @@ def _check_known(raw: object, node: types.Type, path: str) -> None:
             _check_known(value, fields[key], place)
     elif isinstance(node, types.VarTupleType) and isinstance(raw, list):
         for number, item in enumerate(raw):
-            _check_known(item, node.item_type, f"{path}[{number}]")
+            _check_known(item, node.item_type, f"{path}.{number}")
 
 
 def _check_named(raw: object, node: types.Type, path: str) -> None:
@@ -190,7 +190,7 @@ def _misfits(
     except msgspec.ValidationError:
         if isinstance(value, list) and (items := _items(kind, len(value))):
             for number, (item, own) in enumerate(zip(value, items, strict=False)):
-                yield from _misfits(item, own, types.type_info(own), f"{key}[{number}]")
+                yield from _misfits(item, own, types.type_info(own), f"{key}.{number}")
         yield _Misfit(key, value, node, unit)
 
 

@@ -34,7 +34,7 @@ def check_fault_places(scenario: Scenario) -> None:
     """Check that parties, steps and messages that faults name exist, and `sim` takes the faults as they are."""
     for number, fault in enumerate(scenario.fault):
         for test in (_check_parties, _check_steps, _check_message, _check_return, _check_made):
-            test(f"fault[{number}]", fault, scenario)
+            test(f"fault.{number}", fault, scenario)
 
 
 def fault_cautions(scenario: Scenario) -> list[str]:
@@ -47,7 +47,7 @@ def fault_cautions(scenario: Scenario) -> list[str]:
     for number, fault in enumerate(scenario.fault):
         round_number = fault.get("round")
         if 1 < rounds < (round_number or 1):
-            found.append(f"fault[{number}].round = {round_number} is after the last round: the run has {rounds}")
+            found.append(f"fault.{number}.round = {round_number} is after the last round: the run has {rounds}")
             continue
         back_after = fault.get("back_after")
         if not isinstance(fault, PartyFault) or back_after is None:
@@ -64,7 +64,7 @@ def fault_cautions(scenario: Scenario) -> list[str]:
         else:
             continue
         problem = "has no effect: a party that returns takes part from the next round, and"
-        found.append(f"fault[{number}].back_after = {toml(back_after)} {problem} {why}")
+        found.append(f"fault.{number}.back_after = {toml(back_after)} {problem} {why}")
     return found
 
 

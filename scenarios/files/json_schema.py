@@ -16,7 +16,7 @@ from msgspec import inspect as types
 from tacit.parties.data.features import FEATURES
 from tacit.parties.data.sets import DATASETS
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.schema.keys import Key, keys, structure
+from tacit.scenarios.schema.keys import EACH, Key, keys, structure
 from tacit.scenarios.schema.scenario import Client, ProtocolKeys
 from tacit.sim.faults import DEFAULT_KIND, KINDS, Fault
 from tacit.sim.units import DURATION_PATTERN, RATE_PATTERN
@@ -72,7 +72,7 @@ def scenario_schema() -> Schema:
         for path, node in _tables("protocol.", _node(kind)):
             _complete(definitions[names[kind] if path == "protocol." else node.cls.__name__], path, node, rows, (name,))
     for one in KINDS.values():
-        _fault(one, definitions[one.__name__], _described(rows["fault[].kind", ()]))
+        _fault(one, definitions[one.__name__], _described(rows[f"fault.{EACH}.kind", ()]))
     definitions[root.cls.__name__]["properties"]["fault"]["items"].pop("discriminator", None)  # of OpenAPI alone
     _join(definitions, {name: names[kind] for name, kind in own.items()})
     head = {"$schema": DRAFT, "title": TITLE, "description": "A scenario of Tacit: `tacit run FILE` runs it."}
@@ -96,7 +96,7 @@ def _node(kind: type[Struct]) -> types.StructType:
 
 
 def _tables(path: str, node: types.StructType) -> Iterator[tuple[str, types.StructType]]:
-    """The struct `node` at `path`, and those within it: how their keys begin, as ``data.`` or ``fault[].``."""
+    """The struct `node` at `path`, and those within it: how their keys begin, as ``data.`` or ``fault.N.``."""
     yield path, node
     for field in node.fields:
         kind = field.type
@@ -106,7 +106,7 @@ def _tables(path: str, node: types.StructType) -> Iterator[tuple[str, types.Stru
             some = kind.item_type.types if isinstance(kind.item_type, types.UnionType) else (kind.item_type,)
             for one in some:
                 if isinstance(one, types.StructType):
-                    yield from _tables(f"{path}{field.encode_name}[].", one)
+                    yield from _tables(f"{path}{field.encode_name}.{EACH}.", one)
 
 
 def _complete(

@@ -14,7 +14,7 @@ from tacit.scenarios.schema.option_names import either
 from tacit.scenarios.schema.scenario import Client, Host, Link, Scenario, ScenarioError
 from tacit.sim.faults import DEFAULT_KIND, KINDS, fault_keys, unfit
 
-__all__ = ["LISTS", "change_item", "check_field", "check_fields", "in_file", "is_field", "label"]
+__all__ = ["LISTS", "change_item", "check_field", "check_fields", "is_field", "label"]
 
 _STRUCTS: dict[str, type[Struct]] = {"client": Client, "link": Link, "host": Host}
 
@@ -30,12 +30,6 @@ _TITLES = {"fault": ("kind", "party"), "client": ("name",), "link": ("party", "p
 def is_field(key: str) -> bool:
     """True if `key` is meant to be a field of one table of a list."""
     return key.partition(".")[0] in LISTS and "." in key
-
-
-def in_file(key: str) -> str:
-    """How errors of a file call what `key` names: ``fault[0].factor``; a key that is no field stays as it is."""
-    match = _FIELD.fullmatch(key)
-    return key if match is None else f"{match[1]}[{match[2]}].{match[3]}"
 
 
 def check_field(key: str, option: str) -> None:

@@ -9,7 +9,7 @@ import os
 import re
 import sqlite3
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
 from tacit.scenarios.files.checks import check
 from tacit.scenarios.files.converting import Table, converted
-from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, in_file, is_field
+from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, is_field
 from tacit.scenarios.files.plugins import blamed, resolved
 from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.files.table_layout import Layout, flat, layout_of
@@ -38,8 +38,10 @@ __all__ = [
     "find",
     "load",
     "parse_toml",
+    "paths_in",
     "read",
     "shipped",
+    "table_of_run",
     "unused",
 ]
 
@@ -177,10 +179,8 @@ def read(
     if isinstance(file, Scenario):
         path, raw, filled = Path("scenario"), _anchored(as_table(file), Path.cwd()), True
     else:
-        path = find(file)
-        raw, filled = _anchored(_parse(path), path.parent), Path(file).is_dir()
-        if filled and (was := _first_place(path.parent)) not in (None, path.parent.absolute()):
-            _follow(raw, partial(_moved, path.parent.absolute(), was))
+        path, filled = find(file), Path(file).is_dir()
+        raw = table_of_run(path) if filled else _anchored(_parse(path), path.parent)
         if not raw and not changes:
             problem = 'no key is set; a scenario names its protocol at least, as in [protocol] name = "xclp"'
             raise ScenarioError(str(path), "", f"{problem}; `{either('tacit keys', 'tacit.keys()')}` lists all keys")
@@ -252,7 +252,7 @@ def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], chang
     An error at a key of the file may be due to the `changes`, which are named then, too.
     """
     for key in sorted(given_by, key=len, reverse=True):
-        if f"{error.key}.".startswith((f"{key}.", f"{key}[", f"{in_file(key)}.")):
+        if f"{error.key}.".startswith(f"{key}."):
             return given_by[key]
     others = {key: option for key, option in given_by.items() if option != called("--set")}
     keys = {text: text.partition("=")[0].strip() for text in changes}
@@ -341,6 +341,17 @@ def _parse(path: Path) -> Table:
         raise ScenarioError(str(path), "", f"cannot be read ({error.strerror or error})") from None
 
 
+def table_of_run(path: Path) -> Table:
+    """The tables of `path`, the scenario in the folder of a run. Paths are absolute, and lead to what moved with it.
+
+    Raises ScenarioError for a file that cannot be read.
+    """
+    raw, folder = _anchored(_parse(path), path.parent), path.parent.absolute()
+    if (was := _first_place(path.parent)) not in (None, folder):
+        _follow(raw, partial(_moved, folder, was))
+    return raw
+
+
 def _anchored(raw: Table, folder: Path) -> Table:
     """`raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
     result = {key: dict(body) if isinstance(body, dict) else body for key, body in raw.items()}
@@ -353,6 +364,12 @@ def _anchored(raw: Table, folder: Path) -> Table:
 
 def _follow(raw: Table, change: Callable[[Path], Path]) -> None:
     """Change each path in the tables of `raw`."""
+    for table, key, prefix in paths_in(raw):
+        table[key] = prefix + str(change(Path(table[key].removeprefix(prefix))))
+
+
+def paths_in(raw: Table) -> Iterator[tuple[Table, str, str]]:
+    """Each place in a scenario's tables that holds a path, other than plugins: the table, the key, the text before."""
     own = raw.get("protocol")
     places = [(raw.get("data"), "path", ""), (raw.get("learner"), "path", ""), (own, "app", ""), (own, "recorded", "")]
     places += [(raw.get("network"), "latency", "csv:"), (raw, "cost", "replayed:")]
@@ -362,7 +379,7 @@ def _follow(raw: Table, change: Callable[[Path], Path]) -> None:
     for table, key, prefix in places:
         value = table.get(key) if isinstance(table, dict) else None
         if isinstance(table, dict) and isinstance(value, str) and value.startswith(prefix) and len(value) > len(prefix):
-            table[key] = prefix + str(change(Path(value.removeprefix(prefix))))
+            yield table, key, prefix
 
 
 def _first_place(folder: Path) -> Path | None:
@@ -421,7 +438,7 @@ def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
 
 def _known() -> list[str]:
     """The keys that a change may name, whole tables among them."""
-    return [*(field.encode_name for field in structure().fields), *(row.name for row in keys() if "[]" not in row.name)]
+    return [*(field.encode_name for field in structure().fields), *(row.name for row in keys() if not row.is_of_list)]
 
 
 def _settable() -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tacit.parties.fleet.energy import Energy
 from tacit.protocols.experiment.simulated import ResultFields, Strike
 from tacit.scenarios.files.vulnerability import Vulnerability
 from tacit.sim.units import format_bytes, format_duration
@@ -51,6 +52,7 @@ class Result(ResultFields, kw_only=True):
     `messages_lost` counts those that were lost, by reason. `vulnerability` is there if there was an [attack].
     `formula`: payload by message type by the protocol's formula, where the run completed and nobody was lost; None of a
     type whose number depends on the run.
+    `energy`: joules of the clients, by class and, of up to 200 of them, of each; None if the scenario counts none.
     With more than 200 clients `lost`, `faults`, `endings` and those lost in rounds are of clients that were called to
     some round; the record has the others. `plugins`: files of the user's own code, of which copies lie in the run's
     folder.
@@ -81,6 +83,7 @@ class Result(ResultFields, kw_only=True):
     trace_hash: str
     shape_hash: str
     formula: dict[str, int | None] | None = None
+    energy: Energy | None = None
     vulnerability: Vulnerability | None = None
     warnings: list[str]
     plugins: list[PluginFile] = msgspec.field(default_factory=list)

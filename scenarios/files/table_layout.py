@@ -102,7 +102,7 @@ def layout_of(file: ScenarioFile, known: Collection[str]) -> Layout:
     for number, row in enumerate(table.row):
         if row.paper and len(row.paper) != len(table.column):
             problem = f"{len(row.paper)} figures for {len(table.column)} columns; allowed: one for each, or none"
-            raise ScenarioError("", f"table.row[{number}].paper", problem)
+            raise ScenarioError("", f"table.row.{number}.paper", problem)
     rows = [(number, row) for number, row in enumerate(table.row) if row.only in ("", scale)]
     columns = [(number, column) for number, column in enumerate(table.column) if column.only in ("", scale)]
     layout = Layout(
@@ -125,7 +125,7 @@ def layout_of(file: ScenarioFile, known: Collection[str]) -> Layout:
 def _places(kind: str, parts: Sequence[tuple[int, Part]], scale: str, known: Collection[str]) -> tuple[Place, ...]:
     places: list[Place] = []
     for number, part in parts:
-        at = f"table.{kind}[{number}]"
+        at = f"table.{kind}.{number}"
         sets = dict(flat(part.set, known, f"{at}.set"))
         paper = dict(flat(part.set_paper, known, f"{at}.set_paper"))
         full = scale == "paper"
@@ -163,7 +163,7 @@ def _claims(table: Table, columns: Sequence[Part], rows: Sequence[Part]) -> Iter
     """Those of its claims all of whose parts are there at this scale."""
     every: dict[str, Sequence[Part]] = {"column": table.column, "row": table.row}
     for number, claim in enumerate(table.order):
-        at = f"table.order[{number}]"
+        at = f"table.order.{number}"
         found = [_find(claim.above, every["column"]), _find(claim.below, every["column"])]
         of_columns = None not in found
         kind = "column" if of_columns else "row"

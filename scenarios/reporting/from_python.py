@@ -1,7 +1,9 @@
 """Looking at scenarios and runs from Python: the functions of `tacit` with the names of commands."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.steps import Step
@@ -12,7 +14,8 @@ from tacit.scenarios.files.result import Result
 from tacit.scenarios.reporting.counted import Counted, counted
 from tacit.scenarios.reporting.report import report as page_of
 from tacit.scenarios.running.whole import check_whole
-from tacit.scenarios.schema.keys import Key
+from tacit.scenarios.running.workers import check_jobs
+from tacit.scenarios.schema.keys import EACH, Key
 from tacit.scenarios.schema.keys import keys as all_keys
 from tacit.scenarios.schema.option_names import either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
@@ -20,6 +23,7 @@ from tacit.scenarios.seeing.compare import Comparison
 from tacit.scenarios.seeing.compare import compare as compare_runs
 from tacit.scenarios.sweeping.predicted import FEW_SEEDS, MANY, Predicted, predicted_of
 from tacit.scenarios.sweeping.runs import plan
+from tacit.scenarios.sweeping.survival import Survival, survival_of
 from tacit.sim.registry import similar
 
 __all__ = ["bytes", "compare", "keys", "page_path", "predict", "protocol_of", "report", "steps"]
@@ -28,7 +32,28 @@ Run = Result | str | Path
 """A result, or the folder of a run."""
 
 
-def predict(scenario: Source, changes: Sequence[str] = (), *, seeds: int | None = None) -> Predicted:
+@overload
+def predict(
+    scenario: Source,
+    changes: Sequence[str] = ...,
+    *,
+    seeds: int | None = ...,
+    runs: None = ...,
+    loss: Sequence[str] = ...,
+) -> Predicted: ...
+@overload
+def predict(
+    scenario: Source, changes: Sequence[str] = ..., *, runs: int, loss: Sequence[str] = ..., jobs: int | str = ...
+) -> Survival: ...
+def predict(
+    scenario: Source,
+    changes: Sequence[str] = (),
+    *,
+    seeds: int | None = None,
+    runs: int | None = None,
+    loss: Sequence[str] = (),
+    jobs: int | str = 1,
+) -> Predicted | Survival:
     """Messages, bytes, virtual time and peak memory that a run will take, with its faults and losses.
 
     `scenario` and `changes` are as in `load`. The parties run on hollow values: nothing costly is computed. The time is
@@ -36,10 +61,24 @@ def predict(scenario: Source, changes: Sequence[str] = (), *, seeds: int | None 
     100,000 messages. The result has `rows`, `sums()`, `virtual_seconds`, `memory`, `outcome`, `reason`, `lost` and
     `frame()`.
 
-    Raises ScenarioError, also where a program fails, and TypeError.
+    With `runs`, that number of runs is predicted, with the scenario's seed and those after it, `jobs` at a time. `loss`
+    names dropouts besides those of the scenario, as texts such as ``"10%@rowsums.mask"`` (docs/howto/survival.md). The
+    result then has `probability`, `interval`, `exact`, `figure("bytes")`, `steps()`, `parties()`, `endings()`, `fates`
+    and `frame()`, with a row for each run.
+
+    Raises ScenarioError, also where a program fails, TypeError and ValueError.
     """
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
     check_types("changes", changes, str, 'a list of texts such as ["protocol.k=5"]')
+    check_types("loss", loss, str, 'a list of texts such as ["10%@rowsums.mask"]')
+    if runs is not None:
+        check_count("runs", runs, 1)
+        check_jobs(jobs)
+        if seeds is not None:
+            raise ValueError("seeds does not go with runs, which has a seed for each run")
+        return survival_of(plan(scenario, (), 1, changes, to_run=False)[0].loaded, runs, loss, jobs)
+    if loss:
+        raise ValueError("loss needs runs, as in runs=1000")
     if seeds is not None:
         check_count("seeds", seeds, 1)
     return predicted_of(plan(scenario, (), seeds or FEW_SEEDS, changes, to_run=False), None if seeds else MANY)
@@ -87,10 +126,12 @@ def page_path(folders: Sequence[Path]) -> Path:
 def keys(prefix: str = "") -> list[Key]:
     """Every key of a scenario file, or those that begin with `prefix`: type, unit, default, protocols that use it.
 
-    Raises ScenarioError where no key begins so.
+    A key of a list stands once, as ``fault.N.at``; `prefix` may also be of one table, as ``fault.0.at``. Raises
+    ScenarioError where no key begins so.
     """
     load_plugins()
-    found = [key for key in all_keys() if key.name.startswith(prefix)]
+    of_any = re.sub(r"^(\w+)(?:\.\d+|\[\d*\])(?=\.|$)", rf"\1.{EACH}", prefix)
+    found = [key for key in all_keys() if key.name.startswith((prefix, of_any))]
     if not found:
         begins = dict.fromkeys(part for key in all_keys() for part in (key.name.partition(".")[0], key.name))
         raise ScenarioError(

@@ -1,7 +1,9 @@
 """Who has what in a scenario: a line for each kind of party, of links and of hosts."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from msgspec import Struct
@@ -10,8 +12,13 @@ from tacit.parties.fleet.fleet import SERVER, Fleet
 from tacit.parties.fleet.kinds import Kind
 from tacit.parties.fleet.presets import PRESETS
 from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.latency import parse_latency
+from tacit.sim.units import format_duration
 
-__all__ = ["PartyTable", "party_tables"]
+__all__ = ["PartyTable", "device_table", "party_tables"]
+
+_KINDS = 50
+"""The most kinds of clients that a table lists."""
 
 _SPANS = 4
 """The most runs of neighbours that a line names."""
@@ -33,7 +40,15 @@ def party_tables(scenario: Scenario) -> list[PartyTable]:
         str(scenario.device.server_cores), f"{scenario.device.server_speed:g}", "",
     )  # fmt: skip
     columns = ("who", "parties", "preset", "latency", "up", "down", "loss", "cores", "speed", "is up")
-    found = [PartyTable("who has what", columns, [server, *(_row(*group, scenario) for group in fleet.groups())])]
+    groups = list(fleet.groups())
+    rows = [server, *(_row(*group, scenario) for group in groups[:_KINDS])]
+    if len(groups) > _KINDS:
+        left = sum(len(numbers) for numbers, _ in groups[_KINDS:])
+        more = f"and {len(groups) - _KINDS:,} more kinds", f"{left:,}", *[""] * (len(columns) - 2)
+        rows.append(more)
+    found = [PartyTable("who has what", columns, rows)]
+    if drawn := device_table(scenario, fleet):
+        found.append(drawn)
     if scenario.link:
         rows = [
             (link.party, "to" if link.one_way else "and", link.peer, link.latency or "as above",
@@ -48,6 +63,81 @@ def party_tables(scenario: Scenario) -> list[PartyTable]:
         own = [(str(scenario.device.handling), scenario.device.handling_rate)]
         found.append(PartyTable("what a message takes on a core of speed 1", ("handling", "handling_rate"), own))
     return found
+
+
+def device_table(scenario: Scenario, fleet: Fleet | None = None) -> PartyTable | None:
+    """The clients by class of devices, from fast to slow, each with the ranges of what its clients have drawn.
+
+    None where no client has a class, and none draws a rate or a speed of its own.
+    """
+    fleet = fleet or Fleet(scenario)
+    groups = list(fleet.groups())
+    if not any(kind.device_class or kind.is_drawn for _, kind in groups):
+        return None
+    classes: dict[str, _Drawn] = {}
+    for numbers, kind in groups:
+        name = kind.device_class or _preset_of(kind) or "no class"
+        classes.setdefault(name, _Drawn()).add(fleet, numbers, kind, scenario.network.latency)
+    columns = ("class", "clients", "up", "down", "latency", "cores", "speed", "not always up")
+    ordered = sorted(classes.items(), key=lambda item: item[1].median_speed, reverse=True)
+    return PartyTable("drawn devices", columns, [(name, *one.cells()) for name, one in ordered])
+
+
+class _Drawn:
+    """Collects the ranges of what the clients of a class have drawn."""
+
+    def __init__(self) -> None:
+        self._clients = self._away = 0
+        self._rates: dict[str, list[float]] = {"up": [], "down": []}
+        self._speeds: list[float] = []
+        self._cores: list[int] = []
+        self._latencies: dict[str, float | None] = {}
+
+    def add(self, fleet: Fleet, numbers: Any, kind: Kind, usual: str) -> None:
+        """Count the clients with these `numbers`, which are of one kind; `usual` is the latency of [network]."""
+        self._clients += len(numbers)
+        self._away += len(numbers) if kind.availability else 0
+        for number in numbers if kind.is_drawn else numbers[:1]:
+            access = fleet.of(f"client/{number}")
+            self._rates["up"].append(access.up or math.inf)
+            self._rates["down"].append(access.down or math.inf)
+            self._speeds.append(access.speed)
+            self._cores.append(access.cores)
+        latency = parse_latency(usual) if kind.latency is None else kind.latency
+        self._latencies[latency.text] = latency.seconds
+
+    @property
+    def median_speed(self) -> float:
+        """The median speed of a core."""
+        return median(self._speeds)
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table, without its name."""
+        rates = (_span(self._rates[way], _bits) for way in ("up", "down"))
+        fixed = [seconds for seconds in self._latencies.values() if seconds is not None]
+        if len(self._latencies) == 1:
+            latency = next(iter(self._latencies))
+        elif len(fixed) == len(self._latencies):
+            latency = _span(fixed, format_duration)
+        else:
+            latency = f"{len(self._latencies)} distributions"
+        cores, speed = _span(self._cores, str), _span(self._speeds, lambda value: f"{value:.3g}")
+        return f"{self._clients:,}", *rates, latency, cores, speed, f"{self._away:,}"
+
+
+def _span(values: Sequence[float], shown: Callable[[Any], str]) -> str:
+    """The smallest and the largest of `values`, or the one that all are."""
+    low, high = shown(min(values)), shown(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def _bits(rate: float) -> str:
+    """A rate of bytes a second in bits."""
+    if math.isinf(rate):
+        return "unlimited"
+    units = (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1, "bit/s")
+    size, unit = next((one for one in units if 8 * rate >= one[0]), units[-1])
+    return f"{8 * rate / size:.3g} {unit}"
 
 
 def _row(numbers: Any, kind: Kind, scenario: Scenario) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from tacit.parties.fleet.energy import Energy
 from tacit.protocols.cotraining.round import IN_PLACE_OF_MODELS
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
@@ -17,7 +18,7 @@ from tacit.scenarios.console.printing import Table, print_lines, table
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.folder import ByteRow, FolderError, FormulaError, Result, formula_errors
 from tacit.sim.link import SENDER_GONE
-from tacit.sim.units import format_bytes, format_duration
+from tacit.sim.units import format_bytes, format_duration, format_joules
 
 if TYPE_CHECKING:  # a sweep imports the whole simulator
     from tacit.protocols.experiment.simulated import Round
@@ -27,6 +28,8 @@ if TYPE_CHECKING:  # a sweep imports the whole simulator
 __all__ = [
     "absences_of",
     "byte_table",
+    "energy_line",
+    "energy_table",
     "formula_lines",
     "outcome_lines",
     "print_result",
@@ -37,6 +40,8 @@ __all__ = [
 
 _SIZED = "fidelity  sized: real sizes, modelled times, results of the plaintext protocol"
 _PLANNED = "fidelity  sized: real sizes, modelled times, no results"
+
+_ENERGY = ("radio", "tail", "processor")
 
 _LOSSES = 12
 """The most losses that are printed one by one."""
@@ -90,6 +95,28 @@ def byte_table(
     return result
 
 
+def energy_line(energy: Energy) -> str:
+    """The line on the energy of clients."""
+    radio, tail, processor = (sum(getattr(one, part) for one in energy.classes) for part in _ENERGY)
+    clients = sum(one.clients for one in energy.classes)
+    most = max((one.most for one in energy.classes), default=0.0)
+    return (
+        f"energy    {format_joules(energy.joules)} of {clients:,} clients: radios {format_joules(radio)} and in their "
+        f"tails {format_joules(tail)}, processors {format_joules(processor)}; the most of one {format_joules(most)}"
+    )
+
+
+def energy_table(energy: Energy) -> Table:
+    """The energy by class of devices: the clients, the means of a client, and the most of one."""
+    columns = ("class", "clients", "radio", "radio tail", "processor", "each client", "the most")
+    rows = []
+    for one in energy.classes:
+        parts = [getattr(one, part) / one.clients for part in _ENERGY]
+        cells = (format_joules(joules) for joules in (*parts, sum(parts), one.most))
+        rows.append((one.device_class, f"{one.clients:,}", *cells))
+    return table(columns, rows, columns[1:])
+
+
 def formula_lines(errors: Sequence[FormulaError]) -> list[str]:
     """A line for each message type whose payload is not what the formula gives."""
     return [
@@ -132,6 +159,8 @@ def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[str]
         lines.append(f"result    {equal}")
     clock = f"virtual {format_duration(result.virtual_seconds)}, wall {format_duration(result.wall_seconds)}"
     lines.append(f"time      {clock}, engine {result.engine}")
+    if result.energy is not None:
+        lines.append(energy_line(result.energy))
     if result.resumed:
         rounds = ", ".join(str(number) if number else "0, anew" for number in result.resumed)
         lines.append(f"resumed   after round {rounds}")

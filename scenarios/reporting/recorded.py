@@ -22,9 +22,8 @@ UNDER_WAY, BROKEN_OFF = "under way", "broken off"
 
 
 _TRAFFIC = f"""
-SELECT sender, receiver, count(DISTINCT message),
-    sum({ALIKE} * (payload + sealing + envelope)) FILTER (WHERE kind IN ('send', 'relay'))
-FROM events WHERE message > 0 AND kind IN ('send', 'relay', 'deliver', 'lose', 'drop') GROUP BY sender, receiver"""
+SELECT sender, receiver, sum({ALIKE} * (payload + sealing + envelope))
+FROM events WHERE message > 0 AND kind IN ('send', 'relay') GROUP BY sender, receiver"""
 """The sums of the view `messages` by sender and receiver, without a row for each message first."""
 
 _FIGURES = """
@@ -34,11 +33,10 @@ GROUP BY name, round ORDER BY name, round"""
 
 
 class Traffic(Struct, frozen=True):
-    """Messages from one party to another, end to end, with the bytes on all hops."""
+    """The bytes that one party sent another, end to end, on all hops."""
 
     sender: str
     receiver: str
-    messages: int
     bytes: int
 
 

@@ -22,7 +22,7 @@ from tacit.scenarios.reporting.html import (
 )
 from tacit.scenarios.reporting.page import Section, page
 from tacit.scenarios.reporting.parties import party_tables
-from tacit.scenarios.reporting.printed import byte_table, formula_lines, message_lines
+from tacit.scenarios.reporting.printed import byte_table, energy_line, energy_table, formula_lines, message_lines
 from tacit.scenarios.reporting.recorded import RecordedRun
 from tacit.scenarios.reporting.verdict import remarks, verdict, warnings_of
 from tacit.scenarios.running.folder import FolderError, formula_errors, message_bytes
@@ -33,7 +33,7 @@ from tacit.scenarios.seeing.compare import flat_keys
 from tacit.scenarios.seeing.plot import X, curves, labels
 from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.setting_error import Problem
-from tacit.sim.units import format_bytes
+from tacit.sim.units import format_bytes, format_joules
 
 __all__ = ["byte_section", "curve_section", "run_page", "timeline_of"]
 
@@ -57,8 +57,12 @@ def run_page(run: RecordedRun) -> str:
     sections = [
         Section("verdict", "Verdict", verdict(run, seen)),
         Section("timeline", "Timeline", timeline_of(run, seen)),
+    ]
+    del seen  # hundreds of megabytes of a large run, and charts need some, too
+    sections += [
         Section("bytes", "Bytes", byte_section(run)),
         *([Section("learning", "Learning", found)] if (found := curve_section([run])) else []),
+        *([Section("energy", "Energy", found)] if (found := _energy(run)) else []),
         Section("learned", "What each party learns", _learned(run)),
         Section("scenario", "Scenario", _scenario(run)),
     ]
@@ -249,6 +253,28 @@ def _rounds(run: RecordedRun) -> Html:
 
 def _figure(value: float | None) -> Html | str:
     return "-" if value is None else number(value, f"{value:.4f}")
+
+
+def _energy(run: RecordedRun) -> Html | None:
+    """The energy of clients by class of devices, and of each; None where the scenario counts none."""
+    energy = None if run.result is None else run.result.energy
+    if energy is None:
+        return None
+    rows = [
+        (party, *map(format_joules, (one.radio, one.tail, one.processor, one.joules)))
+        for party, one in energy.clients.items()
+    ]
+    columns = ("client", "radio", "radio tail", "processor", "together")
+    each = table(columns, rows, columns[1:], title="energy of each client")
+    return join(
+        [
+            element("p", f"{energy_line(energy)[10:]}."),
+            element("h3", "By class of devices"),
+            of_table(energy_table(energy), "energy by class of devices, the mean of a client"),
+            *([details("Each client", each, opened=len(rows) <= 20)] if rows else []),
+            element("p", "The server's energy is not counted. Model and sources: docs/devices.md.", class_="note"),
+        ]
+    )
 
 
 def _learned(run: RecordedRun) -> Html:

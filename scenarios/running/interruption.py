@@ -128,7 +128,7 @@ class Interruption:
             if self.reached is None:
                 assert self._limit is not None
                 party, step = own_party.get(), own_step.get()
-                who = f"{party or 'no party'}{f' in {step}' if step else ''}"
+                who = f"{party or 'no party computed'}{f' in {step}' if step else ''}"
                 time = format_duration(self._limit)
                 self.reached = LimitReached(
                     f"the run was not over after {time}, its --limit: {who}, {_place(frame, self._others)}"
@@ -156,7 +156,7 @@ def _place(frame: FrameType | None, others: frozenset[int]) -> str:
     for one in here:
         if one.f_code is Computing.run.__code__:
             return f"in the job {_described(one.f_locals['function'])}"
-    return "at no line of a plugin"
+    return "in Tacit's own code"
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:

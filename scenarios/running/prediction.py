@@ -1,4 +1,6 @@
-"""The payloads of a run by formula, which `tacit bytes` shows beside the measured ones; what one to come will take."""
+"""The payloads of a run by formula, which `tacit bytes` shows beside the measured ones; the energy of its clients; and
+the cost of a run to come.
+"""
 
 import json
 from collections import Counter
@@ -10,6 +12,8 @@ from pathlib import Path
 import msgspec
 
 from tacit.parties.data.splits import Shard, counted, named
+from tacit.parties.fleet.energy import Energy, EnergyMeter
+from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.registry import PROTOCOLS
@@ -19,6 +23,7 @@ from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.running.folder import ByteRow
 from tacit.scenarios.running.memory import predicted_memory
 from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.running.whole import opened_record
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
 from tacit.sim.tcp_window import SET_UP, SET_UP_NAME, headers
@@ -26,7 +31,7 @@ from tacit.sim.toml_text import toml
 from tacit.sim.trace import Event
 from tacit.sim.wire import LedgerRow
 
-__all__ = ["Prediction", "payloads_of", "predict_run", "predicted"]
+__all__ = ["Prediction", "energy_of", "payloads_of", "predict_run", "predicted"]
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
@@ -71,7 +76,8 @@ def payloads_of(scenario: Scenario, parts: Parts, shards: Mapping[str, Shard]) -
 class Prediction:
     """The predicted figures of a run: messages and bytes by step and type, virtual seconds, memory; and its end.
 
-    `outcome` and `reason` are those of the run, `lost` whom its server misses; `points` is what all clients have.
+    `outcome` and `reason` are those of the run, `lost` whom its server misses; `points` is what all clients have;
+    `energy` is what its clients use, None if it is not counted.
     """
 
     rows: list[ByteRow]
@@ -81,6 +87,7 @@ class Prediction:
     reason: str
     lost: list[Loss]
     points: int
+    energy: Energy | None = None
 
 
 def predict_run(scenario: Scenario, where: str = "") -> Prediction:
@@ -95,9 +102,13 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
         if event.kind in ("send", "relay"):
             overhead[event.step, event.type] += headers(event.payload + event.sealing + event.envelope)
 
-    simulation = Simulation(
-        scenario, sinks=[note] if tcp else [], engine="inline", hollow=True, hashed=False
-    )  # fmt: skip
+    try:
+        fleet = Fleet(scenario)
+    except Problem as error:
+        raise ScenarioError(where, error.key, error.problem) from error
+    meter = EnergyMeter(fleet.power) if fleet.counts_energy else None
+    sinks = [*([note] if tcp else []), *([meter] if meter else [])]
+    simulation = Simulation(scenario, sinks=sinks, engine="inline", hollow=True, hashed=False)
     try:
         with closing(simulation):
             found = simulation.run()
@@ -112,7 +123,29 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
         rows.append(ByteRow("", SET_UP_NAME, 0, 0, 0, 0, SET_UP * len(connected)))
     memory = predicted_memory(*simulation.setting, simulation.most_held)
     points = sum(counted(simulation.setting[-1])[0].values())
-    return Prediction(rows, simulation.now, memory, found.outcome, found.reason, found.lost, points)
+    energy = fleet.energy(meter.found()) if meter else None
+    return Prediction(rows, simulation.now, memory, found.outcome, found.reason, found.lost, points, energy)
+
+
+def energy_of(scenario: Scenario, record: Path) -> Energy | None:
+    """The energy of the clients of a run with the `record`, its ``run.sqlite``; None if its scenario counts none.
+
+    Also of a run that was resumed, whose record has all of it. Raises sqlite3.Error, and Problem for files of devices
+    that can no longer be read.
+    """
+    fleet = Fleet(scenario)
+    if not fleet.counts_energy:
+        return None
+    meter = EnergyMeter(fleet.power)
+    with opened_record(record) as connection:
+        events = connection.execute(
+            "SELECT time, kind, party, peer, payload, sealing, envelope, value FROM events "
+            "WHERE kind IN ('send', 'relay', 'deliver', 'compute') ORDER BY rowid"
+        )
+        for time, kind, party, peer, payload, sealing, envelope, value in events:
+            sizes = {"payload": payload, "sealing": sealing, "envelope": envelope}
+            meter(Event(time, kind, party, peer, **sizes, value=value))
+    return fleet.energy(meter.found())
 
 
 def _by_type(rows: Iterable[LedgerRow], headers: Mapping[tuple[str, str], int]) -> list[ByteRow]:

@@ -5,7 +5,7 @@ The site's page of it is made from this file.
 
 from dataclasses import dataclass
 
-__all__ = ["FORMAT", "SCHEMA", "TABLES", "VIEWS", "Table", "View"]
+__all__ = ["FORMAT", "SCHEMA", "TABLES", "VIEWS", "VIEW_OF", "Table", "View"]
 
 FORMAT = 1
 """The number of the format, which `PRAGMA user_version` gives. It grows when a view, or a column of one, is removed or
@@ -35,8 +35,16 @@ class View(Table):
 
     @property
     def statement(self) -> str:
-        names = ", ".join(_quoted(name) for name, _, _ in self.columns)
-        return f"CREATE VIEW {self.name} ({names}) AS {self.query}"
+        return f"CREATE VIEW {self._head} AS {self.query}"
+
+    @property
+    def common(self) -> str:
+        """The SQL that makes it within a query, over what that calls ``events``."""
+        return f"{self._head} AS ({self.query})"
+
+    @property
+    def _head(self) -> str:
+        return f"{self.name} ({', '.join(_quoted(name) for name, _, _ in self.columns)})"
 
 
 def _quoted(name: str) -> str:
@@ -361,6 +369,9 @@ LEFT JOIN (SELECT round, sum({ALIKE}) AS hops, sum({ALIKE} * ({_OF_HOPS})) AS by
         "SELECT time, party, note FROM events WHERE kind = 'outcome'",
     ),
 )
+
+VIEW_OF = {view.name: view for view in VIEWS}
+"""The views by their names."""
 
 SCHEMA = "".join(f"{one.statement.strip()};\n" for one in (*TABLES, *VIEWS)) + f"PRAGMA user_version = {FORMAT};\n"
 """The SQL that makes an empty record."""

@@ -17,7 +17,6 @@ from tacit.protocols.privacy.released import with_rounds_again
 from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type
-from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read
 from tacit.scenarios.files.splits import parts_of, split
@@ -29,13 +28,15 @@ from tacit.scenarios.running.folder import FolderError, Result, RunFolder, new_f
 from tacit.scenarios.running.interruption import Interruption, LimitReached
 from tacit.scenarios.running.membership import attack, contents
 from tacit.scenarios.running.memory import peak_memory
+from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.running.participants import keep_participants, recording_of
-from tacit.scenarios.running.prediction import payloads_of
+from tacit.scenarios.running.prediction import energy_of, payloads_of
 from tacit.scenarios.running.recorder import Ending, Recorder
 from tacit.scenarios.running.simulation import Simulated, Simulation
 from tacit.scenarios.running.whole import written_first
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Expect, Scenario
+from tacit.sim.setting_error import Problem
 from tacit.sim.taps import Taps
 from tacit.sim.trace import Event, Sink
 from tacit.sim.units import duration, format_duration
@@ -228,6 +229,8 @@ def _carry_out(
         again = len(earlier.resumed) * scenario.training.checkpoint_every
         result.randomised = with_rounds_again(result.randomised, again)
     result.vulnerability = vulnerability
+    with suppress(sqlite3.Error, Problem):
+        result.energy = energy_of(scenario, folder.path / "run.sqlite")
     if simulation is not None and result.outcome == "completed" and not result.lost:
         with suppress(Exception):  # of a plugin's formula: whoever asks for it computes it, and says so
             result.formula = payloads_of(*simulation.setting)
@@ -336,7 +339,7 @@ def result_of(
     for number, problem in (simulated.silent if simulated else {}).items():
         fault = scenario.fault[number]
         expected = scenario.expect != Expect() and fault.get("probability") is None
-        (result.unmet if expected else result.warnings).append(f"fault[{number}]: {problem}")
+        (result.unmet if expected else result.warnings).append(f"fault.{number}: {problem}")
     keep_participants(result, scenario.data.clients)
     return result
 
@@ -344,7 +347,7 @@ def result_of(
 def _late_returns(scenario: Scenario, result: Result) -> Iterator[str]:
     """One line for each `back_after` after which no party had returned when the run ended, unless a caution says so."""
     for number, fault in enumerate(scenario.fault):
-        key, struck = f"fault[{number}].back_after", [one for one in result.faults if one.fault == number]
+        key, struck = f"fault.{number}.back_after", [one for one in result.faults if one.fault == number]
         back_after = fault.get("back_after")
         if back_after is None or not struck or any(line.startswith(f"{key} ") for line in result.warnings):
             continue

@@ -13,9 +13,9 @@ from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.life import Present
 from tacit.parties.playing import Begin, play
 from tacit.parties.registered import Registered
-from tacit.protocols.experiment.experiment import Checkpointable, Setting
+from tacit.protocols.experiment.experiment import Checkpointable, EndingReporter, Setting
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.simulated import Simulated
+from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
 from tacit.protocols.identities import given, identities_of
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp import sized
@@ -135,8 +135,8 @@ class Simulation:
             self.observer = self._experiment.observer
             if hollow:  # nobody looks at what is not there
                 vars(taps).update(seen)
-                self._records: list[Any] = []
-                self._experiment.server.observers[:] = [self._records.append]
+                self._ended: list[Ended] = []
+                self._experiment.server.observers[:] = [self._note_ended]
             clients = self._experiment.clients
             self._parties = [self._experiment.server, *([clients] if isinstance(clients, Registered) else clients)]
             self._begin: Begin | None = None
@@ -219,11 +219,22 @@ class Simulation:
             self._world.loop.run(play(self._parties, self.server, self._begin))
             if self._meter is None:
                 return self.observer.sum_up()
+        found = self.ending()
+        return Simulated(outcome=found.outcome, reason=found.reason, lost=found.lost)
+
+    def ending(self) -> Ending:
+        """The end of a run on hollow values, once it has been run."""
+        if isinstance(self.observer, EndingReporter):
+            return self.observer.ending(self._ended)
         reason = getattr(self.server, "aborted", "") if self.server.alive else "the server was lost"
-        problems = [getattr(record, "lost", "") for record in self._records]
+        problems = [getattr(one.record, "lost", "") for one in self._ended]
         if not reason and problems and all(problems):
             reason = f"every round was lost: {problems[-1]}"
-        return Simulated(outcome="aborted" if reason else "completed", reason=reason, lost=list(self.server.lost))
+        held = sum(not problem for problem in problems) if problems else int(not reason)
+        return Ending("aborted" if reason else "completed", reason, list(self.server.lost), held)
+
+    def _note_ended(self, record: Any) -> None:
+        self._ended.append(Ended(record, self.now, self.server.step_name))
 
     @property
     def most_held(self) -> int:

@@ -17,7 +17,11 @@ from tacit.sim.faults import DEFAULT_KIND
 from tacit.sim.registry import similar
 from tacit.sim.toml_text import toml
 
-__all__ = ["Key", "allowed", "bounds", "keys", "kind_of", "similar", "structure", "toml"]
+__all__ = ["EACH", "Key", "allowed", "bounds", "keys", "kind_of", "similar", "structure", "toml"]
+
+
+EACH = "N"
+"""The number of any table of a list, in the name of a key: ``fault.N.at``, of which ``fault.0.at`` is the first."""
 
 
 class Key(Struct, frozen=True):
@@ -29,6 +33,11 @@ class Key(Struct, frozen=True):
     default: str
     protocols: tuple[str, ...]
     description: str
+
+    @property
+    def is_of_list(self) -> bool:
+        """True if it is of a table of which a file may have several."""
+        return f".{EACH}." in self.name
 
 
 _WORDS: dict[type[types.Type], str] = {
@@ -108,9 +117,9 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
         if isinstance(kind, types.StructType):
             yield from _rows(f"{name}.", kind)
         elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.StructType):
-            yield from _rows(f"{name}[].", kind.item_type)
+            yield from _rows(f"{name}.{EACH}.", kind.item_type)
         elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.UnionType):
-            yield from _rows_of_kinds(f"{name}[].", kind.item_type)
+            yield from _rows_of_kinds(f"{name}.{EACH}.", kind.item_type)
         else:
             notes = kind if isinstance(kind, types.Metadata) else types.Metadata(kind)  # a protocol of one's own
             extra = notes.extra or {}
@@ -147,7 +156,7 @@ def _rows_of_kinds(prefix: str, node: types.UnionType) -> Iterator[Key]:
 
 
 def keys() -> list[Key]:
-    """Every key of a scenario file, in the order of the file; ``fault[].`` stands for each [[fault]].
+    """Every key of a scenario file, in the order of the file; ``fault.N.`` stands for each [[fault]], N counted from 0.
 
     Those of protocols that were added, which stand at the end, may have the name of another protocol's key.
     """

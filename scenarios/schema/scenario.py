@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from tacit.parties.data.features import FEATURES
+from tacit.parties.fleet.energy import PROCESSORS, RADIOS
 from tacit.parties.fleet.keys import ClientKeys, HostKeys, LinkKeys
 from tacit.protocols.cells.keys import Cells
 from tacit.protocols.cotraining.keys import Byzantine, Cotraining, Learner, Public
@@ -341,6 +342,23 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             extra={"unit": "rate"},
         ),
     ] = "unlimited"
+    radio: Annotated[
+        str,
+        Meta(
+            description="The radio of each client, to count its energy; none is counted without. "
+            + ", ".join(f"`{name}`" for name in RADIOS)
+            + ", `linear:UP,DOWN,BASE` or `linear:UP,DOWN,BASE,TAIL,SECONDS`: mW for each Mbit/s sent and received, mW "
+            "while it is active, mW and seconds of its tail. Sources: docs/devices.md."
+        ),
+    ] = ""
+    processor: Annotated[
+        Annotated[float, Meta(ge=0)] | str,
+        Meta(
+            description="The processor of each client, to count its energy; none is counted without. "
+            + ", ".join(f"`{name}`" for name in PROCESSORS)
+            + ", or the watts of one busy core. Sources: docs/devices.md."
+        ),
+    ] = ""
 
 
 class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weakref=True):

@@ -17,9 +17,10 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 from msgspec import Struct
 
 from tacit.scenarios.seeing.facts import Facts
@@ -80,25 +81,52 @@ _RECEIVED = ("answered", "until", "interrupted")
 
 
 class _Events:
-    """Events of one party by their numbers, and for each a time, in the order of times."""
+    """Events by party, with a time and a number each, in columns: a party of a large run has few of them.
 
-    __slots__ = ("numbers", "times")
+    All are added first, each with a party and its time, and `sort` is called; then they can be looked at.
+    """
 
     def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._parties = array("i")
+        self._starts = array("q")
         self.times, self.numbers = array("d"), array("q")
 
-    def add(self, time: float, number: int) -> None:
+    def __contains__(self, party: str) -> bool:
+        return party in self._places
+
+    def add(self, party: str, time: float, number: int) -> None:
+        self._parties.append(self._places.setdefault(party, len(self._places)))
         self.times.append(time)
         self.numbers.append(number)
 
-    def at(self, time: float) -> Sequence[int]:
-        """The numbers of those that happened then."""
-        return self.numbers[bisect_left(self.times, time) : bisect_right(self.times, time)]
-
     def sort(self) -> None:
-        order = sorted(range(len(self.times)), key=self.times.__getitem__)
-        self.times = array("d", (self.times[place] for place in order))
-        self.numbers = array("q", (self.numbers[place] for place in order))
+        """Put those of each party together, in the order of times."""
+        if self._starts:
+            return
+        parties, times = np.asarray(self._parties), np.asarray(self.times)
+        order = np.lexsort((times, parties))
+        numbers = np.asarray(self.numbers)[order]
+        starts = np.searchsorted(parties[order], np.arange(len(self._places) + 1))
+        self.times, self.numbers = array("d", times[order].tobytes()), array("q", numbers.tobytes())
+        self._starts = array("q", starts.astype(np.int64).tobytes())
+
+    def span(self, party: str) -> tuple[int, int]:
+        """From where, and to where, those of `party` are in the columns."""
+        place = self._places.get(party)
+        return (0, 0) if place is None else (self._starts[place], self._starts[place + 1])
+
+    def last(self, time: float) -> int | None:
+        """The number of the last one of the last party, in the order of their first, whose last happened then."""
+        for end in reversed(self._starts[1:]):
+            if _is_close(self.times[end - 1], time):
+                return self.numbers[end - 1]
+        return None
+
+    def at(self, party: str, time: float) -> Sequence[int]:
+        """The numbers of those of `party` that happened then."""
+        span = self.span(party)
+        return self.numbers[bisect_left(self.times, time, *span) : bisect_right(self.times, time, *span)]
 
 
 class _Numbers:
@@ -126,10 +154,9 @@ class Walk:
 
     def __init__(self, folder: Path, facts: Facts) -> None:
         self._folder, self._facts = folder, facts
-        self._delivered: dict[str, _Events] = defaultdict(_Events)  # by receiver
-        self._waited: dict[str, _Events] = defaultdict(_Events)
-        self._deadlines: dict[str, _Events] = defaultdict(_Events)
-        self._jobs: dict[str, _Events] = defaultdict(_Events)  # in the order of their ends at full speed
+        self._delivered = _Events()  # by receiver
+        self._waited, self._deadlines = _Events(), _Events()
+        self._jobs = _Events()  # their times are their ends at full speed
         self._doings: dict[str, array[int]] = defaultdict(lambda: array("q"))  # from its first job on, by its program
         self._hops = _Numbers(), _Numbers()  # of hops 1 and 2, by copy
         self._first: dict[tuple[int, int], int] = {}  # by message and hop, where it is not the copy of that number
@@ -146,15 +173,15 @@ class Walk:
             if row.copy != row.message and not hops[row.message]:
                 self._first.setdefault((row.message, row.hop), row.n)
         elif row.kind == "deliver":
-            self._delivered[row.receiver].add(row.time, row.n)
+            self._delivered.add(row.receiver, row.time, row.n)
         elif row.kind == "compute" and row.value > 0:
-            self._jobs[row.party].add(_end_of(row), row.n)
+            self._jobs.add(row.party, _end_of(row), row.n)
         elif row.kind == "wait":
             self._begun.put(row.message, row.n)
         elif row.kind == "waited":
-            self._waited[row.party].add(row.time, row.n)
+            self._waited.add(row.party, row.time, row.n)
             if row.type in ("deadline", "gone"):
-                self._deadlines[row.party].add(row.time, row.n)
+                self._deadlines.add(row.party, row.time, row.n)
         if row.kind in _OF_PROGRAMS:
             self._last = row
             if row.party in self._jobs and row.kind != "deliver" and not row.note.startswith("sent again"):
@@ -163,8 +190,8 @@ class Walk:
     def back(self, end: float) -> list[Segment]:
         """All segments, in the order of time, from 0 to `end`."""
         self._found = []
-        for jobs in self._jobs.values():
-            jobs.sort()
+        for events in (self._delivered, self._waited, self._deadlines, self._jobs):
+            events.sort()
         with reader_of(self._folder) as self._row:
             return self._back(end)
 
@@ -172,8 +199,8 @@ class Walk:
         party, step, time, number = "", "", end, 0
         if self._last is not None:
             last = self._last
-            jobs = [one.numbers[-1] for one in self._jobs.values() if one.times and _is_close(one.times[-1], end)]
-            chosen = self._row(jobs[-1]) if jobs and last.time < end else last
+            job = self._jobs.last(end) if last.time < end else None
+            chosen = last if job is None else self._row(job)
             party = chosen.receiver if chosen.kind == "deliver" else chosen.party
             step, number = chosen.step, last.n + 1
         while True:
@@ -197,7 +224,7 @@ class Walk:
 
     def _at(self, party: str, time: float, number: int) -> Row | None:
         """Return the message, deadline or job that ended at `time`, before the event `number` of `party`."""
-        for place in reversed(_at(self._waited, party, time)):
+        for place in reversed(self._waited.at(party, time)):
             if place >= number:
                 continue
             wait = self._row(place)
@@ -210,9 +237,10 @@ class Walk:
             awaited = self._delivery(party, time, wait.n, types) if wait.type in _RECEIVED else None
             if awaited is not None:
                 return awaited
-        jobs = self._jobs.get(party, _NONE)
-        place = bisect_right(jobs.times, time * (1 + _CLOSE))
-        while place and _is_close(jobs.times[place - 1], time):
+        jobs = self._jobs
+        first, last = jobs.span(party)
+        place = bisect_right(jobs.times, time * (1 + _CLOSE), first, last)
+        while place > first and _is_close(jobs.times[place - 1], time):
             place -= 1
             job = self._row(jobs.numbers[place])
             if job.n < number and job.time <= time:
@@ -221,7 +249,7 @@ class Walk:
 
     def _delivery(self, party: str, time: float, number: int, types: Collection[str] | None) -> Row | None:
         """The last message, of these types, that was delivered to `party` then and before the event `number`."""
-        for place in reversed(_at(self._delivered, party, time)):
+        for place in reversed(self._delivered.at(party, time)):
             if place < number:
                 row = self._row(place)
                 if any(hops[row.copy] for hops in self._hops) and (types is None or row.type in types):
@@ -246,12 +274,12 @@ class Walk:
         """When something last ended that explains what `party` did, before `time`; 0 at the beginning."""
         found = [0.0]
         for events in (self._delivered, self._deadlines, self._jobs):
-            some = events.get(party, _NONE)
-            for place in range(bisect_left(some.times, time) - 1, -1, -1):
+            first, last = events.span(party)
+            for place in range(bisect_left(events.times, time, first, last) - 1, first - 1, -1):
                 # an answered wait is there by its message
-                earlier = some.numbers[place] < number and some.times[place] > 0.0
-                if earlier and (events is not self._jobs or self._row(some.numbers[place]).time > 0.0):
-                    found.append(some.times[place])
+                earlier = events.numbers[place] < number and events.times[place] > 0.0
+                if earlier and (events is not self._jobs or self._row(events.numbers[place]).time > 0.0):
+                    found.append(events.times[place])
                     break
         return max(found)
 
@@ -278,14 +306,6 @@ class Walk:
     def _add(self, kind: str, party: str, peer: str, step: str, type_: str, began: float, ended: float) -> None:
         if ended > began:
             self._found.append(Segment(kind, party, peer, step, type_, began, ended))
-
-
-_NONE = _Events()
-
-
-def _at(events: Mapping[str, _Events], party: str, time: float) -> Sequence[int]:
-    """The numbers of those of a party, in order, that happened then."""
-    return events.get(party, _NONE).at(time)
 
 
 def _unread(number: int) -> Row:

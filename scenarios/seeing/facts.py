@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -22,6 +22,9 @@ class Message:
     `received` is when it was delivered, `refused` when and why the receiver's program dropped it then; `again` counts
     the copies that were sent because one was lost, and `n` is the first event in which something happened to it.
     `relay` is the party that carries it on, "" if none does; the relay had it at `relayed`.
+
+    `sizes` are the payload, sealing and envelope of one copy in bytes, `bytes` all bytes of all copies on all `hops`.
+    Of its copies that set out, and of those that were lost or dropped, `copies` and `ended` are the numbers.
     """
 
     number: int
@@ -41,6 +44,35 @@ class Message:
     refused: tuple[float, str] | None = None
     relay: str = ""
     relayed: float | None = None
+    sizes: tuple[int, int, int] = (0, 0, 0)
+    bytes: int = 0
+    hops: int = 0
+    copies: int = 0
+    ended: int = 0
+
+    @property
+    def is_sent(self) -> bool:
+        """True if it has a row in the view `messages`: a fault may have affected one that nobody sent."""
+        return bool(self.hops or self.ended or self.received is not None)
+
+    @property
+    def fate(self) -> str:
+        """``received``, ``in flight``, ``dropped`` or ``lost``, as in the view `messages`."""
+        if self.received is not None:
+            return "received"
+        if self.copies > self.ended:
+            return "in flight"
+        return "dropped" if self.ended > len(self.lost) else "lost"
+
+    @property
+    def note(self) -> str:
+        """The rest of what happened to it, in words."""
+        if not (self.struck or self.refused or self.received is None):
+            return ""
+        notes = [why for _, why in self.struck]
+        notes += [f"refused by the receiver: {self.refused[1]}"] if self.refused is not None else []
+        notes += [] if self.received is not None else dict.fromkeys(why for _, why in (*self.lost, *self.dropped))
+        return "; ".join(notes)
 
     @property
     def legs(self) -> tuple[tuple[str, str, float | None, float | None], ...]:
@@ -151,37 +183,44 @@ class Facts:
         self._troubled: dict[tuple[str, str], list[Message]] = defaultdict(list)
         self._between: dict[str, dict[tuple[str, str], Message | list[Message]]] = defaultdict(dict)  # by type
         self._stamps: dict[tuple[int, int], tuple[int, int]] = {}
+        self._sizes: dict[tuple[int, int, int], tuple[tuple[int, int, int], int]] = {}  # and their sum
         self._names: dict[str, tuple[str, ...]] = {}  # by the text that has them
         self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
         self._gone: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        hops = ("send", "relay", "deliver", "lose", "drop", "resend")
+        self._takers: dict[str, Callable[[Row], None]] = {
+            **dict.fromkeys(hops, self._hop_or_refusal), "refuse": self._refuse, "wait": self._wait,
+            "waited": self._wait, "fault": self._fault, "compute": self._compute, "enter": self._enter,
+            "metric": self._metric, "outcome": self._outcome,
+        }  # fmt: skip
 
     def add(self, row: Row) -> None:
         """Take one more event in."""
-        if row.kind in ("send", "relay", "deliver", "lose", "drop", "resend") and row.message:
+        if (take := self._takers.get(row.kind)) is not None:
+            take(row)
+
+    def _hop_or_refusal(self, row: Row) -> None:
+        if row.message:
             self._hop(row)
-        elif row.kind == "refuse":
-            self._refuse(row)
-        elif row.kind in ("wait", "waited"):
-            self._wait(row)
-        elif row.kind == "fault":
-            self._fault(row)
-        elif row.kind == "compute":
-            self.jobs[row.party].append(Job(row.step, row.time, row.value))
-        elif row.kind == "enter":
-            self._enter(row)
-        elif row.kind == "metric" and row.note.startswith("lost: "):
-            self.losses[row.party, row.round].append((row.time, row.step))
-        elif row.kind == "metric" and row.note.startswith("refused to "):
-            self._objections[row.party, row.round].append((row.time, f"{row.party} {row.note}"))
-        elif row.kind == "metric" and row.note.startswith(GONE):
-            self._gone[row.party].append((row.time, row.note))
-        elif row.kind == "metric" and row.note == SLEEPS:
-            self.slept[row.party].append((row.step, row.time, row.value))
-        elif row.kind == "outcome":
-            self.endings[row.party] = row.note
         elif row.kind == "drop" and row.sender:
             self._objections[row.sender, row.round].append((row.time, f"{row.party} could not use {row.note}"))
+
+    def _metric(self, row: Row) -> None:
+        if row.note.startswith("lost: "):
+            self.losses[row.party, row.round].append((row.time, row.step))
+        elif row.note.startswith("refused to "):
+            self._objections[row.party, row.round].append((row.time, f"{row.party} {row.note}"))
+        elif row.note.startswith(GONE):
+            self._gone[row.party].append((row.time, row.note))
+        elif row.note == SLEEPS:
+            self.slept[row.party].append((row.step, row.time, row.value))
+
+    def _compute(self, row: Row) -> None:
+        self.jobs[row.party].append(Job(row.step, row.time, row.value))
+
+    def _outcome(self, row: Row) -> None:
+        self.endings[row.party] = row.note
 
     def take_answers(self, news: News) -> None:
         """Take in whose answers the rounds contain that have ended."""
@@ -286,26 +325,35 @@ class Facts:
         return found
 
     def _hop(self, row: Row) -> None:
-        one = self._message(row)
-        if row.kind == "deliver":
+        one, kind = self._message(row), row.kind
+        if kind == "deliver":
             one.received = row.time
-        elif row.kind == "resend":
+            return
+        if kind in ("send", "relay"):
+            sizes = row.payload, row.sealing, row.envelope
+            one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))
+            one.bytes += size if row.value < 2 else int(row.value) * size
+            one.hops += 1
+            one.copies += kind == "send" or bool(row.note)
+        elif kind in ("lose", "drop"):
+            one.ended += 1
+        if kind == "resend":
             self._trouble(one)
             one.resent += ((row.time, row.note),)
-        elif row.kind == "lose":
+        elif kind == "lose":
             self._trouble(one)
             one.lost += ((row.time, row.note),)
-        elif row.kind == "drop" and row.note != "a second copy":
+        elif kind == "drop" and row.note != "a second copy":
             one.dropped += ((row.time, row.note),)
-        elif row.kind == "relay" and one.relayed is None:
+        elif kind == "relay" and one.relayed is None:
             one.relay, one.relayed = row.party, row.time
-        elif row.kind == "send" and row.peer != row.receiver and not one.relay:
+        elif kind == "send" and row.peer != row.receiver and not one.relay:
             one.relay = row.peer
             if one.struck:  # before it was sent
                 self._enter_trouble(one)
         if row.note.startswith("sent again"):
             one.again += 1
-        if row.kind in ("lose", "drop") and not one.n and (one.lost or one.dropped):
+        if kind in ("lose", "drop") and not one.n and (one.lost or one.dropped):
             one.n = row.n
 
     def _trouble(self, one: Message) -> None:

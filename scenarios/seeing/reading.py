@@ -2,6 +2,7 @@
 
 import gc
 import sqlite3
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -27,6 +28,9 @@ class Row(NamedTuple):
     type: str
     round: int
     attempt: int
+    payload: int
+    sealing: int
+    envelope: int
     note: str
     value: float
     message: int
@@ -94,7 +98,7 @@ class _Texts(dict[bytes, str]):
     """The text of each sequence of bytes: one object, however often it occurs, as a record has few texts."""
 
     def __missing__(self, raw: bytes) -> str:
-        text = self[raw] = raw.decode()
+        text = self[raw] = sys.intern(raw.decode())  # kinds are compared with those of the code
         return text
 
 

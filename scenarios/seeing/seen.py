@@ -10,32 +10,40 @@ from tacit.scenarios.seeing.reading import Record, Row
 
 __all__ = ["Seen"]
 
+_DOINGS = ("send", "enter", "leave", "compute", "waited")
+
 
 class Seen:
     """Return the record of the run in `folder`, as it is now. Raises FolderError.
 
-    `news` has the events of faults alone. `end` is the last moment of the run, `moments` are those of all events.
+    `news` has the events of faults alone. `end` is the last moment of the run, `moments` are of all events, each once.
     `doings` are those at which a party did something, from its first job on; `last_round` is the latest of any party.
     """
 
     def __init__(self, folder: Path) -> None:
         self.facts = Facts()
         self.parties: set[str] = set()
-        self.moments = array("d")
+        self.moments, self._last = array("d"), -1.0
         self.doings: dict[str, array[float]] = defaultdict(lambda: array("d"))
         self.last_round = 0
         self._walk = Walk(folder, self.facts)
         self.news = Record(folder).news(self._see, ("fault",))
         self.facts.take_answers(self.news)
+        self.parties.update(one.sender for one in self.facts.messages.values())
+        self.parties.update(one.receiver for one in self.facts.messages.values())
         last = max(self.moments, default=0.0)
         self.end = float(str(self.news.about.get("virtual_seconds", last)))
 
     def _see(self, row: Row) -> None:
         self.facts.add(row)
         self._walk.add(row)
-        self.moments.append(row.time)
-        self.parties.update((row.party, row.sender, row.receiver))
-        if row.kind in ("send", "enter", "leave", "compute", "waited"):
+        if row.time != self._last:
+            self._last = row.time
+            self.moments.append(row.time)
+        self.parties.add(row.party)
+        if not row.message:
+            self.parties.update((row.sender, row.receiver))
+        if row.kind in _DOINGS:
             if row.party in self.facts.jobs:
                 self.doings[row.party].append(row.time)
             if row.round > self.last_round and row.kind in ("send", "enter"):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import to_builtins
 
+from tacit.parties.fleet.energy import Energy
 from tacit.parties.server import Loss
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.result import data_frame
@@ -27,8 +28,8 @@ _COLUMNS = ("messages", "payload", "sealing", "envelope", "total", "headers")
 class Predicted(NamedTuple):
     """The prediction for the run of a `plan`: `rows` by step and type, and bytes of peak `memory`.
 
-    `seconds` are virtual seconds by seed, of which the first is the plan's; `outcome`, `reason` and whom the server has
-    `lost` are those of the first.
+    `seconds` are virtual seconds by seed, of which the first is the plan's; `outcome`, `reason`, whom the server has
+    `lost`, and `energy` (None if it is not counted) are those of the first.
     """
 
     plan: Plan
@@ -39,6 +40,7 @@ class Predicted(NamedTuple):
     reason: str = ""
     lost: Sequence[Loss] = ()
     points: int = 0
+    energy: Energy | None = None
 
     @property
     def extent(self) -> dict[str, int]:
@@ -75,7 +77,9 @@ class Predicted(NamedTuple):
         }  # fmt: skip
         times = {"virtual_seconds": self.virtual_seconds, "virtual_seconds_by_seed": self.seconds}
         ends = {"outcome": self.outcome, "reason": self.reason, "lost": [to_builtins(loss) for loss in self.lost]}
-        return {**about, **self.sums(), **times, "peak_memory": self.memory, **ends, "rows": self.lines()}
+        energy = {} if self.energy is None else {"energy": to_builtins(self.energy)}
+        memory = {"peak_memory": self.memory}
+        return {**about, **self.sums(), **times, **memory, **energy, **ends, "rows": self.lines()}
 
 
 def predicted_of(plans: Sequence[Plan], most: int | None) -> Predicted:
@@ -87,5 +91,5 @@ def predicted_of(plans: Sequence[Plan], most: int | None) -> Predicted:
     if most is None or sum(row.messages for row in found.rows) <= most:
         for one in others:
             seconds[one.loaded.scenario.seed] = predict_run(one.loaded.scenario, one.loaded.where).virtual_seconds
-    ends = found.outcome, found.reason, found.lost, found.points
+    ends = found.outcome, found.reason, found.lost, found.points, found.energy
     return Predicted(first, found.rows, seconds, found.peak_memory, *ends)

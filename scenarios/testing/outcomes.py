@@ -39,7 +39,7 @@ _ENDED = {"completed": "completed", "aborted": "was aborted", "failed": "failed"
 def _parted(line: str) -> tuple[str, str]:
     """The key of an expectation that was not met, and the whole line."""
     key, colon, _ = line.partition(": ")
-    return (key, line) if colon and key.startswith(("expect.", "fault[")) else ("", line)
+    return (key, line) if colon and key.startswith(("expect.", "fault.")) else ("", line)
 
 
 def losses_in_words(result: Result) -> list[str]:
@@ -74,20 +74,22 @@ def repeat_command(file: Path) -> str:
 def line_of(text: str, key: str) -> int:
     """Return the line, from 1, of the scenario file `text` at which `key` stands, or its table, or 1.
 
-    `key` is written as errors write it: ``expect.lost``, ``fault[1].at``, ``seed``, or ``line 3, column 5``.
+    `key` is written as errors write it: ``expect.lost``, ``fault.1.at``, ``seed``, or ``line 3, column 5``.
     """
     if key.startswith("line "):
         digits = key.removeprefix("line ").partition(",")[0]
         return int(digits) if digits.isdigit() else 1
     table, dot, name = key.rpartition(".")
     if not dot:
-        table, name = (key, "") if "[" in key or f"[{key}]" in text else ("", key)
+        table, name = (key, "") if f"[{key}]" in text else ("", key)
+    elif name.isdigit():
+        table, name = key, ""
     best, current, counts = 0, "", dict[str, int]()
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].strip()
         if words.startswith("[[") and words.endswith("]]"):
             head = words[2:-2].strip()
-            current = f"{head}[{counts.get(head, 0)}]"
+            current = f"{head}.{counts.get(head, 0)}"
             counts[head] = counts.get(head, 0) + 1
         elif words.startswith("[") and words.endswith("]"):
             current = words[1:-1].strip()

@@ -5,6 +5,7 @@ the command line; no others. A file is a test that runs it, and, with ``--tacit-
 under crashes and random faults. Nothing of Tacit is imported before a test of a scenario begins.
 """
 
+import argparse
 import os
 import re
 import shutil
@@ -27,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tacit", "Tacit scenarios")
     group.addoption(
         "--tacit-chaos",
-        type=int,
+        type=_count,
         default=None,
         metavar="N",
         help="also run each scenario under every single crash and N random fault schedules, and check its promises",
@@ -56,6 +57,13 @@ def pytest_configure(config: pytest.Config) -> None:
         'tacit_long: of a scenario file with size = "long"',
     ):
         config.addinivalue_line("markers", marker)
+
+
+def _count(text: str) -> int:
+    """The number of schedules in `text`. Raises ArgumentTypeError if it is not a whole number, 0 or more."""
+    if not re.fullmatch(r"\d+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of schedules: a whole number, 0 or more")
+    return int(text)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioFile | None":
@@ -99,8 +107,8 @@ class _ScenarioTest(pytest.Item):
             self.add_marker("tacit_long")
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Return the file, its first line, and the name of the test."""
-        return self.path, 0, self.name
+        """Return the file, its first line, and the heading of a failure: file and test."""
+        return self.path, 0, self.nodeid
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *arguments: Any) -> Any:
         """Return the lines of a test that fails, or the user's mistake in one line; else the traceback."""

@@ -49,7 +49,7 @@ def seal_not_bound(plant: pytest.MonkeyPatch) -> None:
 def mask_reused(plant: pytest.MonkeyPatch) -> None:
     """Every chunk is masked with the same words."""
     masks = masking.masks
-    plant.setattr(secure_sum, "masks", lambda keys, blocks: masks(keys, [(0, size) for _, size in blocks]))
+    plant.setattr(secure_sum, "masks", lambda keys, blocks, bits: masks(keys, [(0, size) for _, size in blocks], bits))
 
 
 def threshold_below_a_majority(plant: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,9 @@ def no_personal_mask(plant: pytest.MonkeyPatch) -> None:
 
     async def without(me: Any, vector: Any, dealt: Dealt, number: int, settings: Any) -> None:
         plant.setattr(
-            secure_sum, "masks", lambda keys, blocks: masks([one for one in keys if one[0] != dealt.personal], blocks)
+            secure_sum,
+            "masks",
+            lambda keys, blocks, bits: masks([one for one in keys if one[0] != dealt.personal], blocks, bits),
         )
         await send(me, vector, dealt, number, settings)
 

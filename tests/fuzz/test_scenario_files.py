@@ -39,7 +39,7 @@ PIECES = (
 
 VALUES = ("x", "5", "1,2,3", "[1, 2", '["a,b", 3]', ",", "=", "'", '"', "a\nb = 3", "\0", "")
 KEYS = [key.name for key in keys()]
-UNKNOWN = ("fault[0].party", "fualt", "protocol", "protocol.K", "data.", ".", "", "a.b.c", "é", "a\nb", "data\0name")
+UNKNOWN = ("fault.0.party", "fualt", "protocol", "protocol.K", "data.", ".", "", "a.b.c", "é", "a\nb", "data\0name")
 
 
 @pytest.fixture(autouse=True)

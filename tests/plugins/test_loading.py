@@ -92,7 +92,7 @@ def test_no_set_takes_code_in(write: Write, training: str, arguments: tuple[str,
 def test_no_cell_of_a_table_takes_code_in(write: Write, training: str) -> None:
     table = '[[table.row]]\nlabel = "a"\nset = { plugins = ["x.py"] }\n[[table.column]]\nlabel = "b"\n'
     line = refused("sweep", write(STEP, training + table))
-    assert 'table.row[0].set: "plugins" is no key of a scenario' in line
+    assert 'table.row.0.set: "plugins" is no key of a scenario' in line
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tacit import Fault, ScenarioError, load, run
+from tacit import Fault, ScenarioError, keys, load, run
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.reading import read
@@ -73,15 +73,15 @@ def test_a_mistake_is_blamed_on_the_option_that_made_it(quick: Path) -> None:
         return result.stderr.removeprefix("error: ").removesuffix("\n")
 
     assert refused("run", "--set", "protocol.k=abc").startswith('--set: protocol.k: "abc" is of the wrong kind')
-    assert refused("run", "--set", "fault=[{party='client/9', time=0}]").startswith("--set: fault[0].party: ")
+    assert refused("run", "--set", "fault=[{party='client/9', time=0}]").startswith("--set: fault.0.party: ")
     assert refused("run", "--seed", "-1").startswith("--seed: -1 is too small")
     assert refused("run", "--engine", "warp").startswith('--engine: "warp" is not an engine')
     assert refused("sweep", "--over", "protocol.k=3,1900").startswith("--over: protocol.k: 1900 is too large")
     assert refused("sweep", "--over", "protocol.kk=3").startswith("--over: protocol.kk: there is no such key")
     crash = ("--set", "fault=[{party='client/1', time=0}]")
-    assert refused("run", *crash, "--set", "fault.0.party=client/9").startswith("--set: fault[0].party: ")
+    assert refused("run", *crash, "--set", "fault.0.party=client/9").startswith("--set: fault.0.party: ")
     for field, problem in (
-        ("0.time=1,soon", '[0].time: "soon" is not a duration'),
+        ("0.time=1,soon", '.0.time: "soon" is not a duration'),
         ("0.tine=1", '.0.tine: a fault has no "tine"'),
         ("0.by=1", ".0.by: does not go with kind"),
         ("1.time=1", ".1.time: there is no fault 1"),
@@ -125,7 +125,7 @@ def test_a_back_after_that_can_change_nothing_is_said(quick: Path, tiny: Path) -
     crash = Fault(party="client/1", at="hamming.evaluate", back_after="1s")
     (line,) = cautioned(quick, crash)
     assert line == (
-        'fault[0].back_after = "1s" has no effect: a party that returns takes part from the next round, and there '
+        'fault.0.back_after = "1s" has no effect: a party that returns takes part from the next round, and there '
         "is only one round"
     )
     assert cautioned(quick, crash, "protocol.rounds=2") == []
@@ -180,3 +180,17 @@ def test_min_clients_is_unused_just_where_it_is_not_obeyed(quick: Path, protocol
     else:
         obeyed = False
     assert obeyed is not unused
+
+
+def test_a_key_of_a_list_is_named_as_set_takes_it_everywhere(quick: Path, tmp_path: Path) -> None:
+    for spelling in ("fault.N.party", "fault.0.party", "fault.12.party", "fault[0].party", "fault[].party"):
+        assert [key.name for key in keys(spelling)] == ["fault.N.party"]
+    assert {key.name.split(".")[1] for key in keys("client.3")} == {"N"}
+    assert not any("[" in key.name for key in keys(""))
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(f"{quick.read_text()}\n[[fault]]\nparty = 'client/9'\ntime = 1\n")
+    with pytest.raises(ScenarioError) as refused:
+        load(wrong)
+    key = str(refused.value).removeprefix(f"{wrong}: ").partition(": ")[0]
+    assert key.startswith("fault.") and key.endswith(".party")
+    load(wrong, [f"{key}=client/1"])  # as the error has it

@@ -218,7 +218,7 @@ def test_faults_that_struck_are_in_the_result(quick: Path) -> None:
     }  # fmt: skip
     assert 0 < strike["time"] < result.virtual_seconds
     assert result.warnings[-1] == (
-        "fault[1]: the crash of client/* did not strike: the run did not reach the point where it would"
+        "fault.1: the crash of client/* did not strike: the run did not reach the point where it would"
     )
 
 
@@ -226,7 +226,7 @@ def test_a_return_after_the_end_of_the_run_is_said(tiny: Path) -> None:
     crash = "fault=[{{party='client/1', at='train.update', back_after='{}'}}]"
     fedavg = "protocol.name=fedavg"
     late = load_and_run(tiny, fedavg, crash.format("500h"), out="late")
-    assert late.warnings[-1].startswith('fault[0].back_after = "500h" changed nothing: client/1 was to return at 500 h')
+    assert late.warnings[-1].startswith('fault.0.back_after = "500h" changed nothing: client/1 was to return at 500 h')
     in_time = load_and_run(tiny, fedavg, crash.format("1ms"), out="in_time")
     assert in_time.outcome == late.outcome == "completed" and not any("back_after" in line for line in in_time.warnings)
 
@@ -239,7 +239,7 @@ def test_a_fault_that_did_not_strike_is_unmet_where_anything_is_expected(quick: 
     scenario = load(quick, [never])
     result = carry_out(scenario, "quick", out=quick.parent / "out")
     assert result.unmet == [
-        "fault[0]: the crash of client/1 did not strike: the run did not reach the point where it would"
+        "fault.0: the crash of client/1 did not strike: the run did not reach the point where it would"
     ]
     assert exit_code(result, scenario.expect) == 1
     assert not any("did not strike" in line for line in result.warnings)
@@ -250,7 +250,7 @@ def test_a_fault_with_a_probability_need_not_strike(quick: Path) -> None:
     scenario = load(quick, [unlikely])
     result = carry_out(scenario, "quick", out=quick.parent / "out")
     assert (result.unmet, exit_code(result, scenario.expect)) == ([], 0)
-    assert any(line.startswith("fault[0]: ") for line in result.warnings)
+    assert any(line.startswith("fault.0: ") for line in result.warnings)
 
 
 def test_reason_and_the_step_of_a_loss_can_be_expected(quick: Path) -> None:

@@ -131,5 +131,5 @@ def test_two_at_once(broken: Path, tmp_path: Path) -> None:
 
 
 def test_only_the_engine_may_be_changed(broken: Path) -> None:
-    assert "only --engine and --limit go with it" in refused(broken, "--seed", "5")
-    assert "only --engine and --limit go with it" in refused(broken, "--set", "training.rounds=9")
+    assert "only --engine and --limit can be combined with it" in refused(broken, "--seed", "5")
+    assert "only --engine and --limit can be combined with it" in refused(broken, "--set", "training.rounds=9")

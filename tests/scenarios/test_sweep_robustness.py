@@ -80,8 +80,8 @@ def test_of_fields_that_exclude_each_other_the_files_goes_out(
     (["fault.1.facter=4"], 'changes: fault.1.facter: a fault has no "facter"; did you mean factor?; allowed: kind, '),
     (["fault.x.factor=4"], "changes: fault.x.factor: is no field of a fault; allowed: fault.N.FIELD"),
     (["fault.01.factor=4"], "changes: fault.01.factor: is no field of a fault; allowed: fault.N.FIELD"),
-    (["fault.1.factor=much"], 'fault[1].factor: "much" is of the wrong kind; allowed: a number, 1 or more'),
-    (["fault.0.at=lsh.hush"], 'fault[0].at: "lsh.hush" is not a step'),
+    (["fault.1.factor=much"], 'fault.1.factor: "much" is of the wrong kind; allowed: a number, 1 or more'),
+    (["fault.0.at=lsh.hush"], 'fault.0.at: "lsh.hush" is not a step'),
     (["fault.0.at=lsh.hash", "fault.0.time=1"], "exactly one of at, before, after, time, message says when; given: at"),
     (["fault.0.occurrence=1", "fault.0.probability=0.5"], "occurrence and probability are both given"),
 ])  # fmt: skip

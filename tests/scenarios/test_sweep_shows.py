@@ -168,7 +168,7 @@ def test_what_a_run_warns_of_at_its_end(quick: Path) -> None:
     fault = 'fault=[{kind = "crash", party = "client/1", time = 9000.0}]'
     swept = tacit("sweep", quick, "--set", fault, "--set", "expect={}", "--seeds", 2, "--out", "many")
     found = warnings(swept)
-    assert found[0] == PLAIN and len(found) == 2 and found[1].startswith("fault[0]: ")
+    assert found[0] == PLAIN and len(found) == 2 and found[1].startswith("fault.0: ")
 
 
 def test_of_many_warnings_some(quick: Path) -> None:

@@ -56,7 +56,7 @@ def _resource(name: str) -> str:
 def _fitting(model: Model, most: int) -> tuple[str, Model]:
     """The data as JSON that is not longer than `most`, if it can be, and what of the model is drawn."""
     names = sum(len(name) + 3 for name in model.parties)
-    columns = 8 * (len(model.messages) + len(model.gaps)) + 7 * len(model.copies) + 6 * len(model.bars)
+    columns = 8 * (len(model.messages) + len(model.waits)) + 7 * len(model.copies) + 6 * len(model.bars)
     if names + columns <= most:  # a value takes a character at least
         data = _json(encoded(model) | {"said": _said(model)})
         if len(data) <= most:
@@ -80,7 +80,7 @@ def _summary(model: Model) -> str:
     state = "" if model.ended else " The run has not ended in the record; this is what is recorded."
     return (
         f"{format_duration(model.end)} of virtual time{idle}: {_count(len(model.messages), 'message')}, "
-        f"{_count(len(model.bars), 'job')} and {_count(len(model.gaps), 'wait')} of "
+        f"{_count(len(model.bars), 'job')} and {_count(len(model.waits), 'wait')} of "
         f"{_count(len(model.parties), 'party', 'parties')}.{state}"
     )
 

@@ -101,7 +101,7 @@ def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
     """The model, and what of it is `counts` only, to be written as JSON."""
     party, step, type_, text = _Table(model.parties), _Table(), _Table(), _Table([""])
     shapes = _Table()
-    messages, copies, bars, gaps, path = model.messages, model.copies, model.bars, model.gaps, model.path
+    messages, copies, bars, gaps, path = model.messages, model.copies, model.bars, list(model.gaps), model.path
     data: dict[str, Any] = {
         "end": microseconds(model.end),
         "messages": {
@@ -110,12 +110,12 @@ def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
             "took": packed(_lasted(one.sent, one.received) for one in messages),
             "from": packed(party(one.sender) for one in messages),
             "to": packed(party(one.receiver) for one in messages),
-            "round": _rising(one.round for one in messages),
-            "attempt": _rising(one.attempt for one in messages),
+            "round": _rising(one.stamp[0] for one in messages),
+            "attempt": _rising(one.stamp[1] for one in messages),
             "shape": packed(
                 shapes((
-                    type_(one.type), step(one.step), one.payload, one.sealing, one.envelope, one.hops, one.bytes,
-                    one.lost, one.again, text(one.fate), text(one.note),
+                    type_(one.type), step(one.step), *one.sizes, one.hops, one.bytes,
+                    len(one.lost), one.again, text(one.fate), text(one.note),
                 ))
                 for one in messages
             ),

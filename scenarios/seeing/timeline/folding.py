@@ -44,7 +44,7 @@ def _spans(moments: Iterable[float], busy: Iterable[Span]) -> tuple[NDArray[np.f
         if begin <= end:
             begins.append(begin)
             ends.append(end)
-    found = np.array(begins, np.float64), np.array(ends, np.float64)
+    found = np.asarray(begins), np.asarray(ends)
     order = np.argsort(found[0], kind="stable")
     return found[0][order], found[1][order]
 

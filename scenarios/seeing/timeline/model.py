@@ -13,40 +13,20 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from tacit.scenarios.running.record_format import VIEW_OF
 from tacit.scenarios.seeing.critical_path import Segment
-from tacit.scenarios.seeing.facts import Facts, Job, Waiting, spell_begun, spell_ended
+from tacit.scenarios.seeing.facts import Facts, Job, Message, Waiting, spell_begun, spell_ended
 from tacit.scenarios.seeing.reading import News, opened
 from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.timeline.folding import Span, folds
 from tacit.sim.units import format_duration
 
-__all__ = ["Band", "Bar", "Copy", "Gap", "Mark", "Model", "Phase", "Sent", "model_of"]
+__all__ = ["Band", "Bar", "Copy", "Gap", "Mark", "Model", "Phase", "model_of"]
 
 _NAMED = 4
 """How many parties a wait names."""
 
-
-class Sent(NamedTuple):
-    """A row of the view `messages`; `again` counts copies that were sent again, `note` is what happened besides."""
-
-    number: int
-    sent: float
-    received: float | None
-    sender: str
-    receiver: str
-    step: str
-    type: str
-    round: int
-    attempt: int
-    payload: int
-    sealing: int
-    envelope: int
-    hops: int
-    bytes: int
-    lost: int
-    fate: str
-    again: int = 0
-    note: str = ""
+_STOPS = ("paused", "down")
 
 
 class Copy(NamedTuple):
@@ -74,7 +54,7 @@ class Bar(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A wait: for what, and how it ended; `ended` is None if it did not."""
+    """A wait in words: for what, and how it ended; `ended` is None if it did not."""
 
     party: str
     step: str
@@ -121,10 +101,10 @@ class Model:
     end: float
     ended: bool
     parties: list[str]
-    messages: list[Sent] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
+    waits: list[Waiting] = field(default_factory=list)
     bands: list[Band] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     path: list[Segment] = field(default_factory=list)
@@ -134,12 +114,18 @@ class Model:
     counted: str = ""
     """The part that is only counted, and not drawn singly; "" if there is none."""
 
+    @property
+    def gaps(self) -> Iterator[Gap]:
+        """The `waits` in words."""
+        return map(_gap, self.waits)
 
-_MESSAGES = f"SELECT message, {', '.join(Sent._fields[1:-2])} FROM messages ORDER BY sent, message"
-_COPIES = """
-SELECT message, sent, ended, sender, receiver, fate, why, note FROM hops
-WHERE message IN (SELECT message FROM events WHERE kind IN ('lose', 'drop') OR note LIKE 'sent again%')
-ORDER BY sent, copy, hop"""
+
+_COPIES = f"""
+WITH events AS MATERIALIZED (SELECT * FROM main.events WHERE message IN (
+    SELECT message FROM main.events WHERE kind IN ('lose', 'drop') OR note LIKE 'sent again%')),
+{VIEW_OF["hops"].common}
+SELECT message, sent, ended, sender, receiver, fate, why, note FROM hops ORDER BY sent, copy, hop"""
+"""The view `hops` of these messages: of all it would join every event with every other of its copy first."""
 _LOSSES = "SELECT party, time, 'is lost in round ' || round || ' at ' || step || ': ' || action FROM losses"
 
 
@@ -149,22 +135,20 @@ def model_of(folder: Path, seen: Seen | None = None) -> Model:
     `seen` is what has been read of its record already.
     """
     with opened(folder) as connection:
-        messages = [Sent._make((*row, 0, "")) for row in connection.execute(_MESSAGES)]
         copies = [Copy._make(row) for row in connection.execute(_COPIES)]
         lost = [Mark._make(("lost", *row)) for row in connection.execute(_LOSSES)]
-        return _made(messages, copies, lost, seen or Seen(folder))  # what was recorded in between has no message yet
+    return _made(copies, lost, seen or Seen(folder))
 
 
-def _made(messages: list[Sent], copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
+def _made(copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
     facts, news = seen.facts, seen.news
     end = max(max(seen.moments, default=0.0), seen.end)
     model = Model(end, news.ended, _in_order(seen.parties))
-    for place, one in enumerate(messages):
-        messages[place] = _noted(one, facts)
-    model.messages = messages
-    model.copies = copies
+    model.messages = sorted((one for one in facts.messages.values() if one.is_sent), key=lambda one: one.number)
+    model.messages.sort(key=lambda one: one.sent)
+    model.copies = [one for one in copies if one.number in facts.messages]
     model.bars = sorted(_bars(facts, seen.doings, end), key=lambda bar: bar.began)
-    model.gaps = [_gap(wait) for wait in sorted(facts.waits.values(), key=lambda wait: wait.began)]
+    model.waits = sorted(facts.waits.values(), key=lambda wait: wait.began)
     model.bands = _bands(facts, model.parties)
     model.marks = sorted([*_marks(news), *lost], key=lambda mark: mark.time)
     model.path = seen.path(end)
@@ -183,17 +167,6 @@ def _in_order(names: Iterable[str]) -> list[str]:
         return name != "server", role, float(number) if number.isdecimal() else math.inf, name
 
     return sorted({name for name in names if name}, key=place)
-
-
-def _noted(one: Sent, facts: Facts) -> Sent:
-    """`one` with what happened to it besides."""
-    known = facts.messages.get(one.number)
-    if known is None:
-        return one
-    notes = [why for _, why in known.struck]
-    notes += [f"refused by the receiver: {known.refused[1]}"] if known.refused is not None else []
-    notes += [] if one.fate == "received" else dict.fromkeys(why for _, why in (*known.lost, *known.dropped))
-    return one._replace(again=known.again, note="; ".join(notes)) if known.again or notes else one
 
 
 def _bars(facts: Facts, doings: Mapping[str, Sequence[float]], end: float) -> Iterator[Bar]:
@@ -272,20 +245,23 @@ def _steps(facts: Facts, end: float) -> list[Phase]:
 def _under_way(model: Model, facts: Facts) -> Iterator[Span]:
     """When messages travelled; one that is held up, by a fault of it, its link or a party, only waits meanwhile."""
     copied = {one.number for one in model.copies}
-    travels: Iterable[Sent | Copy] = (*(one for one in model.messages if one.number not in copied), *model.copies)
-    stopped = {name for name in model.parties if any(one.kind in ("paused", "down") for one in facts.spells_of(name))}
-    for one in travels:
-        ended = one.received if isinstance(one, Sent) else one.ended
-        if ended is not None and not _is_held(one, ended, stopped, facts):
-            yield one.sent, ended
+    stopped = {name for name in model.parties if any(one.kind in _STOPS for one in facts.spells_of(name))}
+    for one in model.messages:
+        if one.received is None or one.number in copied or one.struck:
+            continue
+        if not _is_held(one.sender, one.receiver, one.sent, one.received, stopped, facts):
+            yield one.sent, one.received
+    for copy in model.copies:
+        if copy.ended is None or ((known := facts.messages.get(copy.number)) is not None and known.struck):
+            continue
+        if not _is_held(copy.sender, copy.receiver, copy.sent, copy.ended, stopped, facts):
+            yield copy.sent, copy.ended
 
 
-def _is_held(one: Sent | Copy, ended: float, stopped: set[str], facts: Facts) -> bool:
-    ends = one.sender, one.receiver
-    if (known := facts.messages.get(one.number)) is not None and known.struck:
-        return True
+def _is_held(sender: str, receiver: str, sent: float, ended: float, stopped: set[str], facts: Facts) -> bool:
+    ends = sender, receiver
     for party in ends:
-        if party in stopped and any(facts.spell(kind, party, one.sent, ended) for kind in ("paused", "down")):
+        if party in stopped and any(one.kind in _STOPS and one.lasts(sent, ended) for one in facts.spells_of(party)):
             return True
-    links = (link for link in facts.of_links if link.lasts(one.sent, ended))
+    links = (link for link in facts.of_links if link.lasts(sent, ended))
     return any(link.concerns(*ends) or link.party in ends for link in links)

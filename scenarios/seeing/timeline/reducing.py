@@ -1,11 +1,12 @@
 """Counts of messages by party and span of time, for runs with more messages than a page should hold."""
 
-from collections import defaultdict
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from tacit.scenarios.seeing.timeline.model import Bar, Gap, Model, Sent
+from tacit.scenarios.seeing.facts import Message, Waiting
+from tacit.scenarios.seeing.timeline.model import Bar, Model
 from tacit.sim.units import format_duration
 
 __all__ = ["Cell", "Counts", "reduced"]
@@ -13,7 +14,7 @@ __all__ = ["Cell", "Counts", "reduced"]
 _CELLS = 48_000
 """How many cells there are at most at the first try; each further one has a quarter."""
 
-_Lasting = TypeVar("_Lasting", Bar, Gap)
+_Lasting = TypeVar("_Lasting", Bar, Waiting)
 
 _KEPT = 8_000
 """How many messages are kept singly at the first try."""
@@ -49,18 +50,18 @@ def reduced(model: Model, attempt: int) -> tuple[Model, Counts]:
     kept = sorted(_chief(model)[: _KEPT // share], key=lambda one: (one.sent, one.number))
     numbers = {one.number for one in kept}
     copies = [one for one in model.copies if one.number in numbers]
-    gaps = _longest(model.gaps, _KEPT // share)
+    waits = _longest(model.waits, _KEPT // share)
     bars = _longest(_joined(model.bars, width), _KEPT // share)
     text = (
         f"Of {len(model.messages):,} messages {len(kept):,} are drawn singly: those that were lost, sent again or not "
         f"received, and those of the critical path, as far as there is room. All are counted by party and "
-        f"{format_duration(width)}. Of {len(model.gaps):,} waits the {len(gaps):,} longest are drawn, of "
+        f"{format_duration(width)}. Of {len(model.waits):,} waits the {len(waits):,} longest are drawn, of "
         f"{len(model.bars):,} jobs {sum(bar.jobs for bar in bars):,}, some as one."
     )
     bands, marks = model.bands[: _KEPT // share], model.marks[: _KEPT // share]
     path = model.path if len(model.path) <= _CELLS // share else []
     small = replace(
-        model, messages=kept, copies=copies, bars=bars, gaps=gaps, counted=text,
+        model, messages=kept, copies=copies, bars=bars, waits=waits, counted=text,
         bands=bands, marks=marks, path=path, rounds=model.rounds[: _KEPT // share], steps=model.steps[: _KEPT // share],
         folded=model.folded,
     )  # fmt: skip
@@ -74,29 +75,37 @@ def _longest(spans: Sequence[_Lasting], most: int) -> list[_Lasting]:
     return [one for one in spans if _length(one) > least]
 
 
-def _length(span: Bar | Gap) -> float:
+def _length(span: Bar | Waiting) -> float:
     return float("inf") if span.ended is None else span.ended - span.began
 
 
-def _chief(model: Model) -> list[Sent]:
+def _chief(model: Model) -> list[Message]:
     """The messages worth to be drawn, those first that have troubles."""
     path = {(one.peer, one.type, one.ended) for one in model.path if one.peer}
-    troubled = [one for one in model.messages if one.fate != "received" or one.lost or one.again or one.note]
+    troubled = [
+        one for one in model.messages if one.received is None or one.lost or one.again or one.struck or one.refused
+    ]
     numbers = {one.number for one in troubled}
-    followed = [one for one in model.messages if (one.receiver, one.type, one.received) in path]
+    ends = {time for _, _, time in path}
+    followed = [
+        one for one in model.messages if one.received in ends and (one.receiver, one.type, one.received) in path
+    ]
     return troubled + [one for one in followed if one.number not in numbers]
 
 
 def _cells(model: Model, width: float) -> Iterator[Cell]:
-    counts: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    place, many = {name: number for number, name in enumerate(model.parties)}, len(model.parties)
+    buckets = int(model.end / width) + 1
+    sent, received, size = (array("q", bytes(8 * buckets * many)) for _ in range(3))
     for one in model.messages:
-        cell = counts[int(one.sent / width), one.sender]
-        cell[0] += 1
-        cell[2] += one.bytes
+        cell = int(one.sent / width) * many + place[one.sender]
+        sent[cell] += 1
+        size[cell] += one.bytes
         if one.received is not None:
-            counts[int(one.received / width), one.receiver][1] += 1
-    for (bucket, party), numbers in sorted(counts.items()):
-        yield Cell(bucket, party, *numbers)
+            received[int(one.received / width) * many + place[one.receiver]] += 1
+    for cell in range(buckets * many):
+        if sent[cell] or received[cell]:
+            yield Cell(cell // many, model.parties[cell % many], sent[cell], received[cell], size[cell])
 
 
 def _joined(bars: Sequence[Bar], width: float) -> list[Bar]:

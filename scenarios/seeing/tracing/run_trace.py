@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.seeing.facts import Message
 from tacit.scenarios.seeing.reading import opened
 from tacit.scenarios.seeing.timeline.model import Band, Model, model_of
 
@@ -246,15 +247,16 @@ class _Trace:
         for one in self._model.messages:
             yield _Item(one.sent, lambda one=one: self._message(one))  # type: ignore[misc]
 
-    def _message(self, one: Any) -> None:
+    def _message(self, one: Message) -> None:
         ended = one.received
         if ended is None:
             ended = self._last.get(one.number) if one.fate in ("lost", "dropped") else None
         end = max(one.sent, self._model.end if ended is None else ended)
-        sizes = {name: getattr(one, name) for name in ("bytes", "payload", "sealing", "envelope", "hops")}
+        sizes = dict(zip(("payload", "sealing", "envelope"), one.sizes, strict=True))
+        sizes = {"bytes": one.bytes, **sizes, "hops": one.hops}
         ends = {"message": one.number, "from": one.sender, "to": one.receiver}
-        about = {**ends, **sizes, "step": one.step, "round": one.round, "attempt": one.attempt, "fate": one.fate}
-        about |= {"copies lost": one.lost or None, "sent again": one.again or None, "note": one.note or None}
+        about = {**ends, **sizes, "step": one.step, "round": one.stamp[0], "attempt": one.stamp[1], "fate": one.fate}
+        about |= {"copies lost": len(one.lost) or None, "sent again": one.again or None, "note": one.note or None}
         flow = 0 if one.received is None else one.number
         track = self._of(one.sender).sent.place(one.sent, end)
         self._writer.slice(track, one.sent, end, one.type, "message", about, flow)

@@ -155,29 +155,29 @@ def test_a_hundred_thousand_clients_take_a_few_bytes_each() -> None:
 
 
 WRONG = [
-    ({"client": [Client(name="client/10")]}, 'client[0].name: "client/10" is no client'),
-    ({"client": [Client(), Client(name="server")]}, 'client[1].name: "server" is no client'),
-    ({"client": [Client(latency="soon")]}, "client[0].latency: 'soon' is no latency"),
-    ({"client": [Client(up="fast")]}, 'client[0].up: "fast" is not a rate'),
-    ({"client": [Client(up="normal:1MB/s,2")]}, 'client[0].up: "normal:1MB/s,2" is no distribution; allowed'),
-    ({"client": [Client(speed="quick")]}, 'client[0].speed: "quick" is not a number above 0'),
-    ({"client": [Client(speed="lognormal:1,-1")]}, "client[0].speed: sigma is '-1'; allowed"),
-    ({"client": [Client(speed="uniform:2,1")]}, 'client[0].speed: "uniform:2,1": the low end'),
-    ({"client": [Client(share=0.7), Client(share=0.4)]}, 'client[0].share: the shares of "client/*" are 1.1 together'),
-    ({"client": [Client(file="none.csv")]}, "client[0].file: none.csv: No such file"),
-    ({"client": [Client(availability="none.csv")]}, "client[0].availability: none.csv: No such file"),
-    ({"link": [Link(party="server", peer="client/99", loss=0.1)]}, 'link[0].peer: "client/99" is no party'),
-    ({"link": [Link(party="client/1", peer="client/2", loss=0.1)]}, 'link[0].peer: "client/2": clients of a star'),
-    ({"link": [Link(party="server")]}, "link[0]: neither latency nor loss is given"),
-    ({"link": [Link(party="server", latency="x")]}, "link[0].latency: 'x' is no latency"),
-    ({"host": [Host(parties=("client/x",), cores=1)]}, 'host[0].parties: "client/x" is no party'),
+    ({"client": [Client(name="client/10")]}, 'client.0.name: "client/10" is no client'),
+    ({"client": [Client(), Client(name="server")]}, 'client.1.name: "server" is no client'),
+    ({"client": [Client(latency="soon")]}, "client.0.latency: 'soon' is no latency"),
+    ({"client": [Client(up="fast")]}, 'client.0.up: "fast" is not a rate'),
+    ({"client": [Client(up="normal:1MB/s,2")]}, 'client.0.up: "normal:1MB/s,2" is no distribution; allowed'),
+    ({"client": [Client(speed="quick")]}, 'client.0.speed: "quick" is not a number above 0'),
+    ({"client": [Client(speed="lognormal:1,-1")]}, "client.0.speed: sigma is '-1'; allowed"),
+    ({"client": [Client(speed="uniform:2,1")]}, 'client.0.speed: "uniform:2,1": the low end'),
+    ({"client": [Client(share=0.7), Client(share=0.4)]}, 'client.0.share: the shares of "client/*" are 1.1 together'),
+    ({"client": [Client(file="none.csv")]}, "client.0.file: none.csv: No such file"),
+    ({"client": [Client(availability="none.csv")]}, "client.0.availability: none.csv: No such file"),
+    ({"link": [Link(party="server", peer="client/99", loss=0.1)]}, 'link.0.peer: "client/99" is no party'),
+    ({"link": [Link(party="client/1", peer="client/2", loss=0.1)]}, 'link.0.peer: "client/2": clients of a star'),
+    ({"link": [Link(party="server")]}, "link.0: neither latency nor loss is given"),
+    ({"link": [Link(party="server", latency="x")]}, "link.0.latency: 'x' is no latency"),
+    ({"host": [Host(parties=("client/x",), cores=1)]}, 'host.0.parties: "client/x" is no party'),
     (
         {"host": [Host(parties=("*",), cores=1), Host(parties=("server",), cores=1)]},
-        "host[1].parties: server runs on another host already",
+        "host.1.parties: server runs on another host already",
     ),
     (
         {"host": [Host(parties=("client/1",), cores=1), Host(parties=("client/*",), cores=1)]},
-        "host[1].parties: client/1 runs on another host already",
+        "host.1.parties: client/1 runs on another host already",
     ),
 ]
 
@@ -209,7 +209,7 @@ BAD_FILES = [
 def test_a_mistake_in_a_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(Problem) as refused:
         fleet(devices(tmp_path, text))
-    assert str(refused.value).startswith(f"client[0].file: {tmp_path / 'devices.csv'}: {problem}")
+    assert str(refused.value).startswith(f"client.0.file: {tmp_path / 'devices.csv'}: {problem}")
 
 
 @pytest.mark.parametrize(
@@ -227,4 +227,4 @@ def test_a_mistake_in_uptimes_is_named(tmp_path: Path, text: str, problem: str) 
     (tmp_path / "away.csv").write_text(text)
     with pytest.raises(Problem) as refused:
         fleet(Client(availability=str(tmp_path / "away.csv")))
-    assert str(refused.value).startswith(f"client[0].availability: {tmp_path / 'away.csv'}: {problem}")
+    assert str(refused.value).startswith(f"client.0.availability: {tmp_path / 'away.csv'}: {problem}")

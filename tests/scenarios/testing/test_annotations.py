@@ -111,7 +111,7 @@ def test_what_a_workflow_command_holds_can_be_read_back(place: str, text: str) -
 def test_the_line_of_a_key() -> None:
     text = 'seed = 1\n\n[data]\nname = "a"\n[[fault]]\nat = "x"\n\n[[fault]]  # second\nparty = "y"\nat = "z"\n'
     for key, number in (
-        ("seed", 1), ("data.name", 4), ("data", 3), ("data.clients", 3), ("fault[0].at", 6), ("fault[1].at", 10),
-        ("fault[1]", 8), ("fault[1].time", 8), ("line 7, column 2", 7), ("expect.lost", 1), ("", 1),
+        ("seed", 1), ("data.name", 4), ("data", 3), ("data.clients", 3), ("fault.0.at", 6), ("fault.1.at", 10),
+        ("fault.1", 8), ("fault.1.time", 8), ("line 7, column 2", 7), ("expect.lost", 1), ("", 1),
     ):  # fmt: skip
         assert line_of(text, key) == number, key

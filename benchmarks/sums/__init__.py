@@ -1,0 +1,1 @@
+"""Secure sums under the same losses, on the same networks."""

@@ -1,0 +1,1 @@
+"""Predicted survival beside real runs."""

@@ -1,0 +1,254 @@
+"""Energy that clients use in a run: their radios by byte and by technology, their processors by second and by class.
+
+A radio that sends at u and receives at d Mbit/s takes the power up * u + down * d + base while it is active (Huang et
+al., "A Close Examination of Performance and Power Characteristics of 4G LTE Networks", MobiSys 2012, section 5, tables
+3 and 4). So a bit costs a fixed energy, and each second in which the client's link carries something costs `base`. A
+radio that was idle for longer than its tail wakes up first (`wake`); after each activity it stays on for the tail.
+
+Presets. ``wifi`` and ``3g``: the tables of Huang et al. ``4g``, ``5g`` (low band) and ``5g-mmwave``: the slopes are
+least squares over the means by target rate of the data that Narayanan et al. publish with "A Variegated Look at 5G in
+the Wild: Performance, Power, and QoE Implications", SIGCOMM 2021 (figure 11: Galaxy S20 Ultra, Verizon, whole phone).
+The base, wake-up and tail of ``4g`` are those of Huang et al.; the base of ``5g`` adds what the fitted line of 5G lies
+above that of 4G at rate 0 on the same phone.
+
+Processors: the current of a core at its highest frequency in the power profile that Android has for a phone
+(`power_profile.xml`: `cpu.core_power`, with `cpu.cluster_power` and `cpu.active` where given), at 3.85 V.
+
+Not counted: the rest of a phone (screen, memory, idle power), headers and retransmissions of TCP, and the server.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from tacit.sim.trace import Event
+
+__all__ = [
+    "PROCESSORS",
+    "RADIOS",
+    "ClassEnergy",
+    "ClientEnergy",
+    "Energy",
+    "EnergyMeter",
+    "Power",
+    "Processor",
+    "Radio",
+    "parse_processor",
+    "parse_radio",
+]
+
+
+@dataclass(frozen=True)
+class Radio:
+    """The power of a radio: mW for each Mbit/s `up` and `down`, and mW of base power while it sends or receives.
+
+    `wake`: joules to wake up. `tail`: mW for up to `tail_seconds` after each activity. `source`: where it is published.
+    """
+
+    up: float
+    down: float
+    base_up: float
+    base_down: float
+    wake: float = 0.0
+    tail: float = 0.0
+    tail_seconds: float = 0.0
+    source: str = ""
+
+
+_HUANG = "Huang et al., MobiSys 2012, tables 3 and 4"
+_NARAYANAN = f"Narayanan et al., SIGCOMM 2021, data of figure 11; wake-up and tail: {_HUANG}"
+_LTE_BASE, _LTE_REST = 1288.04, (1.2107 * 0.2601, 1060.0, 11.576)
+
+RADIOS = {
+    "wifi": Radio(283.17, 137.01, 132.86, 132.86, 0.1244 * 0.0791, 119.3, 0.2381, _HUANG),
+    "3g": Radio(868.98, 122.12, 817.88, 817.88, 0.6594 * 0.5821, 803.9, 8.0882, _HUANG),
+    "4g": Radio(79.53, 15.02, _LTE_BASE, _LTE_BASE, *_LTE_REST, _NARAYANAN),
+    "5g": Radio(32.24, 15.36, _LTE_BASE + 304, _LTE_BASE + 164, *_LTE_REST, _NARAYANAN),
+    "5g-mmwave": Radio(9.15, 1.76, _LTE_BASE + 2744, _LTE_BASE + 2502, *_LTE_REST, _NARAYANAN),
+}
+
+
+@dataclass(frozen=True)
+class Processor:
+    """The `watts` of one busy core, and where the figure is published."""
+
+    watts: float
+    source: str = ""
+
+
+_VOLTS = 3.85
+_PROFILE = "power_profile.xml of LineageOS-based device trees"
+
+PROCESSORS = {
+    "phone-fast": Processor(_VOLTS * (366 + 7.6) / 1000, f"OnePlus 8 (Snapdragon 865, 2020), {_PROFILE}"),
+    "phone-middle": Processor(_VOLTS * (347.24 + 16.43 + 1) / 1000, f"Poco X3 NFC (Snapdragon 732G, 2020), {_PROFILE}"),
+    "phone-slow": Processor(_VOLTS * 166 / 1000, f"Moto G4 Play (Snapdragon 410, 2016), {_PROFILE}"),
+}
+
+_RADIO_ALLOWED = f"allowed: {', '.join(RADIOS)}, none, linear:UP,DOWN,BASE (mW per Mbit/s, mW), or with ,TAIL,SECONDS"
+
+
+def parse_radio(text: str) -> Radio | None:
+    """The radio that `text` names; None for ``none`` and "". Raises ValueError in one line."""
+    if text in ("", "none"):
+        return None
+    if text in RADIOS:
+        return RADIOS[text]
+    kind, colon, rest = text.partition(":")
+    try:
+        numbers = [float(part) for part in rest.split(",")]
+    except ValueError:
+        numbers = []
+    if kind != "linear" or not colon or len(numbers) not in (3, 5):
+        raise ValueError(f'"{text}" is no radio; {_RADIO_ALLOWED}')
+    if not all(0 <= number < math.inf for number in numbers):
+        raise ValueError(f'"{text}": numbers from 0 on are needed; {_RADIO_ALLOWED}')
+    up, down, base, *rest_of = numbers
+    tail, seconds = rest_of or (0.0, 0.0)
+    return Radio(up, down, base, base, 0.0, tail, seconds)
+
+
+def parse_processor(value: str | float) -> Processor | None:
+    """The processor named `value`, or one with `value` watts a core; None for ``none`` and "". Raises ValueError."""
+    if value in ("", "none"):
+        return None
+    if isinstance(value, str) and value in PROCESSORS:
+        return PROCESSORS[value]
+    try:
+        watts = float(value)
+    except ValueError:
+        watts = math.nan
+    if not 0 <= watts < math.inf:
+        raise ValueError(f'"{value}" is no processor; allowed: {", ".join(PROCESSORS)}, none, or the watts of a core')
+    return Processor(watts)
+
+
+@dataclass(frozen=True)
+class Power:
+    """The radio and processor of a client, and its rates in bytes a second (0: unlimited), which decide its energy.
+
+    `handling`: the CPU seconds that it takes to handle a message of a number of bytes.
+    """
+
+    radio: Radio | None
+    processor: Processor | None
+    up: float
+    down: float
+    handling: Callable[[int], float]
+
+
+class ClientEnergy(Struct, frozen=True):
+    """Joules of a client: its `radio` while it is active, its wake-ups and `tail`, and its `processor`."""
+
+    radio: float
+    tail: float
+    processor: float
+
+    @property
+    def joules(self) -> float:
+        """The sum."""
+        return self.radio + self.tail + self.processor
+
+
+class ClassEnergy(Struct, frozen=True):
+    """The sums of joules of the `clients` of a class of devices, by `ClientEnergy`, and the most joules of one."""
+
+    device_class: str
+    clients: int
+    radio: float
+    tail: float
+    processor: float
+    most: float
+
+
+class Energy(Struct, frozen=True):
+    """Joules of all clients, by class of devices; and of each client, where there are not too many of them."""
+
+    joules: float
+    classes: list[ClassEnergy]
+    clients: dict[str, ClientEnergy]
+
+
+class _Use:
+    """The use of one client so far. `transfer` and `compute` must be called in the order of time."""
+
+    def __init__(self, power: Power) -> None:
+        self.power = power
+        self.processor = self._radio = self._tail = 0.0
+        self._sent = self._active = -math.inf  # until when the uplink is busy, and the radio active
+
+    def transfer(self, time: float, size: int, times: int, *, sends: bool) -> None:
+        """Count `times` messages of `size` bytes that begin to be sent at `time`, or are received by then."""
+        power, radio = self.power, self.power.radio
+        if power.processor:
+            self.processor += power.processor.watts * power.handling(size) * times
+        if radio is None:
+            return
+        rate = power.up if sends else power.down
+        seconds = times * size / rate if rate else 0.0
+        begins = max(time, self._sent) if sends else time - seconds
+        ends = begins + seconds
+        if sends:
+            self._sent = ends
+        self._radio += 8e-9 * times * size * (radio.up if sends else radio.down)
+        if begins > self._active:
+            self._rest(begins - self._active)
+        lasts = max(0.0, ends - max(begins, self._active))
+        self._radio += lasts * (radio.base_up if sends else radio.base_down) / 1000
+        self._active = max(self._active, ends)
+
+    def _rest(self, seconds: float) -> None:
+        """Count that the radio rested for `seconds`, and what that costs until it is active."""
+        radio = self.power.radio
+        assert radio is not None
+        if seconds > radio.tail_seconds:
+            self._tail += radio.wake
+        if not math.isinf(seconds):
+            self._tail += min(seconds, radio.tail_seconds) * radio.tail / 1000
+
+    def compute(self, seconds: float) -> None:
+        """Count a job that takes `seconds` on a core."""
+        if self.power.processor:
+            self.processor += self.power.processor.watts * seconds
+
+    @property
+    def found(self) -> ClientEnergy:
+        """The energy, with the tail after the last activity."""
+        radio = self.power.radio
+        tail = radio.tail_seconds * radio.tail / 1000 if radio and not math.isinf(self._active) else 0.0
+        return ClientEnergy(self._radio, self._tail + tail, self.processor)
+
+
+class EnergyMeter:
+    """A sink of the events of a run, in order, which counts the energy of clients; `power_of` names a client's power.
+
+    `power_of` returns None for a party whose energy is not counted.
+    """
+
+    def __init__(self, power_of: Callable[[str], Power | None]) -> None:
+        self._power_of = power_of
+        self._uses: dict[str, _Use | None] = {}
+
+    def _use(self, party: str) -> _Use | None:
+        if party not in self._uses:
+            power = self._power_of(party)
+            self._uses[party] = None if power is None else _Use(power)
+        return self._uses[party]
+
+    def __call__(self, event: Event) -> None:
+        """Count an event; those that cost no client any energy are ignored."""
+        kind = event.kind
+        if kind == "compute":
+            if use := self._use(event.party):
+                use.compute(event.value)
+            return
+        sends = kind in ("send", "relay")
+        if (sends or kind == "deliver") and (use := self._use(event.party if sends else event.peer)):
+            size = event.payload + event.sealing + event.envelope
+            use.transfer(event.time, size, int(event.value) or 1, sends=sends)
+
+    def found(self) -> dict[str, ClientEnergy]:
+        """The energy of each client that used any."""
+        return {party: use.found for party, use in self._uses.items() if use}

@@ -1,0 +1,432 @@
+"""Device and availability traces that others publish, read from copies of their files that users bring.
+
+FedScale (Lai et al., "FedScale: Benchmarking Model and System Performance of Federated Learning at Scale", ICML 2022;
+`benchmark/dataset/data/device_info/README.md` of its repository): two pickled dictionaries by client, of capacities
+(`computation`: ms of inference a sample, `communication`: kbit/s) and of availability (`active`, `inactive`,
+`finish_time`: seconds). FLASH (Yang et al., "Characterizing Impacts of Heterogeneity in Federated Learning upon
+Large-Scale Smartphone Data", WWW 2021; `models/timer.py`, `models/device.py`): `state_traces.json` with the state
+changes of phones, and `speed_distri.json` with the rates of their networks in kB/s. Ookla (Speedtest open data, Global
+Fixed and Mobile Network Performance Map Tiles): a table of tiles, as CSV or Parquet.
+
+A pickle may contain code. Here one is read of which every class and function is refused, but for numbers of numpy and
+bytes, for which functions of this file stand in.
+"""
+
+import csv
+import json
+import math
+import pickle
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+__all__ = ["CLASSES", "Row", "Trace", "fedscale_file", "flash_file", "ookla_file", "plain_pickle", "with_classes"]
+
+CLASSES = {1: ("all",), 2: ("fast", "slow"), 3: ("fast", "middle", "slow")}
+"""Names of device classes by their number; more of them are numbered, 1 being the fastest."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A device: bytes a second `up` and `down`, one-way `latency` in seconds, `delay` of a unit of computing.
+
+    `delay` is in any unit, the same for all devices of a file: only ratios count. None where the source has no such
+    value. `weight`: the number of devices that the row stands for.
+    """
+
+    up: float | None = None
+    down: float | None = None
+    latency: float | None = None
+    delay: float | None = None
+    weight: float = 1.0
+    device_class: str = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """When a device is up: intervals of seconds in order, within a `period` after which they repeat."""
+
+    intervals: tuple[tuple[float, float], ...]
+    period: float
+
+    def window(self, start: float, length: float) -> list[tuple[float, float]]:
+        """The intervals from `start` on for `length` seconds, as seconds from `start`; those that touch are joined."""
+        found: list[tuple[float, float]] = []
+        shift = math.floor(start / self.period) * self.period - start
+        while shift < length:
+            for up, down in self.intervals:
+                low, high = max(up + shift, 0.0), min(down + shift, length)
+                if low >= high:
+                    continue
+                if found and low <= found[-1][1]:
+                    found[-1] = (found[-1][0], max(high, found[-1][1]))
+                else:
+                    found.append((low, high))
+            shift += self.period
+        return found
+
+
+# FedScale
+
+
+def fedscale_file(path: Path) -> list[Row] | list[Trace]:
+    """The devices or the availability traces in the pickle at `path`, whichever of the two it holds.
+
+    Raises ValueError with the file, the client, the field and the value.
+    """
+    table = plain_pickle(path)
+    if not isinstance(table, dict) or not table:
+        raise ValueError(f"{path}: it holds no table of clients; FedScale's files are dictionaries by client")
+    client, first = next(iter(table.items()))
+    if isinstance(first, dict) and "computation" in first:
+        return [_capacity(f"{path}: client {client}", one) for client, one in table.items()]
+    if isinstance(first, dict) and "active" in first:
+        traces = [_availability(f"{path}: client {client}", one) for client, one in table.items()]
+        if found := [trace for trace in traces if trace is not None]:
+            return found
+        raise ValueError(f"{path}: no client is ever active")
+    raise ValueError(
+        f"{path}: client {client}: it has neither computation and communication (client_device_capacity) nor active, "
+        "inactive and finish_time (client_behave_trace)"
+    )
+
+
+def _capacity(where: str, entry: Any) -> Row:
+    if not isinstance(entry, dict):
+        raise ValueError(f"{where}: {entry!r} is no table with computation and communication")
+    rate = _positive(where, "communication", entry.get("communication")) * 1000 / 8
+    return Row(up=rate, down=rate, delay=_positive(where, "computation", entry.get("computation")))
+
+
+def _availability(where: str, entry: Any) -> Trace | None:
+    """The trace of a client; None if it is never active."""
+    if not isinstance(entry, dict):
+        raise ValueError(f"{where}: {entry!r} is no table with active, inactive and finish_time")
+    period = _positive(where, "finish_time", entry.get("finish_time"))
+    begins, ends = (_times(where, name, entry.get(name)) for name in ("active", "inactive"))
+    if len(begins) == len(ends) + 1:  # active until the trace ends
+        ends = [*ends, period]
+    if len(begins) != len(ends):
+        raise ValueError(f"{where}: active has {len(begins)} times and inactive {len(ends)}; each active needs its end")
+    intervals: list[tuple[float, float]] = []
+    for place, (up, down) in enumerate(zip(begins, ends, strict=True)):
+        if not up <= down or (intervals and up < intervals[-1][1]):
+            problem = "each interval must end after it begins, and begin after the one before"
+            raise ValueError(f"{where}: active[{place}] is {up:g} and inactive[{place}] {down:g}; {problem}")
+        if up < min(down, period):
+            intervals.append((up, min(down, period)))
+    return Trace(tuple(intervals), period) if intervals else None
+
+
+def _times(where: str, name: str, value: Any) -> list[float]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{where}: {name} is {value!r}; a list of seconds is needed")
+    return [_number(where, f"{name}[{place}]", one, least=0.0) for place, one in enumerate(value)]
+
+
+def _positive(where: str, name: str, value: Any) -> float:
+    found = _number(where, name, value, least=0.0)
+    if found == 0:
+        raise ValueError(f"{where}: {name} is {value!r}; a number above 0 is needed")
+    return found
+
+
+def _number(where: str, name: str, value: Any, least: float = -math.inf) -> float:
+    if value is None:
+        raise ValueError(f"{where}: {name} is missing")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+        allowed = "number" if least == -math.inf else f"number from {least:g} on"
+        raise ValueError(f"{where}: {name} is {value!r}; a {allowed} is needed")
+    return float(value)
+
+
+# Pickles
+
+
+class _NumberType:
+    """Stands for a dtype of numpy: the type of one number, whose bytes `read` turns into a float or an int."""
+
+    def __init__(self, code: str, *_: object) -> None:
+        if code not in _FORMATS:
+            raise _Refused(f"it contains values of numpy's type {code!r}; only numbers are read")
+        self._format, self._order = _FORMATS[code], "<"
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        self._order = ">" if state[1] == ">" else "<"
+
+    def read(self, content: bytes) -> float:
+        return float(struct.unpack(self._order + self._format, content)[0])
+
+
+_FORMATS = {
+    "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
+}  # fmt: skip
+
+
+def _scalar(kind: _NumberType, content: bytes | str) -> float:
+    """The number of numpy of this `kind`; of Python 2 its `content` is text."""
+    if isinstance(content, str):
+        content = _encoded(content)
+    if not isinstance(kind, _NumberType) or not isinstance(content, bytes):
+        raise _Refused("it contains a damaged number of numpy")
+    return kind.read(content)
+
+
+def _encoded(text: str = "", *_: object) -> bytes:
+    """The bytes that the first protocols of pickle write as `text`."""
+    return text.encode("latin-1")
+
+
+_STAND_INS: dict[tuple[str, str], Any] = {
+    ("numpy", "dtype"): _NumberType,
+    ("numpy.core.multiarray", "scalar"): _scalar,
+    ("numpy._core.multiarray", "scalar"): _scalar,
+    ("collections", "OrderedDict"): dict,
+    ("_codecs", "encode"): _encoded,
+    ("__builtin__", "bytes"): _encoded,
+}
+
+
+class _Refused(Exception):
+    """A pickle asks for what is not read; the message says for what."""
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads dictionaries, lists, tuples, sets, texts, bytes, numbers and None; refuses everything else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """The stand-in for `name` of `module`. Raises _Refused for all but numbers of numpy."""
+        try:
+            return _STAND_INS[module, name]
+        except KeyError:
+            raise _Refused(
+                f"it asks for {module}.{name}, which may run code; allowed: dictionaries, lists, texts and numbers"
+            ) from None
+
+
+def plain_pickle(path: Path) -> Any:
+    """The content of the pickle at `path`, of plain containers, texts and numbers; no code in it is run.
+
+    Raises ValueError for everything else, and for files that are damaged or no pickles.
+    """
+    try:
+        with path.open("rb") as file:
+            return _Unpickler(file, encoding="latin-1").load()
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except _Refused as error:
+        raise ValueError(f"{path}: {error}") from None
+    except Exception as error:  # damaged pickles raise almost anything
+        raise ValueError(f"{path}: it is no pickle, or a damaged one ({type(error).__name__})") from None
+
+
+# FLASH
+
+
+_NETWORKS = ("2g", "3g", "4g", "5g", "unknown")
+_DATE = "%Y-%m-%d %H:%M:%S"
+
+
+@dataclass
+class _Phone:
+    """The state of a phone as FLASH's messages say it: it may train while it is locked, charges and has Wi-Fi."""
+
+    locked: bool = False
+    wifi: bool = False
+    charges: bool = False
+    since: float | None = None
+    intervals: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def is_ready(self) -> bool:
+        return self.locked and self.wifi and self.charges
+
+    def take(self, state: str, time: float) -> bool:
+        """Note that `state` begins at `time`; False if there is no such state."""
+        if state in ("battery_charged_on", "battery_charged_off"):
+            self.charges = state.endswith("on")
+        elif state == "wifi" or state in _NETWORKS:
+            self.wifi = state == "wifi"
+        elif state in ("screen_lock", "screen_unlock"):
+            self.locked = state == "screen_lock"
+        elif state not in ("screen_on", "screen_off") and not state.endswith("%"):
+            return False
+        if self.is_ready and self.since is None:
+            self.since = time
+        elif not self.is_ready and self.since is not None:
+            if self.since < time:
+                self.intervals.append((self.since, time))
+            self.since = None
+        return True
+
+
+def flash_file(path: Path) -> list[Row] | list[Trace]:
+    """The traces in a ``state_traces.json``, or the devices in a ``speed_distri.json``, whichever is at `path`.
+
+    A phone is up while its screen is locked, it charges and it is on Wi-Fi, as in FLASH. Phones that never are in the
+    trace are left out. Raises ValueError with the file, the device, the line of its messages and the value.
+    """
+    table = _json(path)
+    if not isinstance(table, dict) or not table or not all(isinstance(one, dict) for one in table.values()):
+        raise ValueError(f"{path}: it holds no table of devices; FLASH's files are objects by device")
+    name, first = next(iter(table.items()))
+    if "messages" in first:
+        traces = [_phone_trace(f"{path}: device {name}", one.get("messages")) for name, one in table.items()]
+        if found := [trace for trace in traces if trace is not None]:
+            return found
+        raise ValueError(f"{path}: no device is ever locked, charging and on Wi-Fi at the same time")
+    if "down_u" in first:
+        return [
+            Row(
+                up=1000 * _positive(f"{path}: device {name}", "up_u", one.get("up_u")),
+                down=1000 * _positive(f"{path}: device {name}", "down_u", one.get("down_u")),
+            )
+            for name, one in table.items()
+        ]
+    raise ValueError(
+        f"{path}: device {name}: it has neither messages (state_traces.json) nor down_u (speed_distri.json)"
+    )
+
+
+def _phone_trace(where: str, messages: Any) -> Trace | None:
+    """The trace in a phone's messages, lines of a time, a tab and a state; None if it is never ready."""
+    if not isinstance(messages, str):
+        raise ValueError(f"{where}: messages is {messages!r}; lines of text are needed")
+    phone, first, time = _Phone(), None, 0.0
+    for number, line in enumerate(messages.split("\n"), 1):
+        if not (text := line.strip()):
+            continue
+        at, tab, state = text.partition("\t")
+        try:
+            moment = (datetime.strptime(at.strip(), _DATE) - datetime(2020, 1, 1)).total_seconds()
+        except ValueError:
+            tab = ""
+        if not tab:
+            form = "a time such as 2020-01-02 00:00:00, a tab and a state"
+            raise ValueError(f"{where}: line {number} of its messages is {text!r}; {form} are needed")
+        first = moment if first is None else first
+        if moment - first < time:
+            raise ValueError(f"{where}: line {number} of its messages: {at} is before the line above")
+        time = moment - first
+        if not phone.take(state.strip().lower(), time):
+            known = "battery_charged_on, battery_charged_off, screen_lock, screen_unlock, screen_on, screen_off, wifi"
+            raise ValueError(
+                f"{where}: line {number} of its messages: {state.strip()!r} is no state; allowed: {known}, "
+                f"{', '.join(_NETWORKS)}, or a battery level such as 80.0%"
+            )
+    if phone.since is not None and phone.since < time:
+        phone.intervals.append((phone.since, time))
+    return Trace(tuple(phone.intervals), time) if phone.intervals else None
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: line {error.lineno}, column {error.colno}: it is no JSON: {error.msg}") from None
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path}: it is no JSON ({type(error).__name__})") from None
+
+
+# Ookla
+
+
+_TILE = ("avg_d_kbps", "avg_u_kbps", "avg_lat_ms", "devices")
+
+
+def ookla_file(path: Path, quadkey: str = "") -> list[Row]:
+    """The tiles at `path`, a CSV or Parquet file, as devices: each weighs as many as measured in it.
+
+    Only tiles whose quadkey begins with `quadkey`. Half of the latency, a round trip, is that of one way. Tiles with a
+    rate of 0 are left out. Raises ValueError with the file, line (of Parquet the row, from 1), column and value.
+    """
+    rows = []
+    for where, tile in _parquet(path) if path.suffix == ".parquet" else _tiles(path):
+        if quadkey and not str(tile["quadkey"]).startswith(quadkey):
+            continue
+        down, up, latency, devices = (_number(where, name, _cell(tile[name]), least=0.0) for name in _TILE)
+        if down > 0 and up > 0 and devices > 0:
+            rows.append(Row(up * 125, down * 125, latency / 2000, weight=devices))
+    if not rows:
+        tiles = f"tiles whose quadkey begins with {quadkey}" if quadkey else "tiles with devices"
+        raise ValueError(f"{path}: there are no {tiles}")
+    return rows
+
+
+def _cell(value: Any) -> Any:
+    """The number that a cell holds; its text if it holds none."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _tiles(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            _check_columns(f"{path}: line 1", reader.fieldnames or ())
+            for tile in reader:
+                where = f"{path}: line {reader.line_num}"
+                if missing := [name for name in (*_TILE, "quadkey") if tile.get(name, "") is None]:
+                    raise ValueError(f"{where}: it has no cell for {missing[0]}")
+                yield where, {"quadkey": "", **tile}
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: it is no CSV file in UTF-8: {error}; allowed: CSV, or .parquet") from None
+
+
+def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    try:
+        import pandas
+
+        table = pandas.read_parquet(path)
+    except ImportError:
+        need = "Parquet needs pandas and pyarrow: pip install pandas pyarrow; or export the columns to CSV"
+        raise ValueError(f"{path}: {need}: {', '.join((*_TILE, 'quadkey'))}") from None
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
+    except Exception as error:  # pyarrow's own errors
+        raise ValueError(f"{path}: it is no Parquet file: {' '.join(str(error).split())}") from None
+    _check_columns(str(path), list(table.columns))
+    if "quadkey" not in table.columns:
+        table = table.assign(quadkey="")
+    columns = [table[name].tolist() for name in (*_TILE, "quadkey")]
+    for number, cells in enumerate(zip(*columns, strict=True), 1):
+        yield f"{path}: row {number}", dict(zip((*_TILE, "quadkey"), cells, strict=True))
+
+
+def _check_columns(where: str, names: Sequence[str]) -> None:
+    if missing := [name for name in _TILE if name not in names]:
+        raise ValueError(f"{where}: the column {missing[0]} is missing; needed: {', '.join(_TILE)}, and quadkey")
+
+
+# Classes
+
+
+def with_classes(rows: Sequence[Row], count: int) -> list[Row]:
+    """`rows` from fast to slow, divided into `count` classes of equal weight, which they name.
+
+    Devices compare by their `delay`, and where there is none by their downlink.
+    """
+    if count < 1:
+        raise ValueError(f"count(={count}) must be >= 1.")
+    ordered = sorted(rows, key=lambda row: -row.down if row.delay is None and row.down else row.delay or 0.0)
+    names = CLASSES.get(count) or tuple(f"class {number} of {count}" for number in range(1, count + 1))
+    whole = sum(row.weight for row in ordered)
+    edges = [whole * (place + 1) / count for place in range(count - 1)]
+    found, before = [], 0.0
+    for row in ordered:
+        name = names[bisect_right(edges, before + row.weight / 2)]
+        found.append(Row(row.up, row.down, row.latency, row.delay, row.weight, name))
+        before += row.weight
+    return found

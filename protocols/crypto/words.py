@@ -1,0 +1,139 @@
+"""Real numbers as integers of few bits, and words of any width as bytes, for sums that take no more than they need.
+
+With v bits, a number x within [-c, c] is q = rint((x + c) (2^v - 1) / (2 c)), between 0 and 2^v - 1; a number outside
+is clipped to the nearer bound. A sum of n such integers, each times a weight of at most W, is at most n W (2^v - 1), so
+
+    b = ceil(log2(n W (2^v - 1) + 1))
+
+bits hold it, and the sum S of weights w_j decodes to 2 c S / (2^v - 1) - c sum(w_j). The error of a number that is not
+clipped is at most c / (2^v - 1).
+
+d words of b bits take ceil(d b / 8) bytes, the first word in the lowest bits.
+
+Paper: Bonawitz et al., CCS 2017, Section 4 and Table 2, where v = 16.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["WHOLE", "Quantised", "mask_of", "packed", "packed_bytes", "unpacked", "word_type"]
+
+WHOLE = 64
+"""The bits of a word that is not packed."""
+
+_WIDEST = 57
+"""The most bits of a word that lies in eight bytes wherever in a byte it begins."""
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """Numbers in [-`clip`, `clip`] as integers of `bits`, of which `terms` are summed, each times up to `weight`.
+
+    Raises ValueError unless 2 <= bits <= 32, clip is finite and above 0, and a sum fits into 57 bits.
+    """
+
+    bits: int
+    clip: float
+    terms: int
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.bits <= 32:
+            raise ValueError(f"bits(={self.bits}) must be between 2 and 32")
+        if not 0 < self.clip < np.inf:
+            raise ValueError(f"clip(={self.clip}) must be a number above 0")
+        if self.terms < 1 or self.weight < 1:
+            raise ValueError(f"terms(={self.terms}) and weight(={self.weight}) must be >= 1")
+        if self.word_bits > _WIDEST:
+            problem = f"a sum of {self.terms} values of {self.bits} bits with weights up to {self.weight} takes "
+            raise ValueError(f"{problem}{self.word_bits} bits; at most {_WIDEST} are possible")
+
+    @property
+    def largest(self) -> int:
+        """The largest integer of one number: 2^v - 1."""
+        return (1 << self.bits) - 1
+
+    @property
+    def word_bits(self) -> int:
+        """The bits b that hold any sum."""
+        return (self.terms * self.weight * self.largest).bit_length()
+
+    def encode(self, values: NDArray[np.floating]) -> NDArray[np.uint64]:
+        """The integers of `values` (any shape). Raises ValueError for a number that is infinite or NaN.
+
+        The message never holds the value.
+        """
+        values = np.asarray(values, np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("a value is infinite or not a number")
+        within = np.clip(values, -self.clip, self.clip)
+        return np.rint((within + self.clip) * (self.largest / (2 * self.clip))).astype(np.uint64)
+
+    def decode(self, total: NDArray[np.uint64], weight: float) -> NDArray[np.float64]:
+        """The sum of the numbers times their weights, from the `total` of integers and of the weights."""
+        return total.astype(np.float64) * (2 * self.clip / self.largest) - self.clip * weight
+
+
+def mask_of(bits: int) -> int:
+    """The word whose lowest `bits` are set."""
+    return (1 << bits) - 1
+
+
+def word_type(bits: int) -> np.dtype[np.unsignedinteger]:
+    """The type in which words of `bits` are added and masked: of 32 bits, or of 64 where these are too narrow."""
+    return np.dtype(np.uint32 if bits <= 32 else np.uint64)
+
+
+def packed_bytes(words: int, bits: int) -> int:
+    """The bytes of a number of words of `bits` each."""
+    return -(-words * bits // 8)
+
+
+def packed(words: NDArray[np.unsignedinteger], bits: int) -> bytes:
+    """`words` (d,), each below 2^bits, as ceil(d bits / 8) bytes. Raises ValueError unless 1 <= bits <= 57."""
+    _check(bits)
+    if bits in (8, 16, 32):
+        return words.astype(f"<u{bits // 8}").tobytes()
+    # Eight words are `bits` bytes: word i begins in byte i bits // 8.
+    groups = -(-len(words) // 8)
+    lanes = np.zeros(8 * groups, np.uint64)
+    lanes[: len(words)] = words
+    lanes = lanes.reshape(groups, 8)
+    out = np.zeros((groups, bits), np.uint8)
+    for i in range(8):
+        start, shift = divmod(i * bits, 8)
+        moved = lanes[:, i] << np.uint64(shift)
+        for place in range(-(-(bits + shift) // 8)):
+            out[:, start + place] |= (moved >> np.uint64(8 * place)).astype(np.uint8)
+    return out.reshape(-1)[: packed_bytes(len(words), bits)].tobytes()
+
+
+def unpacked(data: bytes, count: int, bits: int) -> NDArray[np.unsignedinteger]:
+    """The `count` words of `bits` in `data`. Raises ValueError where the length does not fit, or spare bits are set."""
+    _check(bits)
+    if len(data) != packed_bytes(count, bits):
+        raise ValueError(f"{count} words of {bits} bits take {packed_bytes(count, bits)} bytes, not {len(data)}")
+    if bits in (8, 16, 32):
+        return np.frombuffer(data, f"<u{bits // 8}").astype(word_type(bits))
+    groups = -(-count // 8)
+    lanes = np.zeros(groups * bits, np.uint8)
+    lanes[: len(data)] = np.frombuffer(data, np.uint8)
+    lanes = lanes.reshape(groups, bits)
+    words = np.zeros((groups, 8), np.uint64)
+    for i in range(8):
+        start, shift = divmod(i * bits, 8)
+        for place in range(-(-(bits + shift) // 8)):
+            words[:, i] |= lanes[:, start + place].astype(np.uint64) << np.uint64(8 * place)
+        words[:, i] >>= np.uint64(shift)
+    words &= np.uint64(mask_of(bits))
+    whole = words.reshape(-1)
+    if whole[count:].any():
+        raise ValueError(f"bits after the last of {count} words are set")
+    return whole[:count].astype(word_type(bits))
+
+
+def _check(bits: int) -> None:
+    if not 1 <= bits <= _WIDEST:
+        raise ValueError(f"bits(={bits}) must be between 1 and {_WIDEST}")

@@ -1,0 +1,104 @@
+"""Audits what a user names: a Flower app, a scenario, or a plugin that adds a protocol."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from tacit.protocols.flower.apps import read_app
+from tacit.protocols.flower.declaration import FlowerApp
+from tacit.protocols.flower.keys import FlowerKeys
+from tacit.scenarios.auditing.flower_sums import audit_app
+from tacit.scenarios.auditing.own_sums import audit_scenario
+from tacit.scenarios.auditing.runs import Audit, Watch
+from tacit.scenarios.auditing.sums import RULES, Rule
+from tacit.scenarios.files import plugins
+from tacit.scenarios.files.reading import Loaded, read
+from tacit.scenarios.schema.keys import toml
+from tacit.scenarios.schema.scenario import Data, Scenario, ScenarioError
+from tacit.sim.registry import added_by_plugins
+from tacit.sim.setting_error import Problem
+
+__all__ = ["audit"]
+
+_CLIENTS, _POINTS = 6, 120
+"""How many clients, and points of digits, a plugin's protocol is tried with."""
+
+_NAMED = {one.words.replace(" ", "-"): one for one in RULES if not one.added}
+
+
+def audit(
+    source: str,
+    *,
+    mod: str | None = None,
+    rule: str | None = None,
+    at_once: int = 1,
+    clients: int | None = None,
+    run_config: str | None = None,
+    seed: int | None = None,
+    changes: Sequence[str] = (),
+    watch: Watch | None = None,
+) -> Audit:
+    """Return the audit of `source`: the folder or file of a Flower app, a scenario's file or name, or a plugin's file.
+
+    `mod` and `rule` are those of `audit_app`, by name; `run_config` has settings of the app. Raises ScenarioError.
+    """
+    asked = [*_given({"data.clients": clients, "protocol.run_config": run_config}), *changes]
+    options = {"data.clients": "--clients", "protocol.run_config": "--run-config"}
+    loaded = _loaded(source, asked, seed, options)
+    scenario = loaded.scenario
+    faults = scenario.fault
+    if scenario.protocol.name == FlowerApp.name:
+        return audit_app(scenario, mod=mod, rule=_rule(rule), at_once=at_once, watch=watch)
+    for option, value in (("--mod", mod), ("--rule", rule)):
+        if value is not None:
+            raise ScenarioError(option, "", f"goes with a Flower app, and {source} is none")
+    return audit_scenario(structs.replace(scenario, fault=[]), faults, at_once=at_once, watch=watch)
+
+
+def _given(values: dict[str, object]) -> list[str]:
+    return [f"{key}={toml(value)}" for key, value in values.items() if value is not None]
+
+
+def _rule(name: str | None) -> Rule | None:
+    if name is None:
+        return None
+    if name not in _NAMED:
+        raise ScenarioError("--rule", "", f"{name} is no rule; allowed: {', '.join(_NAMED)}")
+    return _NAMED[name]
+
+
+def _loaded(source: str, changes: Sequence[str], seed: int | None, options: dict[str, str]) -> Loaded:
+    path = Path(source)
+    if path.suffix == ".py" and not path.is_file():
+        raise ScenarioError(source, "", "there is no such file; allowed: a Flower app's, or a plugin's")
+    if (path / "pyproject.toml").is_file() or (path.suffix == ".py" and _is_app(path)):
+        try:
+            app = read_app(source)
+        except Problem as error:
+            raise ScenarioError(source, "", error.problem) from None
+        made = Scenario(
+            title=f"The Flower app {app.name}",
+            name=app.name,
+            data=Data(clients=app.nodes or _CLIENTS),
+            protocol=FlowerKeys(name=FlowerApp.name, app=str(path.absolute())),
+        )
+        return read(made, changes, seed=seed, options=options)
+    if path.suffix != ".py":
+        return read(source, [*changes, "expect={}"], seed=seed, options=options)
+    before = {one.name for one in added_by_plugins()}
+    plugins.give([path])
+    plugins.load_plugins()
+    added = [one.name for one in added_by_plugins() if one.what == "protocol" and one.name not in before]
+    if len(added) != 1:
+        problem = f"adds {len(added)} protocols ({', '.join(added) or 'none'}); allowed: one, or a scenario file"
+        raise ScenarioError(source, "", problem)
+    chosen = [f"protocol.name={toml(added[0])}", f"title={toml(f'The protocol {added[0]} of {path.name}')}"]
+    small = ['data.name="digits"', f"data.clients={_CLIENTS}", f"data.limit={_POINTS}"]
+    return read(Scenario(), [*chosen, *small, *changes], seed=seed, options=options)
+
+
+def _is_app(path: Path) -> bool:
+    """True if a Python file is a Flower app, which imports Flower; a plugin does not."""
+    return bool(re.search(r"^\s*(from|import)\s+flwr\b", path.read_text(encoding="utf-8", errors="replace"), re.M))

@@ -1,0 +1,127 @@
+"""The runs of an audit, calm and under losses, and its findings: a row for each aggregate of each round."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct, field, structs
+
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.auditing.judging import Verdict
+from tacit.scenarios.chaos.schedules import Schedule
+from tacit.scenarios.chaos.trial import Calm, Limits, Trial, observed
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.compute import Engine
+from tacit.sim.faults import Crash, Slow
+from tacit.sim.trace import Event
+
+__all__ = ["CALM", "Audit", "Losses", "Row", "Watch", "losses", "perform"]
+
+CALM = "calm"
+
+_BACK = "30s"
+"""How long until a client that crashed comes back, to take part in later rounds."""
+
+_SLOWER = 10_000.0
+"""How many times as long a straggler takes: it answers long after its round."""
+
+Watch = Callable[[int, int, str], None]
+"""Called before each run: the number of runs that have ended, how many there are, and the losses of this one."""
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """An aggregate of a round. `losses` of the run in words, or "calm"; `mod`: the secure mod of the run, "" without.
+
+    `status`: "ok", "wrong", "no sum" or "unknown"; `reason`: why. `error`: the largest, in the units of the aggregate,
+    and the largest that is allowed. `called` and `survivors` are numbers of clients.
+    """
+
+    losses: str
+    mod: str
+    round: int
+    aggregate: str
+    called: int
+    survivors: int
+    status: str
+    reason: str = ""
+    error: float | None = None
+    bound: float | None = None
+
+    def judged(self, verdict: Verdict) -> "Row":
+        """The same row with a verdict."""
+        return structs.replace(
+            self, status=verdict.status, reason=verdict.reason, error=verdict.error, bound=verdict.bound
+        )
+
+
+class Audit(Struct, kw_only=True):
+    """The result of an audit of `subject`, which aggregates by `rule`, in words; `notes` are for the reader."""
+
+    subject: str
+    rule: str = ""
+    mod: str = ""
+    notes: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Row]:
+        """The rows whose aggregate is wrong."""
+        return [row for row in self.rows if row.status == "wrong"]
+
+    @property
+    def compared(self) -> list[Row]:
+        """The rows that were compared."""
+        return [row for row in self.rows if row.status in ("ok", "wrong")]
+
+
+class Losses(Struct, frozen=True):
+    """The faults of a run, and in words."""
+
+    faults: Schedule
+    words: str
+
+
+def losses(
+    events: Iterable[Event], steps: Sequence[str], clients: Sequence[str], at_once: int, main: Sequence[str] = ()
+) -> list[Losses]:
+    """The losses to try, from the `events` of a calm run: `at_once` clients crash before, or after, each of `steps`.
+
+    Each time it is other clients, in turn, and the second time that they take the step, if they do so twice. In the
+    last of them a client is a straggler, from the first of the `main` steps that is taken, else the first step.
+    """
+    taken = Counter((event.party, event.step) for event in events if event.kind == "enter")
+    found: list[Losses] = []
+    turn = 0
+    for step in steps:
+        able = [name for name in clients if taken[name, step]]
+        if len(able) <= at_once:
+            continue
+        for side in ("before", "after"):
+            victims = [able[(turn + number) % len(able)] for number in range(at_once)]
+            turn += at_once
+            before, after = (step, None) if side == "before" else (None, step)
+            faults = tuple(
+                Crash(
+                    name,
+                    before=before,
+                    after=after,
+                    occurrence=2 if taken[name, step] > 1 else None,
+                    back_after=_BACK,
+                )
+                for name in victims
+            )
+            again = " for the 2nd time" if any(fault.occurrence == 2 for fault in faults) else ""
+            verb = "crash" if at_once > 1 else "crashes"
+            found.append(Losses(faults, f"{', '.join(victims)} {verb} {side} {step}{again}"))
+    slow = next((step for step in (*main, *steps) if sum(bool(taken[name, step]) for name in clients) > 1), None)
+    if slow is not None:
+        name = [each for each in clients if taken[each, slow]][-1]
+        straggler = Slow(name, at=slow, factor=_SLOWER, lasts=_BACK)
+        found.append(Losses((straggler,), f"{name} is a straggler from {slow} on"))
+    return found
+
+
+def perform(scenario: Scenario, faults: Schedule, calm: Calm | None, engine: Engine | None = None) -> Trial:
+    """Run `scenario` under `faults` in this process, its jobs by an `engine` of one's own, if given."""
+    struck = structs.replace(scenario, fault=list(faults))
+    waits = PROTOCOLS[scenario.protocol.name].waits(scenario)
+    return observed(struck, Limits.of(struck, waits, calm), engine)

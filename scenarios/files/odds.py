@@ -1,0 +1,205 @@
+"""The exact probability that a run of one round completes where clients are lost independently, or a number is drawn.
+
+XCLP with `recovery = "restart"`, and an average of models in the clear, need `min_clients` clients to the end. With
+`recovery = "shamir"`, of n clients that deal their keys in shares, t = `threshold_of(n)`, a run completes if
+
+- n and those who send masked values are at least `min_clients`, and n at least `protocol.threshold`; and
+- u >= `quorum.fewest_left` of n send masked values and r >= t of them reveal shares; or, as the server then begins
+  another attempt with the r that are left, r is at least `min_clients` and `protocol.threshold`.
+
+With independent losses the number that is left at each
+stage is a sum of independent indicators (Poisson-binomial; binomial with equal chances). Where k clients of N are drawn
+to be lost and n of the N are called, the number of the called that are lost is hypergeometric.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from tacit.protocols.parts import SumBounds
+from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.sums.quorum import fewest_left, threshold_of
+from tacit.scenarios.files.dropouts import Dropout
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.faults import Crash, Leave
+
+__all__ = ["Odds", "odds_of"]
+
+_MOST = 64
+"""The most clients for which it is worked out: the time grows with the fourth power."""
+
+_BEFORE, _MASKED, _REVEALED = range(3)
+
+_STAGES = {
+    "shamir": {"rowsums.deal": _BEFORE, "rowsums.mask": _MASKED, "rowsums.reveal": _REVEALED},
+    "restart": {"rowsums.mask": _BEFORE},
+    "average": {"train.update": _BEFORE},
+}
+"""The stage that clients have reached who are lost before a step; before any other: before they deal."""
+
+_EARLY = ("setup.keys", "lsh.hash", "influence.request")
+"""Steps before a sum is begun, which every client takes once."""
+
+_ONCE = (*_EARLY, "train.update")
+"""Steps that no client takes again in a round, so that a fault with a probability has one chance."""
+
+
+class Odds(Struct, frozen=True):
+    """The exact `probability` that a run completes, with the formula and what it needs in words (`why`).
+
+    `keys`: those of the losses, and `need` what the run needs of its clients.
+    """
+
+    probability: float
+    why: str
+    keys: tuple[str, ...]
+    need: str
+
+
+class _Loss(Struct, frozen=True):
+    """A chance by client to be lost at a stage."""
+
+    key: str
+    stage: int
+    chances: NDArray[np.float64]
+
+
+def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = ()) -> Odds | None:
+    """The exact odds of a run of `scenario` with these `dropouts`; None where no formula applies.
+
+    A formula applies to a protocol of one round with one secure sum over all clients, with nothing but crashes before
+    steps: by chance, or of clients by name, or of a number of clients that is drawn. Links lose nothing.
+    """
+    clients = scenario.data.clients
+    bounds = _bounds(scenario)
+    if bounds is None or clients > _MOST or not (scenario.fault or dropouts):
+        return None
+    counts = [one for one in dropouts if one.count is not None]
+    if counts:
+        alone = len(dropouts) == 1 and not scenario.fault and counts[0].party == "client/*"
+        return _of_count(scenario, bounds, counts[0]) if alone else None
+    losses = [*_of_faults(scenario, bounds.kind), *_of_dropouts(dropouts, bounds.kind, clients)]
+    if None in losses:
+        return None
+    found = [one for one in losses if one is not None]
+    alike = all(np.ptp(one.chances) == 0 for one in found)
+    called = _called(scenario)
+    if called < clients and not alike:
+        return None
+    chance = _completes(bounds, called, found)
+    words = "binomial" if alike else "Poisson-binomial"
+    return Odds(chance, words, tuple(one.key for one in found), _need(bounds, called))
+
+
+def _called(scenario: Scenario) -> int:
+    """The number of clients that begin the round."""
+    clients = scenario.data.clients
+    return math.ceil(PROTOCOLS[scenario.protocol.name].share(scenario) * clients - 1e-9)
+
+
+def _bounds(scenario: Scenario) -> SumBounds | None:
+    """The one secure sum of a run of one round; None where a formula would not say all that a run needs."""
+    protocol = PROTOCOLS.get(scenario.protocol.name)
+    keys = scenario.protocol
+    if protocol is None or protocol.rounds(scenario) != 1:
+        return None
+    calm = not (scenario.link or scenario.host or scenario.network.loss or scenario.attack.kind)
+    alike = not any(one.loss or one.availability or one.file for one in scenario.client)
+    data = scenario.data
+    whole = data.labeled_clients is None and not data.without_labels and not data.labels_of_classes
+    if not (calm and alike and whole) or keys.groups > 1 or keys.identity != "none" or keys.presence != "none":
+        return None
+    training = scenario.training
+    if protocol.decided_by == "average":
+        plain = training.averaging == "plain" and not training.extra
+        return SumBounds("average", max(1, training.fewest())) if plain else None
+    found = protocol.sums(scenario, data.clients) if protocol.decided_by == "sum" else ()
+    return found[0] if len(found) == 1 and found[0].kind in _STAGES else None
+
+
+def _stage(kind: str, step: str) -> int | None:
+    """The stage of clients that are lost before `step`; None where no formula is known."""
+    return _BEFORE if step in _EARLY and kind != "average" else _STAGES[kind].get(step)
+
+
+def _of_faults(scenario: Scenario, kind: str) -> Iterator[_Loss | None]:
+    for number, fault in enumerate(scenario.fault):
+        step = fault.get("at") or fault.get("before") or ""
+        stage = _stage(kind, step) if isinstance(fault, Crash | Leave) else None
+        again = fault.get("probability") is not None and step not in _ONCE
+        later = (fault.get("occurrence") or 1) > 1 or (fault.get("round") or 1) > 1
+        if stage is None or later or again or fnmatchcase("server", fault.get("party")):
+            yield None
+            return
+        meant = [fnmatchcase(f"client/{place}", fault.get("party")) for place in range(scenario.data.clients)]
+        chance, key = fault.get("probability"), f"fault.{number}"
+        yield _Loss(key, stage, np.where(meant, 1.0 if chance is None else chance, 0.0))
+
+
+def _of_dropouts(found: Sequence[Dropout], kind: str, clients: int) -> Iterator[_Loss | None]:
+    for one in found:
+        stage = _stage(kind, one.step)
+        if stage is None or one.chance is None:
+            yield None
+            return
+        meant = [fnmatchcase(f"client/{place}", one.party) for place in range(clients)]
+        yield _Loss(f"--loss {one.text}", stage, np.where(meant, one.chance, 0.0))
+
+
+def _of_count(scenario: Scenario, bounds: SumBounds, one: Dropout) -> Odds | None:
+    """The odds where a number of all clients is drawn to be lost."""
+    stage = _stage(bounds.kind, one.step)
+    if stage is None or one.count is None:
+        return None
+    clients, called = scenario.data.clients, _called(scenario)
+    total = 0.0
+    for lost in range(max(0, one.count - (clients - called)), min(one.count, called) + 1):
+        begin, left = (called - lost if stage == _BEFORE else called), called - lost
+        if _enough(bounds, begin, left if stage <= _MASKED else called, left):
+            total += math.comb(called, lost) * math.comb(clients - called, one.count - lost)
+    chance = total / math.comb(clients, one.count)
+    return Odds(chance, "hypergeometric", (f"--loss {one.text}",), _need(bounds, called))
+
+
+def _enough(bounds: SumBounds, begin: int, masked: int, revealed: int) -> bool:
+    """True if a run completes where these numbers of clients deal, send masked values, and reveal shares."""
+    if begin < bounds.fewest:
+        return False
+    if bounds.kind in ("restart", "average"):
+        return revealed >= bounds.fewest
+    chosen, threshold = max(bounds.fewest, bounds.threshold or 0), threshold_of(bounds.threshold, begin)
+    opened = masked >= fewest_left(begin, threshold, bounds.fewest) and revealed >= threshold
+    return begin >= chosen and masked >= bounds.fewest and (opened or revealed >= chosen)
+
+
+def _completes(bounds: SumBounds, clients: int, losses: Sequence[_Loss]) -> float:
+    """The sum of the probabilities of all numbers of clients that are left at each stage with which a run completes."""
+    kept = np.ones((3, len(losses[0].chances)))
+    for one in losses:
+        kept[one.stage] *= 1 - one.chances
+    shape = (clients + 1,) * 3
+    spread = np.zeros(shape)  # by how many deal, send masked values, reveal shares
+    spread[0, 0, 0] = 1.0
+    for first, second, third in kept[:, :clients].T:
+        grown = spread * (1 - first)
+        grown[1:] += spread[:-1] * first * (1 - second)
+        grown[1:, 1:] += spread[:-1, :-1] * first * second * (1 - third)
+        grown[1:, 1:, 1:] += spread[:-1, :-1, :-1] * first * second * third
+        spread = grown
+    total = [spread[place] for place in np.ndindex(shape) if spread[place] > 0 and _enough(bounds, *place)]
+    return min(1.0, math.fsum(total))
+
+
+def _need(bounds: SumBounds, clients: int) -> str:
+    """The clients that a run needs, in words with the keys."""
+    if bounds.kind != "shamir":
+        table = "training" if bounds.kind == "average" else "protocol"
+        return f"{bounds.fewest} of {clients} clients ({table}.min_clients = {bounds.fewest})"
+    least = max(bounds.fewest, bounds.threshold or 0)
+    keys = [f"protocol.min_clients = {bounds.fewest}"]
+    keys += [] if bounds.threshold is None else [f"protocol.threshold = {bounds.threshold}"]
+    return f"{least} of {clients} clients ({', '.join(keys)})"

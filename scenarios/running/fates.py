@@ -1,0 +1,112 @@
+"""Fates of runs under losses: each is a run on hollow values, of which only the end and the costs are kept."""
+
+from collections.abc import Sequence
+from contextlib import closing
+
+from msgspec import Struct, structs
+
+from tacit.scenarios.files.dropouts import Dropout, drawn
+from tacit.scenarios.files.plugins import failure_reason
+from tacit.scenarios.running.memory import predicted_memory
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.sim.setting_error import Problem
+from tacit.sim.toml_text import toml
+from tacit.sim.trace import Event
+
+__all__ = ["Fate", "fate_of", "fates_of", "steps_by_round", "with_dropouts"]
+
+Steps = dict[int, tuple[str, ...]]
+"""The steps that clients take in each round, by its number."""
+
+
+class Fate(Struct, frozen=True):
+    """The end of one run, with its costs: bytes, virtual seconds, and the number of rounds without a result.
+
+    `lost`: who was lost where, as (party, step), each once a round. `memory`: predicted bytes at the peak.
+    """
+
+    seed: int
+    outcome: str
+    reason: str
+    bytes: int
+    seconds: float
+    rounds_lost: int
+    lost: tuple[tuple[str, str], ...]
+    memory: int = 0
+
+    @property
+    def completed(self) -> bool:
+        """True if the run ends with a result."""
+        return self.outcome == "completed"
+
+
+def fates_of(
+    scenario: Scenario,
+    seeds: Sequence[int],
+    dropouts: Sequence[Dropout] = (),
+    steps: Steps | None = None,
+    where: str = "",
+) -> list[Fate]:
+    """The fate of a run of `scenario` with each of `seeds`, and with `dropouts` besides the losses that it names.
+
+    `steps`: as `steps_by_round`, for the dropouts. What has been loaded for a run, as its data set, is used for the
+    next. Raises ScenarioError, naming `where` and the seed, for a run that cannot be made.
+    """
+    found = []
+    for seed in seeds:
+        own = with_dropouts(structs.replace(scenario, seed=seed, engine="inline"), dropouts, steps or {})
+        found.append(_in_words(own, f"{where} with seed {seed}".strip()))
+    return found
+
+
+def with_dropouts(scenario: Scenario, dropouts: Sequence[Dropout], steps: Steps) -> Scenario:
+    """The scenario with the crashes that the `dropouts` stand for with its seed."""
+    if not dropouts:
+        return scenario
+    return structs.replace(scenario, fault=(*scenario.fault, *drawn(dropouts, scenario, steps)))
+
+
+def steps_by_round(scenario: Scenario, where: str = "") -> Steps:
+    """The steps that clients take in each round of a run in which nobody and nothing is lost."""
+    found: dict[int, dict[str, None]] = {}
+
+    def note(event: Event) -> None:
+        if event.kind == "enter" and event.party != "server":
+            found.setdefault(max(1, event.round or event.origin[1]), {})[event.step] = None
+
+    network = structs.replace(scenario.network, loss=0.0)
+    client = tuple(structs.replace(one, loss=None, availability="") for one in scenario.client)
+    link = tuple(one if one.latency is None else structs.replace(one, loss=None) for one in scenario.link)
+    link = tuple(one for one in link if one.latency is not None)
+    calm = structs.replace(scenario, fault=(), network=network, client=client, link=link, engine="inline")
+    _in_words(calm, where, note)
+    return {number: tuple(steps) for number, steps in found.items()}
+
+
+def _in_words(scenario: Scenario, where: str, *sinks: object) -> Fate:
+    """`fate_of`, whose errors are a line that names `where`."""
+    try:
+        return fate_of(scenario, *sinks)
+    except Problem as error:
+        raise ScenarioError(where, error.key, error.problem) from error
+    except ScenarioError:
+        raise
+    except Exception as error:
+        problem = f"{toml(scenario.protocol.name)} fails where it is predicted: {failure_reason(error)}"
+        raise ScenarioError(where, "protocol.name", problem) from error
+
+
+def fate_of(scenario: Scenario, *sinks: object) -> Fate:
+    """The fate of a run of `scenario`. Raises Problem, and errors of a party's program."""
+    simulation = Simulation(scenario, sinks=sinks, engine="inline", hollow=True, hashed=False)  # type: ignore[arg-type]
+    with closing(simulation):
+        rounds = simulation.round[1]
+        simulation.run()
+        end = simulation.ending()
+    sent = sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows())
+    places = {(loss.party, loss.step, loss.round): (loss.party, loss.step) for loss in end.lost}
+    return Fate(
+        scenario.seed, end.outcome, end.reason, sent, simulation.now, max(0, rounds - end.held),
+        tuple(places.values()), predicted_memory(*simulation.setting, simulation.most_held),
+    )  # fmt: skip

@@ -1,0 +1,211 @@
+"""Survival of a scenario: how often many runs of it complete under losses, at which costs, and who is lost where."""
+
+import math
+import re
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from tacit.scenarios.files.dropouts import Dropout, dropouts
+from tacit.scenarios.files.odds import Odds, odds_of
+from tacit.scenarios.files.reading import Loaded
+from tacit.scenarios.files.result import data_frame
+from tacit.scenarios.running.fates import Fate, Steps, fates_of, steps_by_round
+from tacit.scenarios.running.workers import Jobs, in_workers
+
+__all__ = ["Figure", "Survival", "enough_runs", "survival_of", "wilson"]
+
+_Z = 1.959963984540054
+"""The quantile of the standard normal distribution for an interval of 95 %."""
+
+_CHUNK = 25
+"""Runs that a worker makes in one call."""
+
+Report = Callable[[int, int], None]
+"""Reports progress: how many runs have ended, and of how many."""
+
+
+class Figure(Struct, frozen=True):
+    """The distribution of a number over some runs: their count, mean, median, 95th percentile and maximum."""
+
+    runs: int
+    mean: float
+    median: float
+    percentile_95: float
+    maximum: float
+
+
+class Survival(Struct, frozen=True):
+    """The fates of many runs of one scenario, in the order of their seeds.
+
+    `values`: those of the swept keys. `exact`: the probability by formula, where one applies.
+    """
+
+    values: tuple[tuple[str, str], ...]
+    loaded: Loaded
+    dropouts: tuple[Dropout, ...]
+    fates: tuple[Fate, ...]
+    exact: Odds | None = None
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return len(self.fates)
+
+    @property
+    def completed(self) -> int:
+        """The number of runs that complete."""
+        return sum(one.completed for one in self.fates)
+
+    @property
+    def probability(self) -> float:
+        """The share of runs that complete."""
+        return self.completed / self.runs
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The Wilson interval (95 %) of the probability that a run completes."""
+        return wilson(self.completed, self.runs)
+
+    def survives(self, probability: float) -> bool:
+        """True if a run completes with this probability at least: by formula, else by the lower end of `interval`."""
+        return (self.interval[0] if self.exact is None else self.exact.probability) >= probability
+
+    def figure(self, name: str, *, completed: bool = False) -> Figure | None:
+        """The distribution of ``bytes``, ``seconds`` or ``rounds_lost``; None over no run.
+
+        `completed`: over the runs that complete alone.
+        """
+        found = sorted(getattr(one, name) for one in self.fates if one.completed or not completed)
+        if not found:
+            return None
+        place = math.ceil(0.95 * len(found)) - 1
+        return Figure(len(found), statistics.fmean(found), statistics.median(found), found[place], found[-1])
+
+    def cost(self, name: str) -> float:
+        """The mean of ``bytes`` or ``seconds`` over the runs that complete, or ``memory``; infinite where none does."""
+        if name == "memory":
+            return max(one.memory for one in self.fates)
+        figure = self.figure(name, completed=True)
+        return math.inf if figure is None else figure.mean
+
+    def endings(self) -> list[tuple[str, int]]:
+        """Why runs do not complete, in words without names of parties, with the number of runs; the most first."""
+        reasons = (f"{one.outcome}: {_general(one.reason)}" for one in self.fates if not one.completed)
+        return Counter(reasons).most_common()
+
+    def steps(self) -> list[tuple[str, int, float]]:
+        """Each step at which a party is lost: the runs in which one is, and the mean number of losses in a run."""
+        runs, losses = Counter[str](), Counter[str]()
+        for one in self.fates:
+            losses.update(step for _, step in one.lost)
+            runs.update({step for _, step in one.lost})
+        return [(step, count, losses[step] / self.runs) for step, count in runs.most_common()]
+
+    def parties(self) -> list[tuple[str, int]]:
+        """Each party that is lost in a run, with the number of these runs; the most first."""
+        found = Counter(party for one in self.fates for party in {party for party, _ in one.lost})
+        return sorted(found.items(), key=lambda item: (-item[1], _number(item[0])))
+
+    def lines(self) -> list[dict[str, Any]]:
+        """One line for each run."""
+        return [
+            {
+                "seed": one.seed, "outcome": one.outcome, "reason": one.reason, "bytes": one.bytes,
+                "virtual_seconds": one.seconds, "rounds_lost": one.rounds_lost, "lost": len(one.lost),
+            }
+            for one in self.fates
+        ]  # fmt: skip
+
+    def frame(self) -> Any:
+        """`lines` as a pandas DataFrame. Raises ImportError without pandas."""
+        return data_frame(self.lines())
+
+    def record(self) -> dict[str, Any]:
+        """Return it as the JSON file has it."""
+        scenario, low_high = self.loaded.scenario, self.interval
+        figures = {
+            name: {
+                over: None if (one := self.figure(name, completed=over == "completed")) is None else _plain(one)
+                for over in ("all", "completed")
+            }
+            for name in ("bytes", "seconds", "rounds_lost")
+        }
+        return {
+            "scenario": self.loaded.name, "protocol": scenario.protocol.name, "values": dict(self.values),
+            "loss": [one.text for one in self.dropouts], "first_seed": self.fates[0].seed, "runs": self.runs,
+            "completed": self.completed, "probability": self.probability, "interval": list(low_high),
+            "exact": None if self.exact is None else {"probability": self.exact.probability, "formula": self.exact.why},
+            "figures": figures, "peak_memory": self.cost("memory"),
+            "endings": [{"reason": reason, "runs": count} for reason, count in self.endings()],
+            "lost_at": [{"step": s, "runs": count, "losses_a_run": mean} for s, count, mean in self.steps()],
+            "lost_parties": [{"party": party, "runs": count} for party, count in self.parties()],
+        }  # fmt: skip
+
+
+def _plain(figure: Figure) -> dict[str, float]:
+    return {name: getattr(figure, name) for name in Figure.__struct_fields__}
+
+
+def _general(reason: str) -> str:
+    """A reason without the names of parties, so that equal ones are counted together."""
+    shown = re.sub(r"; lost: .*", "", reason)
+    return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", shown) or "no reason"
+
+
+def _number(party: str) -> int:
+    number = party.rpartition("/")[2]
+    return int(number) if number.isdigit() else -1
+
+
+def wilson(successes: int, runs: int, z: float = _Z) -> tuple[float, float]:
+    """The interval of Wilson (1927) of a probability: `successes` of `runs` independent ones; of 95 % by default."""
+    if not 0 <= successes <= runs or runs < 1:
+        raise ValueError(f"{successes} of {runs} runs: 1 run is needed, and no more successes than runs")
+    share, square = successes / runs, z * z
+    middle = (share + square / (2 * runs)) / (1 + square / runs)
+    half = z / (1 + square / runs) * math.sqrt(share * (1 - share) / runs + square / (4 * runs * runs))
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    return (0.0 if not successes else low), (1.0 if successes == runs else high)
+
+
+def enough_runs(probability: float) -> int:
+    """The number of runs, all completed, of which the Wilson interval (95 %) lies above `probability`, below 1."""
+    runs = math.ceil(_Z * _Z * probability / (1 - probability))
+    return runs if wilson(runs, runs)[0] >= probability else runs + 1
+
+
+def survival_of(
+    loaded: Loaded,
+    runs: int,
+    loss: Sequence[str] = (),
+    jobs: Jobs = 1,
+    values: tuple[tuple[str, str], ...] = (),
+    report: Report = lambda done, runs: None,
+) -> Survival:
+    """Return the fates of `runs` runs of the scenario, with its seed and those after it.
+
+    `loss`: dropouts besides those of the scenario, as texts of --loss. They run in `jobs` processes; their number
+    changes nothing in the result. Raises ScenarioError.
+    """
+    scenario = loaded.scenario
+    found = tuple(dropouts(loss, scenario))
+    steps: Steps = steps_by_round(scenario, loaded.where) if found else {}
+    seeds = range(scenario.seed, scenario.seed + runs)
+    chunks = [seeds[first : first + _CHUNK] for first in range(0, runs, _CHUNK)]
+    calls = [(scenario, tuple(chunk), found, steps, loaded.where) for chunk in chunks]
+    fates: dict[int, list[Fate]] = {}
+    for place, some in _made(calls, jobs):
+        fates[place] = some
+        report(sum(map(len, fates.values())), runs)
+    every = tuple(one for place in sorted(fates) for one in fates[place])
+    return Survival(values, loaded, found, every, odds_of(scenario, found))
+
+
+def _made(calls: Sequence[tuple[Any, ...]], jobs: Jobs) -> Iterable[tuple[int, list[Fate]]]:
+    if jobs == 1 or len(calls) == 1:
+        return ((place, fates_of(*call)) for place, call in enumerate(calls))
+    return in_workers(jobs, fates_of, calls, lambda *call: f"runs with the seeds {call[1][0]} to {call[1][-1]}")

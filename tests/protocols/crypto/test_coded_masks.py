@@ -1,0 +1,70 @@
+"""Coded pieces: any U of them give the sum of masks, and T of one mask are uniform whatever it is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.protocols.crypto.coded_masks import decoded, mask_and_pieces, piece_length, summed
+from tacit.protocols.crypto.shamir import PRIME, lagrange
+from tacit.sim.streams import Entropy
+
+
+@st.composite
+def sizes(draw: st.DrawFn) -> tuple[int, int, int, int]:
+    """Dimension, U, T and N."""
+    clients = draw(st.integers(2, 12))
+    needed = draw(st.integers(1, clients))
+    return draw(st.integers(1, 40)), needed, draw(st.integers(0, needed - 1)), clients
+
+
+@given(sizes(), st.integers(1, 4), st.integers(0, 99), st.data())
+def test_any_needed_pieces_give_the_sum_of_the_masks(
+    size: tuple[int, int, int, int], masks: int, seed: int, data: st.DataObject
+) -> None:
+    dimension, needed, private, clients = size
+    made = [mask_and_pieces(*size, Entropy.seeded(seed, "mask", number)) for number in range(masks)]
+    places = data.draw(st.lists(st.integers(0, clients - 1), min_size=needed, max_size=clients, unique=True))
+    sums = {place: summed([pieces[place] for _, pieces in made]) for place in places}
+    assert all(len(piece) == piece_length(dimension, needed, private) for piece in sums.values())
+    assert decoded(sums, dimension, needed, private).tolist() == summed([mask for mask, _ in made]).tolist()
+    if needed > 1:
+        with pytest.raises(ValueError, match=f"{needed - 1} pieces are there; {needed} are needed"):
+            decoded(dict(list(sums.items())[: needed - 1]), dimension, needed, private)
+
+
+@given(sizes(), st.data())
+def test_private_pieces_are_uniform_whatever_the_mask_is(size: tuple[int, int, int, int], data: st.DataObject) -> None:
+    """The coefficients of the uniform parts in any T pieces are invertible: each value of the pieces is as likely."""
+    _, needed, private, clients = size
+    places = data.draw(st.lists(st.integers(0, clients - 1), min_size=private, max_size=private, unique=True))
+    table = lagrange(range(1, needed + 1), range(needed + 1, needed + clients + 1))
+    assert _rank([[int(value) for value in table[place, needed - private :]] for place in places]) == private
+
+
+@given(sizes(), st.data())
+def test_any_needed_columns_are_invertible(size: tuple[int, int, int, int], data: st.DataObject) -> None:
+    _, needed, _, clients = size
+    places = data.draw(st.lists(st.integers(0, clients - 1), min_size=needed, max_size=needed, unique=True))
+    table = lagrange(range(1, needed + 1), range(needed + 1, needed + clients + 1))
+    assert _rank([[int(value) for value in table[place]] for place in places]) == needed
+
+
+def test_many_terms_are_added_exactly() -> None:
+    """With more than 64 terms, products of the largest numbers would be rounded in one sum of floating point."""
+    mask, pieces = mask_and_pieces(50, 150, 100, 160, Entropy.seeded(1, "many"))
+    assert decoded({place: pieces[place] for place in range(5, 155)}, 50, 150, 100).tolist() == mask.tolist()
+
+
+def _rank(rows: list[list[int]]) -> int:
+    rank = 0
+    for column in range(len(rows[0]) if rows else 0):
+        pivot = next((i for i in range(rank, len(rows)) if rows[i][column]), None)
+        if pivot is None:
+            continue
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        inverse = pow(rows[rank][column], -1, PRIME)
+        for i in range(rank + 1, len(rows)):
+            factor = rows[i][column] * inverse
+            rows[i] = [(a - factor * b) % PRIME for a, b in zip(rows[i], rows[rank], strict=True)]
+        rank += 1
+    return rank

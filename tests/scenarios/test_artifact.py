@@ -1,0 +1,182 @@
+"""`tacit artifact`: an artifact is enough to repeat the runs somewhere else, and differences there are found."""
+
+import json
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tacit
+from tacit.scenarios.command.main import app
+
+ROOT = Path(__file__).parents[2]
+
+
+def artifact(*arguments: str | Path) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["artifact", *map(str, arguments)])
+    return done.exit_code, done.output
+
+
+def repeated(folder: Path, *names: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, folder / "repeat.py", *names], cwd=folder.parent, capture_output=True, text=True
+    )
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    with zipfile.ZipFile(archive) as held:
+        held.extractall(folder)
+    return folder / archive.stem
+
+
+@pytest.fixture
+def folder(quick: Path, tmp_path: Path) -> Path:
+    """The folder of a quick run."""
+    return tacit.run(quick, out=tmp_path / "run").folder
+
+
+def test_runs_are_repeated_from_the_zip_alone(folder: Path, tiny: Path, tmp_path: Path) -> None:
+    other = tacit.run(tacit.load(tiny, ["seed=4", 'name="tiny"']), out=tmp_path / "other").folder
+    code, output = artifact(folder, other, "--out", tmp_path / "made")
+    assert code == 0 and "runs      quick-3, tiny-4" in output
+    far = unpacked(tmp_path / "made.zip", tmp_path / "far")
+    for path in far.rglob("*"):
+        assert not path.is_file() or str(tmp_path) not in path.read_text(encoding="utf-8"), path
+    done = repeated(far)
+    assert done.returncode == 0, done.stdout + done.stderr
+    trace = json.loads((folder / "result.json").read_text())["trace_hash"]
+    assert f"quick-3: the same (trace {trace[:16]})" in done.stdout and "2 of 2 runs are the same" in done.stdout
+    assert json.loads((far / "repeated" / "quick-3" / "result.json").read_text())["trace_hash"] == trace
+    readme = (far / "README.md").read_text(encoding="utf-8")
+    for head in ("Abstract", "Check-list", "Description", "Installation", "Evaluation and expected results"):
+        assert f"\n## {head}\n" in readme
+    assert trace[:16] in readme and max(map(len, readme.splitlines())) < 200
+    assert repeated(far, "nothing").returncode == 2
+
+
+def test_a_result_that_differs_is_found_with_what_differs_in_the_environment(folder: Path, tmp_path: Path) -> None:
+    assert artifact(folder, "--out", tmp_path / "made")[0] == 0
+    scenario, expected = (tmp_path / "made" / name for name in ("scenarios/quick-3", "expected/quick-3/result.json"))
+    record = json.loads(expected.read_text())
+    record["environment"]["packages"]["numpy"] = "1.0"
+    expected.write_text(json.dumps(record))
+    assert repeated(tmp_path / "made").returncode == 0, "another environment with the same result is no difference"
+    file = scenario / "scenario.toml"
+    file.write_text(file.read_text().replace("seed = 3", "seed = 4"))
+    done = repeated(tmp_path / "made")
+    assert done.returncode == 1 and "quick-3: DIFFERS" in done.stdout
+    assert f"trace_hash: expected {record['trace_hash']}, found " in done.stdout
+    assert "another environment: numpy 1.0, here " in done.stdout
+
+
+@pytest.fixture
+def own_data(quick_text: str, tmp_path: Path) -> Path:
+    """The folder of a run on a data file and a file of latencies of the user's own, which lie elsewhere."""
+    place = tmp_path / "home" / "data"
+    place.mkdir(parents=True)
+    rows = "".join(f"{row % 7},{row % 5},{row % 2}\n" for row in range(60))
+    (place / "points.csv").write_text(f"a,b,label\n{rows}")
+    (place / "delays.csv").write_text("0.01\n0.02\n")
+    text = quick_text.replace('name = "digits"', f'path = "{place / "points.csv"}"')
+    text = text.replace('"uniform:10ms,20ms"', f'"csv:{place / "delays.csv"}"')
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    return tacit.run(file, out=tmp_path / "run").folder
+
+
+def test_files_of_the_scenario_are_packed(own_data: Path, tmp_path: Path) -> None:
+    assert artifact(own_data, "--out", tmp_path / "made")[0] == 0
+    far = unpacked(tmp_path / "made.zip", tmp_path / "far")
+    scenario = tomllib.loads((far / "scenarios" / "own-3" / "scenario.toml").read_text())
+    assert scenario["data"]["path"] == "inputs/points.csv" and scenario["network"]["latency"] == "csv:inputs/delays.csv"
+    (tmp_path / "home" / "data" / "points.csv").unlink()
+    assert repeated(far).returncode == 0
+    points = far / "scenarios" / "own-3" / "inputs" / "points.csv"
+    points.write_text(points.read_text() + "1,1,1\n")
+    done = repeated(far)
+    assert done.returncode == 2 and "points.csv is another file; its SHA-256 must be " in done.stdout
+
+
+def test_data_can_be_left_out(own_data: Path, tmp_path: Path) -> None:
+    assert artifact(own_data, "--out", tmp_path / "made", "--without-data")[0] == 0
+    points = tmp_path / "made" / "scenarios" / "own-3" / "inputs" / "points.csv"
+    assert not points.exists() and points.with_name("delays.csv").exists()
+    done = repeated(tmp_path / "made")
+    assert done.returncode == 2 and f"put points.csv at {points}; its SHA-256 is " in done.stdout
+    points.write_bytes((tmp_path / "home" / "data" / "points.csv").read_bytes())
+    assert repeated(tmp_path / "made").returncode == 0
+
+
+def test_plugins_are_packed(tmp_path: Path) -> None:
+    file = ROOT / "examples" / "secure_mean.toml"
+    run = subprocess.run([sys.executable, "-m", "tacit", "run", file, "--out", tmp_path / "run"], capture_output=True)
+    assert run.returncode == 0, run.stdout
+    assert artifact(tmp_path / "run", "--out", tmp_path / "made")[0] == 0
+    far = unpacked(tmp_path / "made.zip", tmp_path / "far")
+    assert [path.name for path in far.rglob("plugins/*.py")] == ["secure_mean.py"]
+    done = repeated(far)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_run_that_cannot_be_the_same_twice_is_compared_by_its_end(quick: Path, tmp_path: Path) -> None:
+    folder = tacit.run(tacit.load(quick, ['entropy="os"']), out=tmp_path / "run").folder
+    code, output = artifact(folder, "--out", tmp_path / "made")
+    assert code == 0 and 'entropy = "os": no second run has the same trace' in output
+    assert repeated(tmp_path / "made").returncode == 0
+
+
+def test_the_same_runs_give_the_same_zip(folder: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        assert artifact(folder, "--out", tmp_path / name / "made")[0] == 0
+    assert (tmp_path / "one" / "made.zip").read_bytes() == (tmp_path / "two" / "made.zip").read_bytes()
+
+
+def test_only_packages_that_the_runs_need_are_required(folder: Path, tiny: Path, tmp_path: Path) -> None:
+    def required(name: str) -> set[str]:
+        lines = (tmp_path / name / "requirements.txt").read_text().splitlines()
+        assert all("==" in line and "+" not in line for line in lines)
+        return {line.partition("==")[0] for line in lines}
+
+    assert artifact(folder, "--out", tmp_path / "labels")[0] == 0
+    assert {"tacit-fl", "numpy"} <= required("labels") and not {"torch", "flwr", "six"} & required("labels")
+    network = tacit.run(tacit.load(tiny, ['protocol.name="fedavg"']), out=tmp_path / "trained").folder
+    assert artifact(network, "--out", tmp_path / "training")[0] == 0
+    assert "torch" in required("training") and "flwr" not in required("training")
+
+
+def test_what_cannot_be_packed_is_one_line(own_data: Path, tmp_path: Path) -> None:
+    code, output = artifact(tmp_path, "--out", tmp_path / "made")
+    assert code == 2 and output.startswith("error: ") and output.count("\n") == 1
+    (tmp_path / "home" / "data" / "points.csv").unlink()
+    code, output = artifact(own_data, "--out", tmp_path / "made")
+    assert code == 2 and "points.csv, which is missing" in output and not (tmp_path / "made").exists()
+    other = tmp_path / "tacit_fl-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(other, "w") as held:
+        held.writestr("tacit/sim/__init__.py", "")
+    code, output = artifact(own_data, "--out", tmp_path / "made", "--wheel", other)
+    assert code == 2 and "has other code of Tacit" in output and not (tmp_path / "made").exists()
+    (own_data / "labels.csv").write_text("")
+    code, output = artifact(own_data, "--out", tmp_path / "made")
+    assert code == 2 and "labels.csv" in output
+
+
+def test_the_runs_of_a_sweep_are_packed_each_by_its_name(quick: Path, tmp_path: Path) -> None:
+    assert len(tacit.sweep(quick, over={"protocol.k": [2, 3]}, out=tmp_path / "sweep")) == 2
+    code, _ = artifact(tmp_path / "sweep", tmp_path / "sweep", "--out", tmp_path / "made")
+    names = [path.name for path in sorted((tmp_path / "made" / "scenarios").iterdir())]
+    assert code == 0 and len(names) == 2 and "k=2" in names[0] and "k=3" in names[1]
+
+
+def test_without_tacit_the_script_names_the_option_that_installs_it(folder: Path, tmp_path: Path) -> None:
+    assert artifact(folder, "--out", tmp_path / "made")[0] == 0
+    venv.create(tmp_path / "bare", with_pip=False)
+    command = [tmp_path / "bare" / "bin" / "python", tmp_path / "made" / "repeat.py"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith("error: Tacit is not installed for ")
+    assert "add --install" in done.stderr and "Traceback" not in done.stderr

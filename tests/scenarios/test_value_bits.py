@@ -1,0 +1,112 @@
+"""Secure averages of numbers of few bits: the plaintext oracle's average of quantised models, and bytes as they say."""
+
+from pathlib import Path
+
+import pytest
+
+import tacit
+from tacit import Scenario, ScenarioError, load, run
+
+CRASH = """
+[[fault]]
+kind = "crash"
+party = "client/1"
+before = "sum.reveal"
+[[fault]]
+kind = "crash"
+party = "client/2"
+before = "sum.mask"
+"""
+
+
+def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
+    tiny.write_text(tiny.read_text() + faults)
+    return load(tiny, ["protocol.name=fedavg", "data.clients=6", "training.min_clients=2", *changes])
+
+
+@pytest.mark.parametrize("averaging", ["secure", "secagg+"])
+@pytest.mark.parametrize("weighting", ["equal", "points"])
+@pytest.mark.parametrize("bits", [2, 7, 16, 32])
+def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(
+    tiny: Path, averaging: str, weighting: str, bits: int
+) -> None:
+    keys = (f"training.averaging={averaging}", f"training.weighting={weighting}", f"training.value_bits={bits}")
+    found = run(scenario(tiny, *keys, "training.clip=0.1", "training.rounds=2", faults=CRASH), out=tiny.parent / "run")
+    assert found.outcome == "completed" and found.equals_plaintext
+    first, second = found.round_records
+    assert first.averaged == ("client/0", "client/1", "client/3", "client/4", "client/5")
+    assert 0 < first.clipped < 1 and first.largest > 0.1 and second.equals_plaintext
+
+
+def test_a_few_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -> None:
+    masked = {}
+    for bits in ("exact", "16", "8"):
+        one = scenario(tiny, "training.averaging=secure", f"training.value_bits={bits}", "training.rounds=1")
+        found = run(one, out=tiny.parent / f"run{bits}")
+        counted = tacit.bytes(found)
+        sent = {row.type: row.payload for row in counted.rows}
+        assert counted.formula == sent
+        assert sent == {row.type: row.payload for row in tacit.predict(one).rows}
+        masked[bits] = sent["MaskedChunk"]
+    parameters = (masked["exact"] // (8 * 6)) - 3
+    assert masked["16"] == 6 * -(-(parameters + 2 + 3) * 19 // 8)  # 6 (2^16 - 1) < 2^19, the loss in 3 words
+    assert masked["8"] == 6 * -(-(parameters + 2 + 5) * 11 // 8)
+
+
+PLUGIN = """
+import numpy as np
+
+from tacit import Phases, ProtocolKeys, SecureSum, add_protocol
+
+
+class Spread(SecureSum):
+    name = "spread"
+    value_bits, clip = 9, 2.0
+
+    def dimension(self, keys):
+        return 3
+
+    def vector(self, keys, shard, public):
+        return shard.features.mean(axis=0)[:3] - 4
+
+
+class Quantised(Phases):
+    name, summary = "quantised-spread", "a sum of numbers of nine bits"
+    learned = {"server": "the sum and who is in it", "client": "who takes part"}
+    keys, parts, tolerance = ProtocolKeys, (Spread(),), 1e-9
+
+    def oracle(self, keys, over):
+        step = 4 / 511
+        inputs = [np.clip(shard.features.mean(axis=0)[:3] - 4, -2, 2) for shard in over["spread"].values()]
+        return {"spread": sum(np.rint((one + 2) / step) * step - 2 for one in inputs)}
+
+
+add_protocol(Quantised())
+"""
+
+
+def test_a_sum_of_ones_own_has_few_bits_and_equals_its_oracle(tmp_path: Path) -> None:
+    (tmp_path / "spread.py").write_text(PLUGIN)
+    (tmp_path / "spread.toml").write_text(
+        'plugins = ["spread.py"]\n[data]\nname = "digits"\nclients = 5\nlimit = 60\n[protocol]\n'
+        'name = "quantised-spread"\n[[fault]]\nkind = "crash"\nparty = "client/2"\nbefore = "sum.mask"\n'
+    )
+    found = run(tmp_path / "spread.toml", out=tmp_path / "run")
+    assert found.outcome == "completed" and found.equals_plaintext and found.lost[0].party == "client/2"
+    calm = run(load(tmp_path / "spread.toml", ["fault=[]"]), out=tmp_path / "calm")
+    counted = tacit.bytes(calm)
+    assert counted.formula == {row.type: row.payload for row in counted.rows}
+    assert counted.formula["MaskedChunk"] == 5 * 5  # three words of 12 bits
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (["training.value_bits=1"], "value_bits"),
+        (["training.value_bits=32", "training.weighting=points", "training.largest_weight=100000000"], "at most 57"),
+        (["protocol.name=dp-fedavg", "privacy.noise_at=clients", "training.value_bits=8"], "would round the noise"),
+    ],
+)
+def test_what_does_not_go_together(tiny: Path, changes: list[str], problem: str) -> None:
+    with pytest.raises(ScenarioError, match=problem):
+        run(scenario(tiny, "training.averaging=secure", *changes), out=tiny.parent / "never")
