@@ -230,12 +230,12 @@ def losing(chance: float | None, at: str, party: str = "client/*") -> Scenario:
 
 def test_a_scenario_that_hardly_completes_gets_a_caution_with_its_keys() -> None:
     (line,) = [one for one in cautions(losing(0.7, "lsh.hash")) if "completes" in one]
-    assert line.startswith("fault[0].probability = 0.7 at lsh.hash")
+    assert line.startswith("fault.0.probability = 0.7 at lsh.hash")
     assert "protocol.min_clients = 3" in line
     (line,) = [one for one in cautions(losing(None, "lsh.hash", "client/[0-3]")) if "completes" in one]
     assert "a probability of 0," in line
     (line,) = [one for one in cautions(losing(0.8, "rowsums.mask")) if "with other seeds" in one]
-    assert "fault[0].probability = 0.8" in line
+    assert "fault.0.probability = 0.8" in line
 
 
 def test_others_get_none() -> None:
