@@ -32,7 +32,7 @@ Limit = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Fail a run that takes longer in real time, such as 10min, and name the plugin's line at that moment.",
+        help="Wall-clock time after which the run fails, such as 10min. The error names the plugin line that ran.",
     ),
 ]
 

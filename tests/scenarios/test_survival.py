@@ -164,7 +164,7 @@ def test_draws_follow_from_the_seed_and_chances_from_the_share() -> None:
         ("120%", "is no chance"),
         ("7", "more than the 6 clients"),
         ("10%@sum.mask", "is not a step of a client in xclp"),
-        ("10%@lsh.hsh", 'did you mean "lsh.hash"'),
+        ("10%@lsh.hsh", "did you mean lsh.hash"),
         ("10%,party=server", "is not a party|means the server"),
         ("10%,party=client/9", "is not a party"),
         ("10%,back_after=soon", "back_after"),
