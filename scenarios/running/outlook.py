@@ -57,7 +57,7 @@ def _tried(scenario: Scenario, keys: list[str]) -> list[str]:
 
     completed, failed = 0, list[str]()
     while completed < _ENOUGH and len(failed) < _FAILURES:
-        (fate,) = fates_of(scenario, [(scenario.seed + 1 + completed + len(failed)) % 2**63])
+        (fate,) = fates_of(scenario, [completed + len(failed)])
         if fate.completed:
             completed += 1
         else:
@@ -65,8 +65,8 @@ def _tried(scenario: Scenario, keys: list[str]) -> list[str]:
     if completed == _ENOUGH:
         return []
     reason = max(dict.fromkeys(failed), key=failed.count)
-    named = " and ".join(_named(scenario, key) for key in keys)
-    return [f"{named}: of {completed + len(failed)} runs with other seeds {completed} complete; most are {reason}"]
+    named, tried = " and ".join(_named(scenario, key) for key in keys), completed + len(failed)
+    return [f"{named}: of {tried} runs with the seeds 0 to {tried - 1}, {completed} complete; most are {reason}"]
 
 
 def _is_small(scenario: Scenario) -> bool:
@@ -92,9 +92,9 @@ def _named(scenario: Scenario, key: str) -> str:
     """A key with its value."""
     if key == "network.loss":
         return f"{key} = {scenario.network.loss:g}"
-    if not key.startswith("fault["):
+    if not key.startswith("fault."):
         return key
-    fault = scenario.fault[int(key[6:-1])]
+    fault = scenario.fault[int(key.removeprefix("fault."))]
     chance, place = fault.get("probability"), fault.get("at") or fault.get("before") or fault.get("after")
     shown = f"{key}.probability = {chance:g}" if chance is not None else f"{key}.kind = {toml(fault.kind)}"
     return f"{shown} at {place}" if place else shown

@@ -16,11 +16,11 @@ import tacit
 from tacit.benchmarks.survival.cases import CASES, case
 from tacit.benchmarks.survival.shares import compared
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.dropouts import drawn, dropouts
 from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.fates import fates_of
+from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.sweeping.survival import enough_runs, survival_of, wilson
@@ -234,7 +234,7 @@ def test_a_scenario_that_hardly_completes_gets_a_caution_with_its_keys() -> None
     assert "protocol.min_clients = 3" in line
     (line,) = [one for one in cautions(losing(None, "lsh.hash", "client/[0-3]")) if "completes" in one]
     assert "a probability of 0," in line
-    (line,) = [one for one in cautions(losing(0.8, "rowsums.mask")) if "with other seeds" in one]
+    (line,) = [one for one in cautions(losing(0.8, "rowsums.mask")) if "with the seeds" in one]
     assert "fault.0.probability = 0.8" in line
 
 
