@@ -32,7 +32,8 @@ def crypto(
     quick: Quick = False,
     json_file: JsonFile = None,
     costs: Annotated[
-        Path | None, typer.Option(help="Measure the cost table of this machine instead, and write it to this file.")
+        Path | None,
+        typer.Option(help="Instead, measure the cost table of this machine and write it to this file."),
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Plot the operations per second to this file.")] = None,
     prio3: Annotated[

@@ -1,4 +1,4 @@
-"""A plugin: a small network of one's own, and FedAdam as what the server makes of the mean model.
+"""A plugin that adds a small network, and FedAdam as the server's update of the mean model.
 
 Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 2. With Delta_t = mean of the clients' models - x_t,
 

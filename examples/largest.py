@@ -1,4 +1,4 @@
-"""The largest number in a column over all clients, in the clear: messages and steps of one's own, without keys."""
+"""The largest number in a column over all clients, in plaintext, with its own messages and steps and without keys."""
 
 from struct import pack, unpack
 from typing import Annotated
@@ -18,7 +18,7 @@ class LargestOfAll(Message):
 
 
 class Keys(ProtocolKeys, kw_only=True, frozen=True):
-    column: Annotated[int, Meta(ge=0, description="The column of its points whose largest number a client sends.")] = 0
+    column: Annotated[int, Meta(ge=0, description="Column whose largest number a client sends.")] = 0
 
 
 class LargestNumber(OneShot):

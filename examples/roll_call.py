@@ -1,9 +1,9 @@
-"""A server that calls those who have answered so far, and counts: a protocol of several rounds of its own.
+"""A protocol with several rounds: the server calls the clients that answered the last call, and counts the answers.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| roll.call | Attendance | server -> each that is left | 0 | a round begins |
-| roll.answer | Answered | client -> server | 0 | it is there |
+| roll.call | Attendance | server -> each client that is left | 0 | a round begins |
+| roll.answer | Answered | client -> server | 0 | the client is present |
 """
 
 from typing import Annotated
@@ -27,7 +27,7 @@ from tacit import (
 
 
 class Attendance(Message):
-    announces = True  # a round
+    announces = True  # begins a round
 
 
 class Answered(Message):
@@ -35,7 +35,7 @@ class Answered(Message):
 
 
 class Keys(ProtocolKeys, kw_only=True, frozen=True):
-    calls: Annotated[int, Meta(ge=1, description="How many times the server calls.")] = 3
+    calls: Annotated[int, Meta(ge=1, description="Number of times that the server calls.")] = 3
 
 
 class Member(ClientParty):

@@ -1,6 +1,6 @@
-"""The mean of one number of each client, of which the server learns nothing but the mean and who is in it.
+"""The mean of one number per client. The server learns only the mean and which clients contributed.
 
-Each client's number goes into a secure sum (Bonawitz et al., CCS 2017) beside a 1: the sum of the ones is the count.
+Each client puts its number and a 1 into a secure sum (Bonawitz et al., CCS 2017). The sum of the ones is the count.
 """
 
 from typing import Annotated
@@ -12,8 +12,12 @@ from tacit import Phases, Problem, ProtocolKeys, SecureSum, add_protocol
 
 
 class Keys(ProtocolKeys, kw_only=True, frozen=True):
-    column: Annotated[int, Meta(ge=0, description="The column of its points whose mean is a client's number.")] = 0
-    min_clients: Annotated[int, Meta(ge=2, description="The fewest clients whose mean the server may learn.")] = 3
+    column: Annotated[
+        int, Meta(ge=0, description="Column of a client's points; the mean over it is the client's number.")
+    ] = 0
+    min_clients: Annotated[
+        int, Meta(ge=2, description="Smallest number of clients whose mean the server may learn.")
+    ] = 3
 
 
 def number(keys, shard):
@@ -34,10 +38,10 @@ class Mean(SecureSum):
 
 
 class SecureMean(Phases):
-    name, summary = "secure-mean", "the mean of one number of each client, by a secure sum"
+    name, summary = "secure-mean", "the mean of one number per client, by a secure sum"
     learned = {"server": "the mean and who is in it", "client": "who takes part"}
     keys, parts = Keys, (Mean(),)
-    tolerance = 1e-8  # numbers are summed to 32 bits after the point
+    tolerance = 1e-8  # sums have 32 fractional bits
 
     def check(self, keys, shards):
         columns = min(shard.features.shape[1] for shard in shards.values())

@@ -1,8 +1,8 @@
-"""The mean of one number of each client, and then its variance, of which the server learns nothing else.
+"""The mean and the variance of one number per client. The server learns only these and which clients contributed.
 
-Two secure sums (Bonawitz et al., CCS 2017), one after the other: of the numbers x_j, beside a 1 that counts, and of the
-squared deviations (x_j - m)^2 from their mean m, which the server sends all clients as the second sum begins. A client
-that is lost between them counts in the mean alone.
+Two secure sums (Bonawitz et al., CCS 2017) run one after the other. The first one is over the numbers x_j, with a 1 per
+client as the count. The server sends their mean m to all clients. The second sum is over the squared deviations
+(x_j - m)^2. A client that is lost between the sums counts only in the mean.
 """
 
 from typing import Annotated
@@ -14,8 +14,10 @@ from tacit import Phases, Problem, ProtocolKeys, SecureSum, add_protocol
 
 
 class Keys(ProtocolKeys, kw_only=True, frozen=True):
-    column: Annotated[int, Meta(ge=0, description="The column of its points whose mean is a client's number.")] = 0
-    min_clients: Annotated[int, Meta(ge=2, description="The fewest clients over whom a sum may be opened.")] = 3
+    column: Annotated[
+        int, Meta(ge=0, description="Column of a client's points; the mean over it is the client's number.")
+    ] = 0
+    min_clients: Annotated[int, Meta(ge=2, description="Smallest number of clients in a sum that is opened.")] = 3
 
 
 def number(keys, shard):
@@ -23,7 +25,7 @@ def number(keys, shard):
 
 
 class Average(SecureSum):
-    """The mean of the numbers that clients contribute, each beside a 1."""
+    """The mean of the numbers that clients contribute, each with a 1 as the count."""
 
     def dimension(self, keys):
         return 2
@@ -50,10 +52,10 @@ class Variance(Average):
 
 
 class SecureVariance(Phases):
-    name, summary = "secure-variance", "mean and variance of one number of each client, by two secure sums"
-    learned = {"server": "the mean, the variance and who is in each", "client": "who takes part, and the mean"}
+    name, summary = "secure-variance", "mean and variance of one number per client, by two secure sums"
+    learned = {"server": "the mean, the variance and who contributed to each", "client": "who takes part, and the mean"}
     keys, parts = Keys, (Mean(), Variance())
-    tolerance = 1e-7  # numbers are summed to 32 bits after the point
+    tolerance = 1e-7  # sums have 32 fractional bits
 
     def check(self, keys, shards):
         columns = min(shard.features.shape[1] for shard in shards.values())

@@ -150,8 +150,8 @@ class Declaration:
     whether many clients take no memory at rest (`tacit.parties.registered`). `server_returns`: whether a server that
     was lost may come back, which goes on or ends the run by what is on its disk
     (`tacit.protocols.rounds.returning`). `decided_by`: the part whose losses alone decide whether a run of one round
-    completes: its one secure "sum", or its "average" of models; "" for others. `quick`: of keys, the most that they need
-    for a quick look.
+    completes: its one secure "sum", or its "average" of models; "" for others. `quick`: of keys, the most that they
+    need for a quick look.
     """
 
     name: str

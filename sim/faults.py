@@ -188,35 +188,48 @@ class Fault(Keys, metaclass=_Kind, tag_field="kind", tag=str.lower, kw_only=True
         return FaultError(f"{self.kind} of {self.get('party') or 'nobody'}", key, problem)
 
 
-_Step = Annotated[str | None, Meta(description="The step before whose first action it happens.")]
+_Step = Annotated[str | None, Meta(description="The fault strikes before the party's first action in this step.")]
 _Occurrence = Annotated[
     Annotated[int, Meta(ge=1)] | None,
-    Meta(description="At which time the party comes to the step or message, 1 by default; or which message."),
+    Meta(description="Which occurrence of the step or message triggers the fault, counted from 1 (default: 1)."),
 ]
 _Round = Annotated[
     Annotated[int, Meta(ge=1)] | None,
     Meta(
-        description="Only in this round, counted from 1, of the party that takes the step or sends the message; "
-        "`occurrence` then counts within the round. Enrolment belongs to round 1.",
+        description="The fault strikes only in this round (counted from 1) of the party that takes the step or "
+        "sends the "
+        "message. `occurrence` then counts within the round. Enrolment belongs to round 1.",
     ),
 ]
 _Probability = Annotated[
     Annotated[float, Meta(gt=0, le=1)] | None,
-    Meta(description="Chance that it strikes each time, instead of `occurrence`.", extra={"unit": "probability"}),
+    Meta(
+        description="Probability that the fault strikes each time; replaces `occurrence`.",
+        extra={"unit": "probability"},
+    ),
 ]
 _Time = Annotated[
-    Duration | None, Meta(description="When it happens, in virtual time; of messages: from then on.", extra=DURATION)
+    Duration | None,
+    Meta(
+        description=("Virtual time at which the fault strikes. Faults of messages strike messages from this time on."),
+        extra=DURATION,
+    ),
 ]
 _MESSAGE = Meta(
-    description="It happens as the party is about to send a message of this type; of `lose`, `duplicate`, `delay`, "
-    "`corrupt`: the type that is struck, any by default. `tacit bytes RUN` shows the types."
+    description="The fault strikes when the party is about to send a message of this type. `lose`, `duplicate`, "
+    "`delay`, "
+    "`corrupt`: type of the affected messages (default: any). `tacit bytes RUN` lists the types."
 )
 _PARTY = Meta(
-    description="`server`, `client/0`, `client/1`, ..., or a pattern such as `client/*`; of `lose`, `duplicate`, "
-    "`delay`, `corrupt`: the sender, anybody by default; else needed, but for `availability`."
+    description="Party that the fault affects: `server`, `client/0`, `client/1`, ..., or a pattern such as "
+    "`client/*`. `lose`, "
+    "`duplicate`, `delay`, `corrupt`: the sender (default: any). All other kinds except `availability` need this "
+    "key."
 )
-_PEER = Meta(description="A pattern for the other side of a `partition` or `hold`, or a message's receiver.")
-_LASTS = Meta(description="How long it goes on; without it, to the end.", extra=DURATION)
+_PEER = Meta(
+    description=("`partition`, `hold`: other end of the link. Faults of messages: the receiver. A name or a pattern.")
+)
+_LASTS = Meta(description="Duration of the fault (default: until the run ends).", extra=DURATION)
 
 
 class _OfParty(Fault, kw_only=False, frozen=True):
@@ -248,8 +261,10 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
     needed: ClassVar[tuple[str, ...]] = ("party",)
 
     at: _Step = None
-    before: Annotated[str | None, Meta(description="The same as `at`.")] = None
-    after: Annotated[str | None, Meta(description="The step after whose last action it happens.")] = None
+    before: Annotated[str | None, Meta(description="Same as `at`.")] = None
+    after: Annotated[str | None, Meta(description="The fault strikes after the party's last action in this step.")] = (
+        None
+    )
     time: _Time = None
     message: Annotated[str, _MESSAGE] = ""
     occurrence: _Occurrence = None
@@ -298,16 +313,17 @@ class Crash(PartyFault, kw_only=True, frozen=True):
     With `back_after` it comes back after that long, as a new incarnation.
     """
 
-    summary: ClassVar[str] = "the party stops and forgets all but its disk"
+    summary: ClassVar[str] = "the party stops and keeps only the data on its disk"
     spell: ClassVar[str] = "down"
     over: ClassVar[str] = "rejoin"
     went: ClassVar[str] = "crashed"
     back_after: Annotated[
         Duration | None,
         Meta(
-            description="`crash`, `power`: how long until the party comes back, to take part from the next round on. "
-            "A server goes on with the next round; a run ends that has one round, or lost its server in one with a "
-            "secure sum.",
+            description="`crash`, `power`: time until the party comes back (default: never). A client takes part "
+            "again from "
+            "the next round on. A server continues with the next round, but it ends the run if the run has one "
+            "round or if the interrupted round had a secure sum.",
             extra=DURATION,
         ),
     ] = None
@@ -320,7 +336,7 @@ class Crash(PartyFault, kw_only=True, frozen=True):
 class Power(Crash, kw_only=True, frozen=True):
     """The machine of the party loses its power: a crash after which no connection of it is seen to be closed."""
 
-    summary: ClassVar[str] = "so does its machine, which closes no connection (`protocol.presence`)"
+    summary: ClassVar[str] = "the party's machine stops without closing connections (see `protocol.presence`)"
     went: ClassVar[str] = "lost its power"
 
     def strike(self, device: Device) -> None:
@@ -331,7 +347,7 @@ class Power(Crash, kw_only=True, frozen=True):
 class Leave(PartyFault, kw_only=True, frozen=True):
     """The party goes for good. What it has sent already still goes out."""
 
-    summary: ClassVar[str] = "it goes for good, what it has sent still goes out"
+    summary: ClassVar[str] = "the party leaves permanently; messages it has sent still arrive"
     strikes: ClassVar[Literal["running", "staying", "any"]] = "staying"
     spell: ClassVar[str] = "down"
     over: ClassVar[str] = "rejoin"
@@ -349,7 +365,7 @@ class Pause(PartyFault, kw_only=True, frozen=True):
     Computing goes on where it stopped.
     """
 
-    summary: ClassVar[str] = "it freezes"
+    summary: ClassVar[str] = "the party freezes"
     spell: ClassVar[str] = "paused"
     over: ClassVar[str] = "resume"
     lasts: Annotated[Duration, _LASTS]
@@ -366,7 +382,7 @@ class Slow(PartyFault, kw_only=True, frozen=True):
     but `lasts` begins again; the factors of different faults multiply.
     """
 
-    summary: ClassVar[str] = "it is a straggler"
+    summary: ClassVar[str] = "the party is a straggler"
     strikes: ClassVar[Literal["running", "staying", "any"]] = "any"
     spell: ClassVar[str] = "slow"
     over: ClassVar[str] = "slow ends"
@@ -374,9 +390,10 @@ class Slow(PartyFault, kw_only=True, frozen=True):
         float,
         Meta(
             ge=1,
-            description="How many times as long the computing of a party that is `slow`, and its access to the "
-            "network, take. If it strikes again while it goes on, the party gets no slower, but `lasts` begins again; "
-            "the factors of different faults multiply.",
+            description="`slow`: factor by which the party's computations and its network access take longer. If "
+            "the fault "
+            "strikes again while it lasts, the party gets no slower, but `lasts` starts again. The factors of "
+            "different faults multiply.",
             extra={"unit": "factor"},
         ),
     ]
@@ -393,7 +410,7 @@ class LinkFault(PartyFault, kw_only=True, frozen=True):
     strikes: ClassVar[Literal["running", "staying", "any"]] = "any"
     needed: ClassVar[tuple[str, ...]] = ("party", "peer")
     peer: Annotated[str, _PEER] = "*"
-    one_way: Annotated[bool, Meta(description="`partition`, `hold`: only what party sends to peer.")] = False
+    one_way: Annotated[bool, Meta(description="`partition`, `hold`: affect only messages from party to peer.")] = False
     lasts: Annotated[Duration | None, _LASTS] = None
 
     def strike(self, device: Device) -> None:
@@ -407,7 +424,7 @@ class Partition(LinkFault, kw_only=True, frozen=True):
     What two parties of a star say to each other by way of the relay is cut off, too: the relay does not carry it.
     """
 
-    summary: ClassVar[str] = "nothing gets through"
+    summary: ClassVar[str] = "the links lose everything"
     spell: ClassVar[str] = "cut"
     over: ClassVar[str] = "heals"
 
@@ -415,7 +432,7 @@ class Partition(LinkFault, kw_only=True, frozen=True):
 class Hold(LinkFault, kw_only=True, frozen=True):
     """Messages are held back, and released in order at the end."""
 
-    summary: ClassVar[str] = "messages wait"
+    summary: ClassVar[str] = "the links hold messages back"
     spell: ClassVar[str] = "held"
     over: ClassVar[str] = "is released"
     lasts: Annotated[Duration, _LASTS]
@@ -485,15 +502,15 @@ class Lose(MessageFault, kw_only=True, frozen=True):
 class Duplicate(MessageFault, kw_only=True, frozen=True):
     """The message travels twice. The receiver removes the second copy."""
 
-    summary: ClassVar[str] = "it travels twice"
+    summary: ClassVar[str] = "the message travels twice"
     copies: ClassVar[int] = 1
 
 
 class Delay(MessageFault, kw_only=True, frozen=True):
     """The message travels `by` longer; in a reliable transport those behind it wait for it."""
 
-    summary: ClassVar[str] = "it travels for longer"
-    by: Annotated[Duration, Meta(description="How much later a message that is delayed arrives.", extra=DURATION)]
+    summary: ClassVar[str] = "the message arrives later"
+    by: Annotated[Duration, Meta(description="`delay`: additional time until the message arrives.", extra=DURATION)]
 
     def affect(self, journey: Journey, draw: Callable[[int], int]) -> None:
         """Delay the message."""
@@ -507,7 +524,7 @@ class Corrupt(MessageFault, kw_only=True, frozen=True):
     does, and the TLS record's tag rejects it. A message that is rejected is not sent again.
     """
 
-    summary: ClassVar[str] = "one of its bits flips"
+    summary: ClassVar[str] = "one bit of the message flips"
 
     def affect(self, journey: Journey, draw: Callable[[int], int]) -> None:
         """Flip a bit of the message."""
@@ -517,13 +534,14 @@ class Corrupt(MessageFault, kw_only=True, frozen=True):
 class Availability(Fault, kw_only=True, frozen=True):
     """Crashes from a trace that says when each party is up."""
 
-    summary: ClassVar[str] = "crashes from a trace"
+    summary: ClassVar[str] = "parties crash and return as in a trace"
     needed: ClassVar[tuple[str, ...]] = ("file",)
     file: Annotated[
         str,
         Meta(
-            description="`availability`: a CSV with the columns party (or a pattern), up, down (seconds), relative to "
-            "the scenario file.",
+            description="`availability`: CSV file with the columns party (a name or a pattern), up and down "
+            "(seconds). The "
+            "path is relative to the scenario file.",
             extra={"unit": "file"},
         ),
     ]

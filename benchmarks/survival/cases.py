@@ -37,7 +37,7 @@ def case(title: str) -> Scenario:
     name, tables, losses = CASES[title]
     private = name == "private-cells"
     plain = Scenario(
-        seed=1,
+        seed=100_000 * list(CASES).index(title),  # faults draw by the seed alone: no two cases are to be lucky together
         engine="inline",
         entropy="os" if private else "seeded",
         data=Data(name="digits", clients=4, labeled=0.5, limit=60),

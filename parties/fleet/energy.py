@@ -111,7 +111,7 @@ def parse_radio(text: str) -> Radio | None:
 
 
 def parse_processor(value: str | float) -> Processor | None:
-    """The processor that `value` names, or of so many watts a core; None for ``none`` and "". Raises ValueError."""
+    """The processor named `value`, or one with `value` watts a core; None for ``none`` and "". Raises ValueError."""
     if value in ("", "none"):
         return None
     if isinstance(value, str) and value in PROCESSORS:
@@ -127,7 +127,7 @@ def parse_processor(value: str | float) -> Processor | None:
 
 @dataclass(frozen=True)
 class Power:
-    """What decides the energy of a client: its radio, its processor, its rates in bytes a second (0: unlimited).
+    """The radio and processor of a client, and its rates in bytes a second (0: unlimited), which decide its energy.
 
     `handling`: the CPU seconds that it takes to handle a message of a number of bytes.
     """
@@ -209,7 +209,7 @@ class _Use:
             self._tail += min(seconds, radio.tail_seconds) * radio.tail / 1000
 
     def compute(self, seconds: float) -> None:
-        """Count a job of so many `seconds` on a core."""
+        """Count a job that takes `seconds` on a core."""
         if self.power.processor:
             self.processor += self.power.processor.watts * seconds
 
@@ -224,7 +224,7 @@ class _Use:
 class EnergyMeter:
     """A sink of the events of a run, in order, which counts the energy of clients; `power_of` names a client's power.
 
-    `power_of` returns None for a party without a radio and a processor whose energy is counted.
+    `power_of` returns None for a party whose energy is not counted.
     """
 
     def __init__(self, power_of: Callable[[str], Power | None]) -> None:

@@ -148,7 +148,7 @@ class Fleet:
         return any(kind.radio or kind.processor for _, kind in self.groups())
 
     def power(self, party: str) -> Power | None:
-        """What decides the energy of `party`; None if it is not counted."""
+        """The radio, processor and rates of `party` that decide its energy; None if it is not counted."""
         if not party.startswith(_CLIENT) or not ((kind := self.kind(party)).radio or kind.processor):
             return None
         access = self.of(party)
@@ -369,7 +369,7 @@ def _client_defaults(network: Any, device: Any) -> dict[str, Any]:
 
 
 def _check_power(device: Any) -> None:
-    """Raise Problem for a radio or a processor of [device] that is none."""
+    """Raise Problem for an invalid radio or processor of [device]."""
     for key, parse in (("radio", parse_radio), ("processor", parse_processor)):
         try:
             parse(getattr(device, key) or "")

@@ -17,16 +17,25 @@ class Cells(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     count: Annotated[
         int,
-        Meta(ge=1, le=4096, description="Cells. A choice that was made by looking at the data is not accounted for."),
+        Meta(
+            ge=1,
+            le=4096,
+            description=("Number of cells. If you choose it by looking at the data, this choice is not accounted for."),
+        ),
     ] = 20
     steps: Annotated[
-        int, Meta(ge=1, le=100, description="T, steps of Lloyd's algorithm, each a secure sum with noise.")
+        int,
+        Meta(
+            ge=1, le=100, description="T: number of steps of Lloyd's algorithm; each step is a secure sum with noise."
+        ),
     ] = 2
     radius: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(
-            description="R: points are clipped to this L2 norm as they are seen from the noisy mean; without it half "
-            "of `privacy.clip`, to which they are clipped for the mean.",
+            description=(
+                "R: largest L2 distance of a point from the noisy mean; points further away are clipped "
+                "(default: half of `privacy.clip`, the norm to which points are clipped for the mean)."
+            ),
             extra={"unit": "length"},
         ),
     ] = None
@@ -35,15 +44,19 @@ class Cells(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             gt=0,
             lt=1,
-            description="Share of the budget, in mu^2, that the mean and the steps get; counts of labels get the rest.",
+            description=(
+                "Share of the privacy budget (in mu^2) for the mean and the steps. The label counts get the rest."
+            ),
         ),
     ] = 0.6
     colluding: Annotated[
         int,
         Meta(
             ge=0,
-            description="Clients that may pool their own noise and take it out of what is released: the noise of "
-            "`protocol.min_clients` without theirs is enough.",
+            description=(
+                "Number of clients that may collude and subtract their own noise. The noise of "
+                "`protocol.min_clients` minus these clients is enough for the stated epsilon."
+            ),
             extra={"unit": "clients"},
         ),
     ] = 1

@@ -18,24 +18,30 @@ class Public(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(
             ge=0,
-            description="|U|: below 1 a share of the training part, else the number of its points, which no client "
-            "gets then; also where the protocol has no use for them, so that all protocols learn from the same points. "
-            "With `source`, of its points.",
+            description=(
+                "|U|, public points: a share of the training part if below 1, otherwise a number of "
+                "points. No client gets these points. They are also removed if the protocol does not use "
+                "them, so that all protocols learn from the same points. With `source`, they are points "
+                "of that data set."
+            ),
             extra={"unit": "points"},
         ),
     ] = 0.0
     source: Annotated[
         str,
         Meta(
-            description="Another data set that they are taken from, whose points are of the same shape; without it, "
-            "the clients' own.",
+            description=(
+                "Data set of the public points; its points must have the same shape (default: the clients' data set)."
+            ),
         ),
     ] = ""
     distribution: Annotated[
         str,
         Meta(
-            description="`iid`: any as likely as any other; `dirichlet:A`: the share of each class is drawn from "
-            "Dirichlet(A), as far as there are points of it.",
+            description=(
+                "`iid`: public points are drawn uniformly. `dirichlet:A`: the share of each class is "
+                "drawn from Dirichlet(A), as far as the class has enough points."
+            ),
         ),
     ] = "iid"
 
@@ -53,35 +59,42 @@ class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     names: Annotated[
         tuple[str, ...],
         Meta(
-            description="One name for each client, in order, instead of `name`; further clients begin again.",
+            description=(
+                "Learners of the clients, in order; replaces `name`. If there are more clients than "
+                "names, the list repeats."
+            ),
         ),
     ] = ()
     warm: Annotated[
         bool | None,
         Meta(
-            description="Each fit goes on from where the last one ended, or starts again (and only the last fit of a "
-            "round is carried out). Without it `network`, `mlp` and `gpt2` go on; `decision-tree`, `random-forest` and "
-            "`rulefit` always start again.",
+            description=(
+                "`true`: each fit continues from the result of the last one; `false`: each fit starts "
+                "again, and only the last fit of a round is computed. By default `network`, `mlp` and "
+                "`gpt2` continue. `decision-tree`, `random-forest` and `rulefit` always start again."
+            ),
         ),
     ] = None
     learning_rate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(
-            description="The learning rate of Adam; with `xgboost` the shrinkage, at most 1. Without it, that of each "
-            "kind: `xgboost` 0.3, `gpt2` 0.00005, the others 0.001.",
+            description=(
+                "Learning rate of Adam; for `xgboost` the shrinkage, at most 1. Defaults: `xgboost` 0.3, "
+                "`gpt2` 0.00005, others 0.001."
+            ),
         ),
     ] = None
     batch: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="`network`, `mlp`, `gpt2`: points in a batch. Without it 8 of `gpt2`, 64 of the others.",
+            description="`network`, `mlp`, `gpt2`: number of points in a batch. Defaults: `gpt2` 8, others 64.",
             extra={"unit": "points"},
         ),
     ] = None
     steps: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="`network`, `mlp`, `gpt2`: batches of a fit. Without it 100 of `mlp`, 10 of the others.",
+            description="`network`, `mlp`, `gpt2`: number of batches per fit. Defaults: `mlp` 100, others 10.",
             extra={"unit": "batches"},
         ),
     ] = None
@@ -89,23 +102,29 @@ class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=1,
-            description="`random-forest`: its trees; `xgboost`: rounds of boosting, a tree for each of more than two "
-            "classes.",
+            description=(
+                "`random-forest`: number of trees. `xgboost`: rounds of boosting, each with one tree, or "
+                "one tree per class if there are more than two."
+            ),
         ),
     ] = 100
     max_rules: Annotated[
         int,
         Meta(
             ge=6,
-            description="`rulefit`: the most rules, from trees of 4 leaves; for each class, where more than two.",
+            description=(
+                "`rulefit`: largest number of rules, from trees with 4 leaves; per class if there are more than two."
+            ),
             extra={"unit": "rules"},
         ),
     ] = 200
     path: Annotated[
         str,
         Meta(
-            description="`gpt2`: the folder of the model and its tokenizer, as transformers' `save_pretrained` writes "
-            "them; relative to the scenario file. Nothing is downloaded.",
+            description=(
+                "`gpt2`: folder of the model and its tokenizer, as written by transformers' "
+                "`save_pretrained`. The path is relative to the scenario file. Nothing is downloaded."
+            ),
             extra={"unit": "folder"},
         ),
     ] = ""
@@ -116,42 +135,48 @@ class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     rounds: Annotated[
         int,
-        Meta(ge=1, description="Rounds in which clients communicate, T / b.", extra={"unit": "rounds"}),
+        Meta(ge=1, description="T / b: number of rounds in which clients communicate.", extra={"unit": "rounds"}),
     ] = 20
     period: Annotated[
         int,
         Meta(
             ge=1,
-            description="b: the fits of each client in a round.",
+            description="b: number of fits of each client in a round.",
             extra={"unit": "fits"},
         ),
     ] = 1
     consensus: Annotated[
         Literal["majority", "qualified"],
         Meta(
-            description="`majority`: the label that most clients give a point, of several the lowest; `qualified`: the "
-            "same if a share `quorum` of those whose labels were received gives it, else the point is left out this "
-            "round.",
+            description=(
+                "`majority`: the label that most clients give to a point; with ties, the lowest. "
+                "`qualified`: the same, if at least the share `quorum` of the received answers gives it; "
+                "otherwise the point is left out of this round."
+            ),
         ),
     ] = "majority"
     quorum: Annotated[
         float,
-        Meta(gt=0, le=1, description="Share of the received answers that is a qualified majority."),
+        Meta(gt=0, le=1, description="Share of the received answers that makes a qualified majority."),
     ] = 0.9
     votes: Annotated[
         Literal["plain", "secure"],
         Meta(
-            description="`secure`: labels are counted in a secure sum, so that the server learns how many clients gave "
-            "each class and no client's labels; the consensus is the same. At least `training.min_clients` must "
-            "be left, by default more than a third."
+            description=(
+                "`secure`: labels are counted in a secure sum. The server learns how many clients gave "
+                "each class, but no client's labels. The consensus is the same. At least "
+                "`training.min_clients` must be left; the default is more than a third."
+            )
         ),
     ] = "plain"
     batches: Annotated[
         Literal["halves", "joined"],
         Meta(
-            description="`fedct`, `dp-fedct`, with a learner by batches: `halves`, each step takes a batch of the "
-            "client's own points and one of the public points with a consensus, as the authors' released code does; "
-            "`joined`, a batch of both together, as Algorithm 1 is written.",
+            description=(
+                "`fedct` and `dp-fedct` with learners that train in batches: `halves`, each step takes a "
+                "batch of the client's own points and one of public points with a consensus, as in the "
+                "authors' released code; `joined`, one batch from both together, as in Algorithm 1."
+            ),
         ),
     ] = "halves"
 
@@ -161,13 +186,15 @@ class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     clients: Annotated[
         int,
-        Meta(ge=0, description="The number of Byzantine clients: the last ones.", extra={"unit": "clients"}),
+        Meta(ge=0, description="Number of Byzantine clients: the last ones.", extra={"unit": "clients"}),
     ] = 0
     kind: Annotated[
         Literal["random", "flipped", "colluding"],
         Meta(
-            description="Labels that they send: `random` labels; `flipped`, the class after the one that they predict; "
-            "`colluding`, all the same label of a point, one that they know to be wrong.",
+            description=(
+                "Labels that Byzantine clients send: `random` labels; `flipped`, the class after the "
+                "predicted one; `colluding`, all the same wrong label for a point."
+            ),
         ),
     ] = "random"
 

@@ -26,65 +26,74 @@ class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(
             gt=0,
-            description="The channels of `cnn13`, times those of the paper.",
+            description="Channels of `cnn13`, relative to those of the paper.",
             extra={"unit": "factor"},
         ),
     ] = 1.0
     embedding: Annotated[
         int,
-        Meta(ge=1, description="The features of `linear_embedding`.", extra={"unit": "features"}),
+        Meta(ge=1, description="Number of features of `linear_embedding`.", extra={"unit": "features"}),
     ] = 128
     normalised: Annotated[
         bool | None,
         Meta(
-            description="True scales features to length 1; without it as is usual for the network "
-            "(of `cnn13` and `resnet18` they are).",
+            description="`true` scales features to length 1. By default, only `cnn13` and `resnet18` scale them.",
         ),
     ] = None
     mean: Annotated[
         tuple[float, ...],
-        Meta(description="One number a channel, taken off the values in [0, 1] inside the network."),
+        Meta(description="One number per channel. The network subtracts it from pixel values, which are in [0, 1]."),
     ] = ()
     std: Annotated[
         tuple[float, ...],
-        Meta(description="One number a channel, by which they are divided then."),
+        Meta(description="One number per channel. The network divides by it after subtracting `mean`."),
     ] = ()
 
 
 class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[training]: rounds of local updates, and how the models come together."""
 
-    rounds: Annotated[int, Meta(ge=1, description="Rounds.", extra={"unit": "rounds"})] = 20
+    rounds: Annotated[int, Meta(ge=1, description="Number of rounds.", extra={"unit": "rounds"})] = 20
     share: Annotated[
         float,
         Meta(
             gt=0,
             le=1,
-            description="tau, the share of the clients that is drawn in each round: this share of those with labels "
-            "and of the others, each rounded up; where labels alone are trained on, none of the others.",
+            description=(
+                "tau: share of clients drawn in each round. The share is drawn from clients with labels "
+                "and from those without, each rounded up. Protocols that train on labels only draw no "
+                "clients without labels."
+            ),
         ),
     ] = 1.0
     extra: Annotated[
         int,
         Meta(
             ge=0,
-            description="Over-selection: each round calls this number of clients more than `share` says, and is over "
-            "with as many models as without them, the first that arrive. Who is later is dismissed, and no loss.",
+            description=(
+                "Over-selection: number of clients called in each round beyond `share`. The round ends "
+                "when it has as many models as without them. Later clients are dismissed and do not count "
+                "as lost."
+            ),
             extra={"unit": "clients"},
         ),
     ] = 0
     concurrency: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="M_c, the clients that train at the same time; without it `share` of those with labels.",
+            description=(
+                "M_c: number of clients that train at the same time (default: `share` of the clients with labels)."
+            ),
             extra={"unit": "clients"},
         ),
     ] = None
     buffer: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="K: the server's model moves, and a round is over, once this number of models is in; without "
-            "it 10, or half of those that train at the same time, rounded up, where that is fewer.",
+            description=(
+                "K: number of models after which the server updates its model, which ends a round "
+                "(default: 10, but at most half of the clients that train at the same time, rounded up)."
+            ),
             extra={"unit": "models"},
         ),
     ] = None
@@ -92,60 +101,75 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(
             ge=0,
-            description="a: what a client has changed since tau moves of the server's model counts (1 + tau)^-a; 0: as "
-            "much as any other.",
+            description=(
+                "a: a change that is tau server updates old has the weight (1 + tau)^-a. With 0, all "
+                "changes have equal weight."
+            ),
         ),
     ] = 0.5
     server_rate: Annotated[
-        float, Meta(gt=0, description="eta_g, times the mean of the changes in the buffer.", extra={"unit": "factor"})
+        float, Meta(gt=0, description="eta_g: factor of the mean of the buffered changes.", extra={"unit": "factor"})
     ] = 1.0
-    epochs: Annotated[int, Meta(ge=1, description="Passes of a client over its points in a round.")] = 5
+    epochs: Annotated[int, Meta(ge=1, description="Number of passes of a client over its points in a round.")] = 5
     labeled_batch: Annotated[
         int,
         Meta(
             ge=1,
-            description="The most labeled points in a batch; as many others come beside them.",
+            description="Largest number of labeled points in a batch. As many unlabeled points are added to them.",
             extra={"unit": "points"},
         ),
     ] = 50
     learning_rate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(
-            description="Rate of the first round; without it 0.3 for clients with 50 labels in a batch and 0.1 for "
-            "others, as in the paper (see `protocol.recipe`).",
+            description=(
+                "Learning rate of the first round. By default 0.3 for clients with 50 labels in a batch "
+                "and 0.1 for others, as in the paper (see `protocol.recipe`)."
+            ),
         ),
     ] = None
     decay_rounds: Annotated[
         int,
         Meta(
             ge=0,
-            description="The round in which the learning rate, a cosine, would reach 0; 0: it stays as it is. With the "
-            "first pseudo-labels (`label_from`) it begins again.",
+            description=(
+                "Round in which the learning rate, which follows a cosine, would reach 0. With 0, the "
+                "rate is constant. The cosine starts again with the first pseudo-labels (`label_from`)."
+            ),
             extra={"unit": "rounds"},
         ),
     ] = 2000
-    momentum: Annotated[float, Meta(ge=0, lt=1, description="The momentum of the steps.")] = 0.0
-    weight_decay: Annotated[float, Meta(ge=0, description="Times the parameters, in each step.")] = 2e-4
+    momentum: Annotated[float, Meta(ge=0, lt=1, description="Momentum of gradient descent.")] = 0.0
+    weight_decay: Annotated[
+        float, Meta(ge=0, description="Weight decay: factor of the parameters that each step adds to the gradient.")
+    ] = 2e-4
     augmentation: Annotated[
         Literal["none", "translate-flip", "rotate-flip", "strong"],
         Meta(
-            description="How images of more than 4 x 4 pixels are changed: moved by up to 4 pixels and mirrored; "
-            "turned by up to 10 degrees and mirrored; or more than that.",
+            description=(
+                "Augmentation of images larger than 4 x 4 pixels: `translate-flip` shifts them by up to 4 "
+                "pixels and mirrors them; `rotate-flip` rotates them by up to 10 degrees and mirrors "
+                "them; `strong` changes them more."
+            ),
         ),
     ] = "none"
     class_weights: Annotated[
         Literal["none", "own"],
         Meta(
-            description="`own`: with pseudo-labels a point counts n / (C count) times as much, of the n labels and "
-            "pseudo-labels that its client has, and `count` of its class; the XCLP paper's authors' code counts those "
-            "of the cohort.",
+            description=(
+                "`own`: once there are pseudo-labels, each point has the weight n / (C count). n is the "
+                "client's number of labels and pseudo-labels, `count` the number in the point's class, "
+                "and C the number of classes. The XCLP authors' code counts over the cohort instead."
+            ),
         ),
     ] = "none"
     update: Annotated[
         str,
         Meta(
-            description="Addition to any algorithm: nothing, a proximal term, or control variates. The protocols "
-            "`fedprox` and `scaffold` have theirs.",
+            description=(
+                "Addition to local training: `fedavg`, none; `fedprox`, a proximal term; `scaffold`, "
+                "control variates. The protocols `fedprox` and `scaffold` set it themselves."
+            ),
             extra={"registry": UPDATES},
         ),
     ] = "fedavg"
@@ -153,9 +177,12 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     averaging: Annotated[
         Literal["plain", "secure", "secagg+", "lightsecagg"],
         Meta(
-            description="`plain`: the server sees each client's model; `secure`: a secure sum, so it sees the average; "
-            "`secagg+`: a secure sum for many clients, each of which deals and masks with k others in a random graph; "
-            "`lightsecagg`: a secure sum whose opening costs the same whoever is lost, with `training.value_bits`.",
+            description=(
+                "`plain`: the server sees each client's model. `secure`: a secure sum, so that the server "
+                "sees only the average. `secagg+`: a secure sum for many clients, in which each client "
+                "shares secrets with k neighbours in a random graph. `lightsecagg`: a secure sum whose opening costs "
+                "the same whoever is lost; needs `training.value_bits`."
+            ),
         ),
     ] = "plain"
     value_bits: Annotated[
@@ -189,9 +216,12 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             lt=1,
-            description="The share of a cohort that may be lost in a sum by `secagg+` or `lightsecagg`: k, or U, is "
-            "chosen so that it comes to its end then. Less than 1 with `corrupt_clients`; for `lightsecagg` less than "
-            "half of what these leave.",
+            description=(
+                "With `secagg+` and `lightsecagg`: share of a cohort that may be lost without ending the sum. "
+                "The number of neighbours k, or the number U of clients that must answer, is chosen for this. The "
+                "sum of this key and `corrupt_clients` must be less than 1. For `lightsecagg`, twice this key and "
+                "`corrupt_clients` must add up to less than 1."
+            ),
         ),
     ] = 0.1
     corrupt_clients: Annotated[
@@ -199,8 +229,11 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             lt=1,
-            description="The share of a cohort that may collude with a curious server without showing it anything of "
-            "the others in a sum by `secagg+` or `lightsecagg`. With `secagg+` the server must draw a random graph.",
+            description=(
+                "With `secagg+` and `lightsecagg`: share of a cohort that may collude with the server without "
+                "revealing other clients' inputs. The server must be semi-honest, and with `secagg+` draw the graph "
+                "as specified."
+            ),
         ),
     ] = 0.1
     failure_exponent: Annotated[
@@ -208,24 +241,32 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=1,
             le=128,
-            description="Sums by `secagg+` withstand what they tolerate except with a probability of 2 to the power of "
-            "minus this.",
+            description=(
+                "With `secagg+`: a sum with the tolerated losses and collusion fails with a probability "
+                "of at most 2 to the power of minus this number."
+            ),
         ),
     ] = 40
     weighting: Annotated[
         Literal["equal", "points"],
         Meta(
-            description="Weight of a model in the average: one, or the points it was trained on in an epoch.",
+            description=(
+                "Weight of a model in the average: `equal` for all, or `points`, the number of points it "
+                "was trained on in an epoch."
+            ),
         ),
     ] = "equal"
     min_clients: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="With fewer models, or predictions in co-training, the round is lost and all stays as it was; "
-            "without it 1. Clients refuse a secure average over fewer: 2 or more, and without it as many as a sum "
-            "holds for certain, whatever sets a server names, where t = more than half of the cohort survive (2 to 4). "
-            "A larger number needs more survivors: about half of a cohort and half of these. With noise at the "
-            "clients, which is made for this number, more than half of the smallest cohort.",
+            description=(
+                "Smallest number of models (in co-training: predictions) in a round. With fewer, the "
+                "round is lost and nothing changes. The default is 1. Clients refuse a secure average "
+                "over fewer than this number, at least 2. For secure averages the default is the number "
+                "of clients that a sum is sure to cover if just over half of the cohort survives (2 to "
+                "4). A larger value needs more survivors. With noise added at the clients, the default is "
+                "more than half of the smallest cohort."
+            ),
             extra={"unit": "clients"},
         ),
     ] = None
@@ -233,7 +274,7 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=1,
-            description="The first round with pseudo-labels; those before train on labels alone.",
+            description="First round with pseudo-labels. Earlier rounds train on labels only.",
             extra={"unit": "round"},
         ),
     ] = 1
@@ -242,14 +283,14 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             lt=1,
-            description="Share of the training points that no client gets, to select the best round's model by.",
+            description=("Share of the training points that no client gets. They select the model of the best round."),
         ),
     ] = 0.1
     evaluate_every: Annotated[
         int,
         Meta(
             ge=1,
-            description="Models are tested every N rounds, outside of virtual time, and at the end.",
+            description="Test the models every N rounds and at the end. Testing takes no virtual time.",
             extra={"unit": "rounds"},
         ),
     ] = 1
@@ -257,16 +298,20 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=0,
-            description="Every N rounds all is kept that `tacit run --resume` needs to go on, or after the "
-            "next round that ends with no client at work, which `fedbuff` need not wait for; 0: never. It changes "
-            "nothing about the run.",
+            description=(
+                "Write a checkpoint for `tacit run --resume` every N rounds (0: never). If a client is "
+                "still computing when the round ends, Tacit writes it after a later round; `fedbuff` does "
+                "not wait. Checkpoints do not change the run."
+            ),
             extra={"unit": "rounds"},
         ),
     ] = 10
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
         Meta(
-            description="Where networks really run: `auto` takes a GPU where there is one. Virtual time is the same.",
+            description=(
+                "Where networks are trained: `auto` uses a GPU if there is one. Virtual time does not change."
+            ),
         ),
     ] = "auto"
 

@@ -17,39 +17,61 @@ class FlowerKeys(ProtocolKeys, kw_only=True, frozen=True):
     app: Annotated[
         str,
         Meta(
-            description="The app: a folder with a pyproject.toml whose `[tool.flwr.app.components]` names a serverapp "
-            "and a clientapp; or a Python file with a `ServerApp` and a `ClientApp`. Relative to the scenario file.",
+            description=(
+                "Flower app: a folder with a pyproject.toml whose `[tool.flwr.app.components]` names a "
+                "serverapp and a clientapp; or a Python file with a `ServerApp` and a `ClientApp`. The "
+                "path is relative to the scenario file."
+            ),
             extra={"unit": "file"},
         ),
     ] = ""
     run_config: Annotated[
         str,
         Meta(
-            description="Values in place of those of the app's `[tool.flwr.app.config]`, as after `flwr run "
-            '--run-config`: `"num-server-rounds=5 lr=0.1"`.',
+            description=(
+                "Values that replace those in the app's `[tool.flwr.app.config]`, written as for `flwr "
+                'run --run-config`: `"num-server-rounds=5 lr=0.1"`.'
+            ),
         ),
     ] = ""
     train_time: Annotated[
-        Duration, Meta(description="Time that a client takes to answer a `train` message, if modelled.", extra=DURATION)
+        Duration,
+        Meta(
+            description=(
+                "Time that a client takes to answer a `train` message, unless `cost` is measured or replayed."
+            ),
+            extra=DURATION,
+        ),
     ] = "1s"
-    evaluate_time: Annotated[Duration, Meta(description="The same of an `evaluate` message.", extra=DURATION)] = "200ms"
+    evaluate_time: Annotated[
+        Duration, Meta(description="Time that a client takes to answer an `evaluate` message.", extra=DURATION)
+    ] = "200ms"
     query_time: Annotated[
         Duration,
-        Meta(description="The same of a `query` message, and of SecAgg+'s stages without training.", extra=DURATION),
+        Meta(
+            description=(
+                "Time that a client takes to answer a `query` message, or a stage of SecAgg+ without training."
+            ),
+            extra=DURATION,
+        ),
     ] = "10ms"
     join: Annotated[
         Duration,
         Meta(
-            description="How long the server waits for all nodes before it starts the server app; those that join "
-            "later are there from then on.",
+            description=(
+                "Longest time that the server waits for all nodes before it starts the server app. Nodes "
+                "that join later are available from then on."
+            ),
             extra=DURATION,
         ),
     ] = "60s"
     timeout: Annotated[
         Duration,
         Meta(
-            description="Longest wait for a reply where the app sets no time-out; it then gets an error reply, as of a "
-            "node that is unavailable. Also how long it may wait for more nodes.",
+            description=(
+                "Longest wait for a reply if the app sets no timeout. The app then gets an error reply, "
+                "as from an unavailable node. It is also the longest wait of the app for more nodes."
+            ),
             extra=DURATION,
         ),
     ] = "1h"

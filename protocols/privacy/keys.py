@@ -15,8 +15,10 @@ class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     epsilon: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["none"],
         Meta(
-            description="`dp-fedct`: that of each round, with delta = 0, as in the FedCT paper; the others: that of "
-            "the whole run, with `delta`. `none`: no noise.",
+            description=(
+                "Epsilon: for `dp-fedct` per round with delta = 0, as in the FedCT paper; for all others "
+                "per run, with `delta`. `none`: no noise."
+            ),
         ),
     ] = 1.0
     delta: Annotated[
@@ -24,32 +26,40 @@ class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             gt=0,
             lt=1,
-            description="`dp-fedct` uses it only where the rounds together are accounted for as well.",
+            description="Delta. `dp-fedct` uses it only for the epsilon of all rounds together.",
             extra={"unit": "probability"},
         ),
     ] = 1e-5
     noise: Annotated[
         Annotated[float, Meta(ge=0)] | None,
         Meta(
-            description="Standard deviation of the noise, instead of `epsilon`, which follows from it then. Of "
-            "`dp-pate` in votes, of `dp-fedavg` in units of `clip` in the sum of a round's models.",
+            description=(
+                "Standard deviation of the noise. Replaces `epsilon`, which then follows from it. The "
+                "unit is votes for `dp-pate`; for `dp-fedavg` it is `clip`, in the sum of a round's "
+                "models."
+            ),
         ),
     ] = None
     votes_noise: Annotated[
         Literal["gaussian", "laplace"],
         Meta(
-            description="The noise on the votes: `gaussian`, as the FedCT paper says; `laplace`, as its authors' code "
-            "adds it, with the scale 1/2 (`noise = 0.5`, which is the scale then); a label alone is then 2 / "
-            "`noise`-differentially private.",
+            description=(
+                "Noise on the votes: `gaussian`, as in the FedCT paper; or `laplace`, as in its authors' "
+                "code, which uses the scale 1/2 (`noise` = 0.5 sets this scale). A single label is then "
+                "(2 / `noise`)-differentially private."
+            ),
         ),
     ] = "gaussian"
     sensitivity: Annotated[
         int | str,
         Meta(
-            description="How many bits of a client's one-hot labels of the public points may change with one element "
-            "of its data, two for a label: a number; `worst-case`, all labels; `proposition-2:E`, the FedCT paper's "
-            "bound for a learner of stability E with probability 1 - `delta`; or `neighbours:N`, the most that were "
-            "seen to change over N data sets with an element left out, an estimate that guarantees nothing.",
+            description=(
+                "Number of bits of a client's one-hot labels that may change with one element of its "
+                "data; one label changes two bits. A number; `worst-case`, all labels; `proposition-2:E`, "
+                "the FedCT paper's bound for a learner of stability E, with probability 1 - `delta`; or "
+                "`neighbours:N`, the most bits that changed over N data sets with one element left out. "
+                "The last one is an estimate and guarantees nothing."
+            ),
             extra={"unit": "bits"},
         ),
     ] = "worst-case"
@@ -57,31 +67,40 @@ class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(
             gt=0,
-            description="S: a client's model moves by at most so much in a round, in the L2 norm of all its numbers. "
-            "Of `private-cells` the norm that points are clipped to.",
+            description=(
+                "S: largest L2 norm of a client's model change in a round. `private-cells`: largest L2 "
+                "norm of a point; longer points are clipped to it."
+            ),
             extra={"unit": "length"},
         ),
     ] = 1.0
     hash_epsilon: Annotated[
         Annotated[float, Meta(ge=0.01)] | Literal["none"],
         Meta(
-            description="XCLP: each hash bit is flipped with probability 1 / (1 + e^epsilon) by its owner, once for a "
-            "point and planes; distances are corrected for it. A run prints what that is between points some degrees "
-            "apart, which is a large epsilon. `none`: bits are sent as they are.",
+            description=(
+                "XCLP: its owner flips each hash bit with probability 1 / (1 + e^epsilon), once per point "
+                "and set of planes. The server corrects distances for the flips. The run prints the "
+                "resulting epsilon between points a few degrees apart, which is large. `none`: no flips."
+            ),
         ),
     ] = "none"
     label_epsilon: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["none"],
         Meta(
-            description="Each label that a client may use is answered once by k-ary randomised response, with this "
-            "epsilon and delta = 0, and the answer is used in its place wherever a label is, in all rounds. `none`: "
-            "labels are used as they are.",
+            description=(
+                "The client randomises each of its labels once by k-ary randomised response, with this "
+                "epsilon and delta = 0. The randomised label replaces the true one everywhere and in all "
+                "rounds. `none`: no randomisation."
+            ),
         ),
     ] = "none"
     noise_at: Annotated[
         Literal["server", "clients"],
         Meta(
-            description="Who adds the noise: `server`, which is trusted then; `clients`, each a part, so that a secure "
-            "sum (`training.averaging`) shows the server only noisy averages.",
+            description=(
+                "Party that adds the noise: `server`, which must then be trusted; or `clients`, which "
+                "each add a part, so that a secure sum (`training.averaging`) shows the server only noisy "
+                "averages."
+            ),
         ),
     ] = "server"

@@ -22,8 +22,8 @@ _NOISE = (1e-6, 1e12)  # accounting squares it
 
 
 SEEDED = (
-    'entropy = "seeded": all noise and every cohort follow from the seed in the file, and whoever knows it takes the '
-    'noise off again; the guarantee needs entropy = "os"'
+    'entropy = "seeded": all noise and all cohorts follow from the seed in the file, so anyone who has the file can '
+    'remove the noise; the guarantee needs entropy = "os"'
 )
 _ESTIMATED = "the sensitivity is an estimate: more bits may change"
 
@@ -201,13 +201,13 @@ def noise_cautions(privacy: Privacy, entropy: str) -> list[str]:
     """One line for each choice that leaves any private protocol's run less private than it says."""
     if privacy.noise == 0 or (privacy.noise is None and privacy.epsilon == "none"):
         return ["[privacy] sets no noise, so nothing is differentially private"]
-    return [f"{SEEDED}. Every epsilon of this run is void"] if entropy == "seeded" else []
+    return [f"{SEEDED}. No epsilon of this run is a guarantee"] if entropy == "seeded" else []
 
 
 def randomised_cautions(privacy: Privacy, entropy: str, *, hashes: bool = True) -> list[str]:
     """A line if labels, or also `hashes`, are under randomised response whose coins follow from the file."""
     asked_for = privacy.label_epsilon != "none" or (hashes and privacy.hash_epsilon != "none")
-    return [f"{SEEDED}. Every epsilon of this run is void"] if asked_for and entropy == "seeded" else []
+    return [f"{SEEDED}. No epsilon of this run is a guarantee"] if asked_for and entropy == "seeded" else []
 
 
 def sensitivity_cautions(privacy: Privacy) -> list[str]:

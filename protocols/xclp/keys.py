@@ -16,30 +16,48 @@ __all__ = ["ProtocolKeys", "XclpTables"]
 class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[protocol]: what is computed and with which cryptography."""
 
-    name: Annotated[str, Meta(description="Which protocol runs; its steps: `tacit steps NAME`.")] = "xclp"
+    name: Annotated[str, Meta(description="Name of the protocol. `tacit steps NAME` lists its steps.")] = "xclp"
     hamming: Annotated[
         str,
         Meta(
-            description="How the server learns Hamming distances: Paillier encryption, oblivious-transfer extension, "
-            "one oblivious transfer a bit (for small n and L), in the clear, without secrecy, or `direct`: hashes go "
-            "to the server, which does not know the planes.",
+            description=(
+                "How the server learns Hamming distances: `paillier` encryption; `iknp`, oblivious "
+                "transfer extension; `naor-pinkas`, one oblivious transfer per bit (for few short "
+                "hashes); `plaintext`, without encryption; or `direct`, in which the server gets the "
+                "hashes but not the planes."
+            ),
             extra={"registry": VARIANTS},
         ),
     ] = "paillier"
-    bits: Annotated[int, Meta(ge=8, le=65536, description="L, hash bits a point.", extra={"unit": "bits"})] = 1024
+    bits: Annotated[
+        int, Meta(ge=8, le=65536, description="L: number of hash bits per point.", extra={"unit": "bits"})
+    ] = 1024
     planes: Annotated[
         Literal["gaussian", "orthogonal"],
         Meta(
-            description="The hash planes: drawn one by one, as the paper has it, or made orthogonal to each other as "
-            "far as there are dimensions, as the library of its authors' code does; cosines are estimated better then.",
+            description=(
+                "Planes of the hashes: `gaussian`, drawn independently, as in the paper; or `orthogonal`, "
+                "made orthogonal as far as the dimension allows, as in the library that the authors' code "
+                "uses. Orthogonal planes estimate cosines better."
+            ),
         ),
     ] = "gaussian"
-    k: Annotated[int, Meta(ge=1, description="Nearest neighbours a point in the graph, below n.")] = 10
-    alpha: Annotated[float, Meta(gt=0, lt=1, description="How far labels spread in the graph.")] = 0.99
+    k: Annotated[
+        int,
+        Meta(ge=1, description="Number of nearest neighbours per point in the graph; less than the number of points."),
+    ] = 10
+    alpha: Annotated[
+        float,
+        Meta(
+            gt=0,
+            lt=1,
+            description="Strength of label propagation in the graph: labels spread further with larger values.",
+        ),
+    ] = 0.99
     key_bits: Annotated[
         Literal[512, 1024, 2048, 3072],
         Meta(
-            description="Paillier modulus; 512 and 1024 are insecure and need `insecure_keys`.",
+            description="Size of the Paillier modulus. 512 and 1024 are insecure and need `insecure_keys`.",
             extra={"unit": "bits"},
         ),
     ] = 2048
@@ -47,41 +65,54 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     packing: Annotated[
         Literal["slots", "none"],
         Meta(
-            description="Paillier: `slots` puts many points into one ciphertext, `none` one bit, as in the paper.",
+            description=(
+                "Paillier: `slots` packs many points into one ciphertext; `none` encrypts one bit per "
+                "ciphertext, as in the paper."
+            ),
         ),
     ] = "slots"
     rerandomise: Annotated[
         Literal["powers", "fresh"],
         Meta(
-            description="Paillier: what hides a result from the key's owner. `powers`: random powers of one number a "
-            "pair, which assumes an honestly made key; `fresh`: an N-th power of its own, safe under any proved key, "
-            "for one long exponentiation a result.",
+            description=(
+                "Paillier: how a result is hidden from the owner of the key. `powers` multiplies by "
+                "random powers of one number per pair and assumes that the key was generated honestly. "
+                "`fresh` multiplies by a new N-th power, is safe for any key that passes the proof, and "
+                "costs one long exponentiation per result."
+            ),
         ),
     ] = "powers"
     group: Annotated[
         Literal["p256", "modp-2048", "modp-3072"],
-        Meta(description="Oblivious transfer: NIST P-256, or a safe prime's squares (RFC 3526)."),
+        Meta(description="Group for oblivious transfer: NIST P-256, or the squares modulo a safe prime (RFC 3526)."),
     ] = "p256"
     short_exponents: Annotated[
         bool,
         Meta(
-            description="Oblivious transfer in a modp group: exponents of 256 bits, by the short-exponent assumption.",
+            description=(
+                "Oblivious transfer in a modp group: use exponents of 256 bits, under the short-exponent assumption."
+            ),
         ),
     ] = False
     recovery: Annotated[
         str,
         Meta(
-            description="Recovery of the sum from a lost client: `restart` begins a new attempt; `shamir` makes up "
-            "for it with shared secrets, and masked values that were received count; `secagg+` does so among "
-            "neighbours in a random graph, for many clients. FedProp always has `shamir`.",
+            description=(
+                "How a sum continues when a client is lost. `restart` begins a new attempt. `shamir` "
+                "recovers the lost client's masks from secret shares; masked values that were received "
+                "still count. `secagg+` does the same among neighbours in a random graph, for many "
+                "clients. FedProp always uses `shamir`."
+            ),
             extra={"registry": ROW_SUMS},
         ),
     ] = "restart"
     threshold: Annotated[
         Annotated[int, Meta(ge=2)] | None,
         Meta(
-            description='With `recovery = "shamir"`: how many clients can make up for a lost one, '
-            "where that is more than half of those who sum, who always can.",
+            description=(
+                'With `recovery = "shamir"`: number of clients whose shares recover a lost client\'s '
+                "masks, if this is more than a majority of the summing clients (default: a majority)."
+            ),
             extra={"unit": "clients"},
         ),
     ] = None
@@ -89,78 +120,105 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=2,
-            description="Fewer clients with labels in the summing: a clear abort; in training the round is lost.",
+            description=(
+                "Smallest number of clients with labels in a sum. With fewer, the run is aborted; in "
+                "training, the round is lost."
+            ),
         ),
     ] = 3
     identity: Annotated[
         Literal["none", "signed"],
         Meta(
-            description="`signed`: clients sign what they publish by long-term Ed25519 keys that all know, and, where "
-            "masks are dealt in shares, who takes part and who is left; more than 2/3 of them must. So a server that "
-            "swaps a key, or shows clients different sets, is refused and named. In a simulation the keys follow from "
-            'the seed. Of training, with `training.averaging = "secure"`.'
+            description=(
+                "`signed`: clients sign the keys that they publish, with long-term Ed25519 keys that all "
+                "clients know. In sums with secret shares, more than 2/3 of the clients must also sign "
+                "who takes part and who is left. Clients then detect, reject and name a server that swaps "
+                "a key or shows different lists. In a simulation, the long-term keys follow from the "
+                'seed. Training needs `training.averaging = "secure"`.'
+            )
         ),
     ] = "none"
     recipe: Annotated[
         Literal["paper", "authors-code"],
         Meta(
-            description="`authors-code`: edges cubed, class scores divided by the number of labels of the class (which "
-            "clients then learn), confidences by the client's largest, as the XCLP paper's authors have programmed it; "
-            "in training the learning rate is 0.05 with fewer than 20 labels in a batch.",
+            description=(
+                "`authors-code` follows the code of the XCLP paper's authors: edge weights are cubed, "
+                "class scores are divided by the number of labels of the class (which clients then "
+                "learn), and confidences by the client's largest score. In training, the learning rate is "
+                "0.05 with fewer than 20 labels in a batch."
+            ),
         ),
     ] = "paper"
     rows: Annotated[
         Literal["unlabeled", "paper"],
         Meta(
-            description="Which rows a client gets: those of its unlabeled points, or all as in the paper "
-            "(from which it can solve for the others' labels; from the unlabeled ones it can only guess them). With "
-            '`recipe = "authors-code"` confidences are divided by the largest of these rows: with `paper` that of '
-            "labeled points included, as in the authors' code.",
+            description=(
+                "Rows of scores that a client gets: `unlabeled`, those of its unlabeled points; or "
+                "`paper`, all its rows. From all rows it can compute the labels of other clients; from "
+                'the unlabeled ones it can only guess them. With `recipe = "authors-code"`, confidences '
+                "are divided by the largest score of these rows."
+            ),
         ),
     ] = "unlabeled"
     fraction_bits: Annotated[
-        int, Meta(ge=1, le=52, description="Fixed point of the summing.", extra={"unit": "bits"})
+        int,
+        Meta(ge=1, le=52, description="Fractional bits of the fixed-point numbers in sums.", extra={"unit": "bits"}),
     ] = 32
     deadline: Annotated[
         Duration,
-        Meta(description="Longest wait of the server for answers, in virtual time.", extra=DURATION),
+        Meta(description="Longest time that the server waits for answers, in virtual time.", extra=DURATION),
     ] = "60s"
     presence: Annotated[
         Literal["none", "connection", "heartbeat"],
         Meta(
-            description="How the server knows which clients are gone, for whom it then neither waits nor calls: "
-            "`none`, it does not; `connection`, the TCP connection of a process that ended is closed; `heartbeat`, "
-            "no heartbeat was received for `heartbeat_misses` intervals."
+            description=(
+                "How the server notices that clients are gone; it then neither waits for them nor calls "
+                "them. `none`: never. `connection`: when the TCP connection of their process is closed. "
+                "`heartbeat`: when it has received no heartbeat for `heartbeat_misses` intervals."
+            )
         ),
     ] = "none"
     heartbeat: Annotated[
-        Duration, Meta(description="The interval of heartbeats; only with `presence = heartbeat`.", extra=DURATION)
+        Duration, Meta(description='Interval between heartbeats; only with `presence = "heartbeat"`.', extra=DURATION)
     ] = "10s"
     heartbeat_misses: Annotated[
         int,
         Meta(
-            ge=1, description="Intervals without a heartbeat after which a client is gone.", extra={"unit": "intervals"}
+            ge=1,
+            description="Number of intervals without a heartbeat after which a client counts as gone.",
+            extra={"unit": "intervals"},
         ),
     ] = 3
-    rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.")] = 1
+    rounds: Annotated[int, Meta(ge=1, description="Number of times that the protocol runs.")] = 1
     groups: Annotated[
         int,
         Meta(
             ge=1,
-            description="XCLP in this many random groups of clients, side by side and apart from each other; each has "
-            "at least `min_clients`.",
+            description=(
+                "Number of random groups of clients. XCLP runs in each group separately and at the same "
+                "time. Each group needs at least `min_clients`."
+            ),
             extra={"unit": "groups"},
         ),
     ] = 1
     oracle: Annotated[
         bool,
         Meta(
-            description="Compare each round with the plaintext oracle: exactly up to 4,096 points, beyond within a "
-            "tolerance (`protocols/xclp/oracle.py`). It costs about as much as the run."
+            description=(
+                "Compare each round with the plaintext oracle: exactly for up to 4,096 points, otherwise "
+                "within a tolerance (see `protocols/xclp/oracle.py`). This takes about as long as the "
+                "run."
+            )
         ),
     ] = True
     baselines: Annotated[
-        bool, Meta(description="Label propagation in the clear beside the run, each client alone and all together.")
+        bool,
+        Meta(
+            description=(
+                "Also compute baselines after the run: plaintext label propagation by each client alone, "
+                "and over all points together."
+            )
+        ),
     ] = True
 
 

@@ -69,6 +69,10 @@ def _slack(one: RoundSum) -> float:
 
 
 def _plainly(one: RoundSum, largest: float, wrong: Flags) -> str:
+    if not one.found[wrong].any():
+        return f"{int(wrong.sum())} of {len(wrong)} numbers are 0, as if left out"
+    if np.abs(np.sort(one.found) - np.sort(one.expected)).max() <= float(one.allowed().max()):
+        return f"{int(wrong.sum())} of {len(wrong)} numbers are in another order"
     return f"{int(wrong.sum())} of {len(wrong)} numbers are wrong, by up to {largest:.3g}; no known mistake gives that"
 
 
@@ -187,6 +191,9 @@ def _others_counted(one: RoundSum) -> Iterator[_Mistake]:
         shares = one.rule.coefficients(weights | dict(one.absent))
         kept = {name: shares[name] for name in survivors}
         called = len(weights) + len(one.absent)
+        by_number = {name: share * len(survivors) / called for name, share in over(survivors).items()}
+        words = f"the mean over {len(survivors)} survivors is divided as if all {called} called clients counted"
+        yield _Mistake(words, one.combined(by_number))
         words = f"the sum over {len(survivors)} survivors is divided by the weights of all {called} called clients"
         yield _Mistake(words, one.combined(kept))
 

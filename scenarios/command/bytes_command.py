@@ -33,7 +33,7 @@ def show_bytes(
 ) -> int:
     """Show the bytes that runs sent, by step and message type.
 
-    If no client was lost, the formula's payload is shown beside them. For a sweep: means per combination of values.
+    If no client was lost, the table also shows the payload by formula. For a sweep: means per combination of values.
     """
     from tacit.scenarios.command.bytes import show_bytes
     from tacit.scenarios.console import printing

@@ -128,7 +128,8 @@ def join(
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Private data file of this client, with the outline made by `tacit outline`."
+            metavar="FILE",
+            help="Private data file of this client, if data.path is an outline (see `tacit outline`).",
         ),
     ] = None,
     seed: Seed = None,

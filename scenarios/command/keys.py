@@ -82,7 +82,7 @@ def _lines(key: Key, width: int) -> list[str]:
     """Return the description of a key, in lines of up to `width` characters."""
     default = f" = {key.default}" if key.default else ""
     unit = f" ({key.unit})" if key.unit else ""
-    about = [key.type + unit, f"of {', '.join(key.protocols)}" if key.protocols else ""]
+    about = [key.type + unit, f"used by {', '.join(key.protocols)}" if key.protocols else ""]
     texts = ("; ".join(filter(None, about)), key.description)
     wrapper = textwrap.TextWrapper(width, initial_indent="    ", subsequent_indent="    ", break_long_words=False)
     return [f"{key.name}{default}", *(line for one in texts for line in wrapper.wrap(one))]

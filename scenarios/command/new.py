@@ -45,7 +45,7 @@ def new(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Write a commented scenario file that runs, and the JSON Schema that editors complete it with.
+    """Write a commented scenario file that runs, and a JSON Schema for completion in editors.
 
     On a terminal, the command asks for the options that you leave out; elsewhere it takes their defaults.
     """

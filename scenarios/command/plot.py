@@ -23,7 +23,7 @@ def plot(
         str,
         typer.Option(
             metavar="NAME",
-            help="accuracy, seconds, bytes, messages, called or answers per round, or a name in the view metrics.",
+            help="accuracy, seconds, bytes, messages, called or answers per round, or a Flower app's metric.",
             autocompletion=completing.quantities,
         ),
     ] = "accuracy",

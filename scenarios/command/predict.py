@@ -165,8 +165,9 @@ def _ending_in_words(one: Predicted) -> list[str]:
 
 def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
     from tacit.scenarios.console import printing
-    from tacit.scenarios.files.checks import cautions, notes
+    from tacit.scenarios.files.checks import notes
     from tacit.scenarios.reporting import printed
+    from tacit.scenarios.running.outlook import cautions
 
     first = found[0].plan.loaded
     printing.print_lines(console, [f"{first.scenario.title or first.name}   (seed {first.scenario.seed})"])

@@ -32,7 +32,7 @@ Limit = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Fail a run that takes longer in real time, such as 10min, and name the plugin's line at that moment.",
+        help="Wall-clock time after which the run fails, such as 10min. The error names the plugin line that ran.",
     ),
 ]
 
@@ -120,7 +120,7 @@ def carry_out(
         note = f"note     starts again; tacit run --resume {checkpoint} continues the interrupted run"
         printing.print_lines(console, [note])
     if loaded.layout is not None:
-        note = f"table    this is the file as it stands; its table: tacit sweep {loaded.where}"
+        note = f"table    this runs the file without its table; to fill in the table: tacit sweep {loaded.where}"
         printing.print_lines(console, [note])
     stopping.interrupt_work()
     result = runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console), limit=seconds)
@@ -129,7 +129,8 @@ def carry_out(
 
 def _introduce(console: Console, loaded: Loaded) -> None:
     from tacit.scenarios.console import printing
-    from tacit.scenarios.files.checks import cautions, notes
+    from tacit.scenarios.files.checks import notes
+    from tacit.scenarios.running.outlook import cautions
 
     scenario = loaded.scenario
     printing.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])

@@ -21,8 +21,8 @@ def schema(
 ) -> int:
     """Print the JSON Schema of scenario files, for completion and checks in an editor.
 
-    A scenario whose first line is `#:schema ./scenario.schema.json` is completed by taplo and Even Better TOML. The
-    keys of plugins are in it: of installed ones, and of those that --plugin names.
+    taplo and Even Better TOML use it for scenario files whose first line is `#:schema ./scenario.schema.json`. It
+    includes the keys of installed plugins, and of plugin files that you name with --plugin.
     """
     from tacit.scenarios.files.json_schema import schema_text
     from tacit.scenarios.files.plugins import load_plugins

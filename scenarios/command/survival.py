@@ -96,7 +96,7 @@ def _print(
     console: Console, found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None
 ) -> None:
     from tacit.scenarios.console import printing
-    from tacit.scenarios.files.checks import cautions
+    from tacit.scenarios.running.outlook import cautions
 
     first = found[0]
     scenario = first.loaded.scenario

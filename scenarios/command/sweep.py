@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tacit.protocols.privacy.spent import caveats_of
 from tacit.scenarios.console import printing
-from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.reporting import printed
 from tacit.scenarios.running.folder import locked, new_folder
+from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
 from tacit.scenarios.running.workers import Jobs
 from tacit.scenarios.sweeping.folder import Asked, ended, write_asked

@@ -72,10 +72,8 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
 
 def cautions(scenario: Scenario) -> list[str]:
     """One line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
-    from tacit.scenarios.running.outlook import survival_cautions  # it runs scenarios, which are checked here
-
     sized, others = _cautions_by_data(scenario)
-    return [*sized, *fault_cautions(scenario), *others, *survival_cautions(scenario)]
+    return [*sized, *fault_cautions(scenario), *others]
 
 
 _kept: dict[str, tuple[list[str], list[str]]] = {}

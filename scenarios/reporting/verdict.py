@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, seconds_of
 from tacit.scenarios.reporting.printed import outcome_lines
 from tacit.scenarios.reporting.recorded import BROKEN_OFF, UNDER_WAY, RecordedRun
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.folder import FolderError, Loss
+from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.schema.scenario import Expect
 from tacit.scenarios.seeing.absences import Absence, grouped
 from tacit.scenarios.seeing.causes import Cause

@@ -3,12 +3,13 @@
 from msgspec import structs
 
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files import checks
 from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.faults import Availability
 
-__all__ = ["survival_cautions"]
+__all__ = ["cautions", "survival_cautions"]
 
 _SMALL = 100
 """The most clients times rounds of a scenario of which a few runs are tried."""
@@ -19,6 +20,11 @@ _ENOUGH, _FAILURES = 4, 9
 Of 100 scenarios that complete half the time, 7 get a caution."""
 
 _kept: dict[str, list[str]] = {}
+
+
+def cautions(scenario: Scenario) -> list[str]:
+    """One line for each choice that costs a run its secrecy or its time, or makes it unlikely that it completes."""
+    return [*checks.cautions(scenario), *survival_cautions(scenario)]
 
 
 def survival_cautions(scenario: Scenario) -> list[str]:
@@ -49,7 +55,7 @@ def survival_cautions(scenario: Scenario) -> list[str]:
 def _tried(scenario: Scenario, keys: list[str]) -> list[str]:
     from tacit.scenarios.running.fates import fates_of
 
-    completed, failed = 0, []
+    completed, failed = 0, list[str]()
     while completed < _ENOUGH and len(failed) < _FAILURES:
         (fate,) = fates_of(scenario, [(scenario.seed + 1 + completed + len(failed)) % 2**63])
         if fate.completed:
@@ -72,11 +78,11 @@ def _is_small(scenario: Scenario) -> bool:
 def _by_chance(scenario: Scenario) -> list[str]:
     """The keys by which a run loses parties or messages by chance, or for as long as a file says."""
     found = [
-        f"fault[{number}]"
+        f"fault.{number}"
         for number, fault in enumerate(scenario.fault)
         if fault.get("probability") is not None or isinstance(fault, Availability)
     ]
-    found += [f"client[{number}].availability" for number, one in enumerate(scenario.client) if one.availability]
+    found += [f"client.{number}.availability" for number, one in enumerate(scenario.client) if one.availability]
     if scenario.network.transport == "datagram" and scenario.network.loss:
         found.append("network.loss")
     return found

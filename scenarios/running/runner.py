@@ -17,7 +17,6 @@ from tacit.protocols.privacy.released import with_rounds_again
 from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type
-from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read
 from tacit.scenarios.files.splits import parts_of, split
@@ -29,6 +28,7 @@ from tacit.scenarios.running.folder import FolderError, Result, RunFolder, new_f
 from tacit.scenarios.running.interruption import Interruption, LimitReached
 from tacit.scenarios.running.membership import attack, contents
 from tacit.scenarios.running.memory import peak_memory
+from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.running.participants import keep_participants, recording_of
 from tacit.scenarios.running.prediction import energy_of, payloads_of
 from tacit.scenarios.running.recorder import Ending, Recorder

@@ -17,30 +17,40 @@ class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     outcome: Annotated[
         Literal["completed", "aborted", "failed"] | None,
-        Meta(description="How the run must end; `failed`: every client is lost, or none gets labels."),
+        Meta(description="Expected outcome of the run. `failed`: every client is lost, or no client gets labels."),
     ] = None
     reason: Annotated[str | None, Meta(description="Text that the reason of the outcome must contain.")] = None
     equals_plaintext: Annotated[
-        bool | None, Meta(description="True demands that every round equals the oracle in plain numpy.")
+        bool | None,
+        Meta(description="`true` requires that every round equals the oracle, which is computed in plain numpy."),
     ] = None
     lost: Annotated[
         tuple[str, ...] | None,
         Meta(
-            description="Exactly the parties that must be lost, each in any round: `client/3`, or, with the step at "
-            "which, `client/3 at hamming.evaluate`."
+            description=(
+                "Exactly the parties that must be lost, in any round: `client/3`, or with the step, "
+                "`client/3 at hamming.evaluate`."
+            )
         ),
     ] = None
 
     lost_at_most: Annotated[
         Annotated[int, Meta(ge=0)] | None,
         Meta(
-            description="How many parties may be lost at most, in all rounds together. In place of `lost`.",
+            description=(
+                "Largest number of parties that may be lost, in all rounds together. Cannot be combined with `lost`."
+            ),
             extra={"unit": "parties"},
         ),
     ] = None
     lost_includes: Annotated[
         tuple[str, ...] | None,
-        Meta(description="Parties that must be lost, written as in `lost`; others may be, too. In place of `lost`."),
+        Meta(
+            description=(
+                "Parties that must be lost, written as in `lost`; others may be lost too. Cannot be "
+                "combined with `lost`."
+            )
+        ),
     ] = None
 
     @property

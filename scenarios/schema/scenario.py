@@ -57,18 +57,24 @@ class Attack(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     kind: Annotated[
         Literal["", "membership"],
         Meta(
-            description="`membership`: inference of membership with shadow models (Shokri et al. 2017) from the "
-            "messages, whose contents are then kept in `run.sqlite`, and `vulnerability` in `result.json`. Half of the "
-            "training points are then the attacker's own. Empty: none, and no contents are kept.",
+            description=(
+                "`membership`: membership inference with shadow models (Shokri et al. 2017) on the "
+                "contents of messages. The contents are then kept in `run.sqlite`, and `vulnerability` is "
+                "in `result.json`. Half of the training points then belong to the attacker. Empty: no "
+                "attack."
+            ),
         ),
     ] = ""
     epochs: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="K: the number of last rounds whose models are used; with predictions, how often the last "
-            "round is opened again, with the points asked about in place of the public ones; with secure votes the "
-            "number of last rounds in which these points are beside them. Without it, as in the "
-            "FedCT paper, 500 (or all) for models, of which each is kept, and 1 for predictions.",
+            description=(
+                "K: number of last rounds whose models the attack uses (default: 500, or all). With "
+                "predictions: number of times that the last round is repeated with the attack's points "
+                "instead of the public points (default: 1). With secure votes: number of last rounds in "
+                "which the attack's points are added to the public points. The defaults are those of the "
+                "FedCT paper."
+            ),
             extra={"unit": "rounds"},
         ),
     ] = None
@@ -76,8 +82,10 @@ class Attack(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=2,
-            description="Points asked about: at most this number of each client's training data, and as many that "
-            "nobody has.",
+            description=(
+                "Points that the attack asks about: at most this number of each client's training points, "
+                "and as many points that no client has."
+            ),
             extra={"unit": "points"},
         ),
     ] = 500
@@ -85,8 +93,10 @@ class Attack(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=1,
-            description="How often the attacker runs the whole scenario with data of its own; each time gives as many "
-            "shadow models as there are clients.",
+            description=(
+                "Number of times that the attacker runs the whole scenario with its own data. Each run "
+                "gives one shadow model per client."
+            ),
         ),
     ] = 1
 
@@ -111,57 +121,79 @@ class Data(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[data]: whose points, and how they are spread over the clients."""
 
     name: Annotated[
-        str, Meta(description="A data set (`tacit data list`); either this or `path`. Neither: digits.")
+        str,
+        Meta(
+            description=(
+                "Name of a data set (see `tacit data list`). Set either this or `path`; the default is digits."
+            )
+        ),
     ] = ""
     path: Annotated[
         str,
         Meta(
-            description="A CSV or NPZ file of your own; relative to the scenario file.",
+            description="CSV or NPZ file with your own data; the path is relative to the scenario file.",
             extra={"unit": "file"},
         ),
     ] = ""
-    label_column: Annotated[str, Meta(description="The column of `path` that holds the class.")] = "label"
+    label_column: Annotated[str, Meta(description="Column of `path` with the class.")] = "label"
     client_column: Annotated[
-        str, Meta(description='The column of `path` that says whose row it is, for `partition = "natural"`.')
+        str, Meta(description='Column of `path` that names the client of each row, for `partition = "natural"`.')
     ] = "client"
     features: Annotated[
         str,
         Meta(
-            description="Conversion of each point before a run, at no virtual cost: `identity`, nothing; "
+            description="Conversion of each point before a run, which takes no virtual time: `identity`, none; "
             + "; ".join(f"`{name}`, {kind.description}" for name, kind in FEATURES.items() if kind)
-            + ". They are kept beside the data sets."
+            + ". The features are cached in the data folder."
         ),
     ] = "identity"
     clients: Annotated[
         int,
-        Meta(ge=1, description="How many clients share the points; taken from the file when it is `natural`."),
+        Meta(
+            ge=1,
+            description=(
+                "Number of clients. With a data set that has its own clients (`natural`), the default is their number."
+            ),
+        ),
     ] = 10
     partition: Annotated[
         str,
         Meta(
-            description="Who holds what: `iid`, `dirichlet:A` (class shares from Dirichlet(A)), `dirichlet:A/B` "
-            "(half of the points with A, half with B), `classes:C` (C classes a client), or `natural` (the data "
-            "set's own clients, of a file its client column)."
+            description=(
+                "Split of the points among clients: `iid`; `dirichlet:A` (class shares from "
+                "Dirichlet(A)); `dirichlet:A/B` (half of the points with A, half with B); `classes:C` (C "
+                "classes per client); or `natural` (the data set's own clients, or the client column of a "
+                "file)."
+            )
         ),
     ] = "iid"
     labeled: Annotated[float, Meta(gt=0, le=1, description="Share of each client's points that have a label.")] = 0.1
     labeled_clients: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="How many clients have labels, the first ones; without it, all.", extra={"unit": "clients"}),
+        Meta(
+            description="Number of clients that have labels: the first ones (default: all clients).",
+            extra={"unit": "clients"},
+        ),
     ] = None
     labels_per_client: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="So many labels for each client that has any, in place of `labeled`: with `iid` as even over "
-            "the classes as can be, else in proportion to the client's classes.",
+            description=(
+                "Number of labels of each client that has labels; replaces `labeled`. With `iid`, the "
+                "labels are spread over the classes as evenly as possible; otherwise they follow the "
+                "client's class proportions."
+            ),
             extra={"unit": "labels"},
         ),
     ] = None
     labels_of_classes: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="Labels are of that number of classes only at each client, dealt as `classes:C` deals classes, "
-            "whatever points it holds; `labeled` is then a share of its points of these classes.",
+            description=(
+                "Number of classes that each client has labels of. The classes are assigned as by "
+                "`classes:C`, whatever points the client holds. `labeled` is then a share of the client's "
+                "points of these classes."
+            ),
             extra={"unit": "classes"},
         ),
     ] = None
@@ -169,35 +201,42 @@ class Data(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(
             ge=0,
-            description="Points of each client that are no training data but new, to be predicted: below 1 a share, "
-            "else their number. If there are any, accuracy is measured on the new points alone.",
+            description=(
+                "New points of each client, whose labels are predicted but which are not training data: a "
+                "share if below 1, otherwise a number. If there are new points, accuracy is measured on "
+                "them only."
+            ),
             extra={"unit": "points"},
         ),
     ] = 0.0
     without_labels: Annotated[
         tuple[str, ...],
-        Meta(description='Clients without training data, as `["client/3"]`: all their points are new.'),
+        Meta(description='Clients without training data, such as `["client/3"]`. All their points are new points.'),
     ] = ()
     unlabeled: Annotated[
         float,
         Meta(
             ge=0,
             le=1,
-            description="Share of the training points without a label that take part; 0: training data is labeled.",
+            description=(
+                "Share of the unlabeled training points that take part. With 0, all training data is labeled."
+            ),
         ),
     ] = 1.0
     test: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="So many points for testing, drawn with the seed from all rows of a data set, upstream's test "
-            "part among them, or of a file; clients get the others. Without it upstream's own split, or the last "
-            "fifth; of a file none.",
+            description=(
+                "Number of test points. Tacit draws them with the seed from all rows, including "
+                "upstream's test part; clients get the other rows. By default, data sets use upstream's "
+                "split or the last fifth of the rows, and files have no test points."
+            ),
             extra={"unit": "points"},
         ),
     ] = None
     limit: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="The most points that are used, for a quick look.", extra={"unit": "points"}),
+        Meta(description="Largest number of points to use, for quick runs.", extra={"unit": "points"}),
     ] = None
 
 
@@ -211,38 +250,50 @@ class Network(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     latency: Annotated[
         str,
         Meta(
-            description="One way, each message: `5ms`, `normal:MEAN,DEVIATION`, `lognormal:MEDIAN,SIGMA`, "
-            "`uniform:LOW,HIGH` or `csv:FILE` (one delay a line).",
+            description=(
+                "One-way latency of each message: `5ms`, `normal:MEAN,DEVIATION`, "
+                "`lognormal:MEDIAN,SIGMA`, `uniform:LOW,HIGH` or `csv:FILE` (one latency per line)."
+            ),
             extra={"unit": "distribution"},
         ),
     ] = "lognormal:40ms,0.3"
-    bandwidth: Annotated[str, Meta(description="Each client's, up and down apart; or `unlimited`.", extra=_RATE)] = (
-        "20Mbit/s"
-    )
-    up: Annotated[str | None, Meta(description="Each client's uplink, if not `bandwidth`.", extra=_RATE)] = None
-    down: Annotated[str | None, Meta(description="Each client's downlink, if not `bandwidth`.", extra=_RATE)] = None
+    bandwidth: Annotated[
+        str, Meta(description="Bandwidth of each client, in each direction; or `unlimited`.", extra=_RATE)
+    ] = "20Mbit/s"
+    up: Annotated[
+        str | None, Meta(description="Uplink bandwidth of each client (default: `bandwidth`).", extra=_RATE)
+    ] = None
+    down: Annotated[
+        str | None, Meta(description="Downlink bandwidth of each client (default: `bandwidth`).", extra=_RATE)
+    ] = None
     server_bandwidth: Annotated[
-        str, Meta(description="The server's, up and down apart, shared by all clients.", extra=_RATE)
+        str, Meta(description="Bandwidth of the server, in each direction, shared by all clients.", extra=_RATE)
     ] = "1Gbit/s"
-    jitter: Annotated[Duration, Meta(description="Added to each latency, uniform from 0 to this.", extra=DURATION)] = (
-        "0ms"
-    )
+    jitter: Annotated[
+        Duration, Meta(description="Random addition to each latency, uniform between 0 and this value.", extra=DURATION)
+    ] = "0ms"
     loss: Annotated[
         float,
-        Meta(ge=0, lt=1, description="Chance that a message is lost on a link.", extra={"unit": "probability"}),
+        Meta(ge=0, lt=1, description="Probability that a link loses a message.", extra={"unit": "probability"}),
     ] = 0.0
     transport: Annotated[
         Literal["reliable", "datagram", "tcp"],
         Meta(
-            description="`reliable`: what a link loses is sent again, copies are removed, the order is kept; "
-            "`datagram`: lost is lost, copies are removed, the order may change; `tcp`: connections with TLS, headers, "
-            "windows that grow by round trips, segments sent again."
+            description=(
+                "`reliable`: lost messages are sent again, duplicates are removed, and the order is kept. "
+                "`datagram`: lost messages stay lost, duplicates are removed, and the order can change. "
+                "`tcp`: TCP connections with TLS, headers, a congestion window and retransmitted "
+                "segments."
+            )
         ),
     ] = "reliable"
     retransmission_timeout: Annotated[
         Duration,
         Meta(
-            description="The first wait of the reliable transport for an acknowledgement; it doubles up to 60 s.",
+            description=(
+                "With `reliable`: time before a message without acknowledgement is sent again. It doubles "
+                "with each retransmission, up to 60 s."
+            ),
             extra=DURATION,
         ),
     ] = "1s"
@@ -255,29 +306,39 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(
             gt=0,
-            description="A client's core beside the machine of the cost table.",
+            description="Speed of a client's core relative to the machine of the cost table (0.5: half as fast).",
             extra={"unit": "factor"},
         ),
     ] = 1.0
-    cores: Annotated[int, Meta(ge=1, description="Cores of each client.")] = 1
+    cores: Annotated[int, Meta(ge=1, description="Number of cores of each client.")] = 1
     server_speed: Annotated[
-        float, Meta(gt=0, description="The server's core beside the same machine.", extra={"unit": "factor"})
+        float,
+        Meta(
+            gt=0,
+            description="Speed of the server's core relative to the machine of the cost table.",
+            extra={"unit": "factor"},
+        ),
     ] = 1.0
-    server_cores: Annotated[int, Meta(ge=1, description="Cores of the server.")] = 4
+    server_cores: Annotated[int, Meta(ge=1, description="Number of cores of the server.")] = 4
     handling: Annotated[
         Duration,
         Meta(
-            description="CPU time that a core of speed 1 takes for each message that a party sends or receives, "
-            "outside of jobs: encoding, TLS, the event loop, the record. A party handles one message after the other, "
-            "beside its jobs, with which it takes turns on the cores of its machine or [[host]]; a message leaves, and "
-            "is delivered, once it is handled. `tacit bench reality --only deployed` measures it.",
+            description=(
+                "CPU time per message that a party sends or receives, on a core of speed 1: encoding, "
+                "TLS, the event loop and the record. A party handles one message at a time, while its "
+                "jobs run; both share the cores of its machine or [[host]]. A message leaves, and is "
+                "delivered, after it was handled. `tacit bench reality --only deployed` measures this "
+                "time."
+            ),
             extra=DURATION,
         ),
     ] = "0s"
     handling_rate: Annotated[
         str,
         Meta(
-            description="The bytes of messages that such a core handles a second, which adds to `handling`.",
+            description=(
+                "Bytes of messages that a core of speed 1 handles per second. This time is added to `handling`."
+            ),
             extra={"unit": "rate"},
         ),
     ] = "unlimited"
@@ -287,7 +348,7 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             description="The radio of each client, to count its energy; none is counted without. "
             + ", ".join(f"`{name}`" for name in RADIOS)
             + ", `linear:UP,DOWN,BASE` or `linear:UP,DOWN,BASE,TAIL,SECONDS`: mW for each Mbit/s sent and received, mW "
-            "while it is active, mW for so many seconds after. Sources: docs/devices.md."
+            "while it is active, mW and seconds of its tail. Sources: docs/devices.md."
         ),
     ] = ""
     processor: Annotated[
@@ -303,47 +364,60 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weakref=True):
     """A whole scenario. Made in Python it is checked when it is run; `load` checks as it reads."""
 
-    title: Annotated[str, Meta(description="One line that says what happens.")] = ""
-    name: Annotated[
-        str, Meta(description="Name of its runs; without it, that of the file. A run's folder holds it.")
-    ] = ""
-    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="Everything random in the run follows from it.")] = 0
+    title: Annotated[str, Meta(description="One line that describes the scenario.")] = ""
+    name: Annotated[str, Meta(description="Name used for run folders (default: the name of the file).")] = ""
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="Seed of everything random in the run.")] = 0
     cost: Annotated[
         str,
         Meta(
-            description="Cost of computing in virtual time: `free`, `modelled` (operations times the cost "
-            "table), `modelled:avx512-ifma` (Paillier as on a processor with AVX-512 IFMA), `measured` (wall time) or "
-            "`replayed:RUN_DIR`."
+            description=(
+                "Virtual time of computations: `free`, `modelled` (number of operations times the cost "
+                "table), `modelled:avx512-ifma` (Paillier as on a processor with AVX-512 IFMA), "
+                "`measured` (wall-clock time) or `replayed:RUN_DIR` (times measured in that run)."
+            )
         ),
     ] = "modelled"
     engine: Annotated[
         str,
         Meta(
-            description="Where computing runs: `auto`, `inline`, `pool:N`, `ray` or `ray:HOST:PORT`; never changes "
-            "the result."
+            description=(
+                "Where computations run: `auto`, `inline`, `pool:N`, `ray` or `ray:HOST:PORT`. This never "
+                "changes the result."
+            )
         ),
     ] = "auto"
     entropy: Annotated[
         Literal["seeded", "os"],
-        Meta(description="Randomness of the cryptography: replayable, or the operating system's."),
+        Meta(
+            description=(
+                "Randomness of keys, masks and noise: `seeded` follows from the seed, so runs are "
+                "repeatable and insecure; `os` draws from the operating system."
+            )
+        ),
     ] = "seeded"
     fidelity: Annotated[
         Literal["real", "sized"],
         Meta(
-            description="`sized`: SecureHamming is not carried out; its messages have the real sizes, its computing "
-            "takes the modelled time, and results are those of the plaintext protocol. For many rounds. A calm run of "
-            "more than 20,000 points that trains nothing computes nothing else, and has no results."
+            description=(
+                "`sized` skips the cryptography of SecureHamming: messages keep their real sizes, "
+                "computations keep their modelled time, and results are those of the plaintext protocol. "
+                "Use it for many rounds. A run of more than 20,000 points without training, faults and "
+                "losses then computes no results at all."
+            )
         ),
     ] = "real"
     plugins: Annotated[
         tuple[str, ...],
         Meta(
-            description="Python files of your own that add what the file names, each in its folder or below; "
-            "`FILE#sha256=DIGEST` takes no other content. `--plugin FILE` adds others; `--set` does not.",
+            description=(
+                "Python files of your own to load, in the scenario's folder or below. "
+                "`FILE#sha256=DIGEST` accepts the file only with this content. `--plugin FILE` loads "
+                "further files; `--set` cannot change this key."
+            ),
             extra={"unit": "file"},
         ),
     ] = ()
-    size: Annotated[Literal["", "long"], Meta(description="`long` marks a file that takes minutes.")] = ""
+    size: Annotated[Literal["", "long"], Meta(description="`long` marks a scenario that takes minutes.")] = ""
     data: Data = Data()
     protocol: ProtocolKeys = ProtocolKeys()
     model: Model = Model()

@@ -15,39 +15,51 @@ __all__ = ["OWN", "Column", "Order", "Part", "Row", "Scale", "ScenarioFile", "Ta
 Overrides = dict[str, Any]
 Scale = Literal["small", "paper"]
 
-_SET = 'Dotted keys and their values, as `{ "protocol.k" = 3 }`'
+_SET = 'Keys and values, such as `{ "protocol.k" = 3 }`'
 
 
 class Part(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The shared keys of a row and a column."""
 
-    label: Annotated[str, Meta(description="Text beside or above it; each is there once.")]
-    label_paper: Annotated[
-        str, Meta(description='Label of another setting in the paper, used at `scale = "paper"`.')
-    ] = ""
+    label: Annotated[str, Meta(description="Text of the row's or column's heading; must be unique.")]
+    label_paper: Annotated[str, Meta(description='Label at `scale = "paper"`, if the paper has another setting.')] = ""
     group: Annotated[
         str,
-        Meta(description="A heading over it and its neighbours of the same group; `GROUP: LABEL` then names it."),
+        Meta(
+            description=(
+                "Heading over neighbouring rows or columns with the same group. `GROUP: LABEL` then names "
+                "the row or column."
+            )
+        ),
     ] = ""
-    group_paper: Annotated[str, Meta(description='The same at `scale = "paper"`, if it is another.')] = ""
+    group_paper: Annotated[str, Meta(description='Group at `scale = "paper"`, if it differs.')] = ""
     only: Annotated[
-        Literal["", "small", "paper"], Meta(description="The scale at which alone it is there; without it, at both.")
+        Literal["", "small", "paper"],
+        Meta(description="Scale that the row or column is limited to (default: both scales)."),
     ] = ""
-    set: Annotated[Overrides, Meta(description=f"{_SET}, which its runs have in place of the file's.")] = {}
-    set_paper: Annotated[Overrides, Meta(description='More of them at `scale = "paper"`, over those of `set`.')] = {}
+    set: Annotated[
+        Overrides, Meta(description=f"{_SET}, which override the file's in the runs of the row or column.")
+    ] = {}
+    set_paper: Annotated[
+        Overrides, Meta(description='Further keys and values at `scale = "paper"`; they override those of `set`.')
+    ] = {}
     measure: Annotated[
         str,
         Meta(
-            description="The figure shown, a field of a run's result.json, with dots into it: `accuracy`, "
-            "`accuracy_selected`, `baselines.NAME`, `output.0`, `bytes_total`. In a row or in a column; in neither: "
-            "`accuracy`."
+            description=(
+                "Figure to show: a field of a run's result.json, with dots for nested fields, such as "
+                "`accuracy`, `accuracy_selected`, `baselines.NAME`, `output.0` or `bytes_total`. Set it "
+                "in rows or in columns (default: `accuracy`)."
+            )
         ),
     ] = ""
     unit: Annotated[
         Literal["", "%", "1", "B", "s"],
         Meta(
-            description="`%`: times 100, with two digits; `1`: as it is; `B`: bytes; `s`: a duration. Where `measure` "
-            "is; without it `%`."
+            description=(
+                "Unit of the figure: `%` (times 100, with two digits), `1` (unchanged), `B` (bytes) or "
+                "`s` (a duration). Set it where `measure` is set (default: `%`)."
+            )
         ),
     ] = ""
 
@@ -61,34 +73,43 @@ class Row(Part, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     paper: Annotated[
         tuple[str, ...],
-        Meta(description='The paper\'s figures as it prints them, one for each column; `""` where it has none.'),
+        Meta(description='Figures of the paper as printed there, one per column; `""` if there is none.'),
     ] = ()
 
 
 class Order(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[[table.order]]: what the paper claims, and each table checks: one mean is larger than another."""
 
-    above: Annotated[str, Meta(description="The label of a column, in every row; or of a row, in every column.")]
-    below: Annotated[str, Meta(description="The label of another one.")]
+    above: Annotated[
+        str, Meta(description="Label of a column that must be higher in every row; or of a row, in every column.")
+    ]
+    below: Annotated[str, Meta(description="Label of the column or row that must be lower.")]
     within: Annotated[
-        tuple[str, ...], Meta(description="Only in the rows (or columns) of these labels; without it, in all.")
+        tuple[str, ...], Meta(description="Labels of the rows (or columns) to compare (default: all).")
     ] = ()
 
 
 class Table(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[table]: what `tacit sweep` runs and prints of a file that has it."""
 
-    title: Annotated[str, Meta(description="Its heading; without it, the file's title.")] = ""
-    source: Annotated[str, Meta(description="Where its layout and the figures beside are from.")] = ""
+    title: Annotated[str, Meta(description="Heading of the table (default: the file's title).")] = ""
+    source: Annotated[str, Meta(description="Source of the layout and of the paper's figures.")] = ""
     paper_data: Annotated[
         str,
         Meta(
-            description='Data of the paper\'s figures, where `scale = "small"` has other data, as `FEMNIST`: they '
-            "then stand in rows of their own."
+            description=(
+                'Data set of the paper\'s figures, such as `FEMNIST`, if `scale = "small"` uses another '
+                "one. The paper's figures then have rows of their own."
+            )
         ),
     ] = ""
     seeds: Annotated[
-        int, Meta(ge=1, description="Runs of each cell, with the file's seed and those after.", extra={"unit": "runs"})
+        int,
+        Meta(
+            ge=1,
+            description="Number of runs per cell, with the file's seed and the seeds after it.",
+            extra={"unit": "runs"},
+        ),
     ] = 3
     row: tuple[Row, ...] = ()
     column: tuple[Column, ...] = ()
@@ -99,7 +120,7 @@ class Scales(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[scales]: other sizes of the same file."""
 
     paper: Annotated[
-        Overrides, Meta(description=f"{_SET}: what `--set scale=paper` changes in the file, before any other `--set`.")
+        Overrides, Meta(description=f"{_SET}, that `--set scale=paper` sets, before any other `--set`.")
     ] = {}
 
 
@@ -107,7 +128,12 @@ class ScenarioFile(Scenario, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     """All that a scenario file may say."""
 
     scale: Annotated[
-        Scale, Meta(description="`small`: the file as it stands; `paper`: with [scales.paper], the paper's setting.")
+        Scale,
+        Meta(
+            description=(
+                "`small`: the file as written; `paper`: with the values in [scales.paper], the paper's setting."
+            )
+        ),
     ] = "small"
     scales: Scales = Scales()
     table: Table = Table()

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from tacit.benchmarks.command import app
 from tacit.benchmarks.crypto.ot import measure_iknp, measure_naor_pinkas
 from tacit.benchmarks.crypto.pair import PairSize, iknp_pair
+from tacit.benchmarks.crypto.prio3 import measure_prio3
 from tacit.benchmarks.crypto.symmetric import measure_masks
 from tacit.benchmarks.measure import write_json
 from tacit.benchmarks.plots import plot_standings
@@ -40,6 +41,18 @@ def test_masks_are_raced():
     rows, seconds = measure_masks(turns=1, clients=2, words=50_000)
     assert [row.contender for row in rows] == 2 * ["Tacit", "pyca/cryptography"]
     assert seconds["Tacit"] > 0
+
+
+def test_prio3_is_measured_without_a_reference():
+    rows = measure_prio3(None, quick=True, turns=1)
+    assert {row.contender for row in rows} == {"Tacit"}
+    assert len(rows) == 3 * len({row.task.rpartition(": ")[0] for row in rows})
+
+
+def test_a_folder_without_the_reference_of_prio3_is_refused(tmp_path):
+    result = CliRunner().invoke(app, ["crypto", "--quick", "--prio3", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "cfrg/draft-irtf-cfrg-vdaf" in result.stderr
 
 
 def test_a_plot_without_matplotlib_is_refused_in_one_line_before_anything_runs(tmp_path, monkeypatch):

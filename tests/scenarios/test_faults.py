@@ -32,75 +32,75 @@ def refusal(path: Path, fault: str, head: str = HEAD) -> str:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("kind='crahs'\nparty='server'", r'fault\[0\]\.kind: "crahs" is not one of .*; did you mean crash\?'),
+        ("kind='crahs'\nparty='server'", r'fault\.0\.kind: "crahs" is not one of .*; did you mean crash\?'),
         (
             "party='server'\nat='rowsums.sum'\nfactor=2",
-            r'fault\[0\]\.factor: does not go with kind = "crash", but with slow; allowed: party, at, .*back_after',
+            r'fault\.0\.factor: does not go with kind = "crash", but with slow; allowed: party, at, .*back_after',
         ),
         (
             "kind='hold'\nparty='client/1'\npeer='client/1'\ntime=1\nlasts='2s'",
-            r'fault\[0\]\.peer: "client/1" is the party itself; allowed: another one, or a pattern$',
+            r'fault\.0\.peer: "client/1" is the party itself; allowed: another one, or a pattern$',
         ),
-        ("kind='lose'\nparty='server'\npeer='server'", r'fault\[0\]\.peer: "server" is the party itself'),
-        ("kind='delay'\nby='0s'", r'fault\[0\]\.by: "0s" is too short; allowed: more than 0 s$'),
-        ("kind='corrupt'\nlasts='2s'", r"fault\[0\]\.lasts: needs time, from which on it lasts"),
+        ("kind='lose'\nparty='server'\npeer='server'", r'fault\.0\.peer: "server" is the party itself'),
+        ("kind='delay'\nby='0s'", r'fault\.0\.by: "0s" is too short; allowed: more than 0 s$'),
+        ("kind='corrupt'\nlasts='2s'", r"fault\.0\.lasts: needs time, from which on it lasts"),
         (
             "kind='lose'\nat='lsh.hash'",
-            r'fault\[0\]\.at: does not go with kind = "lose", but with crash, power, leave, pause, .*',
+            r'fault\.0\.at: does not go with kind = "lose", but with crash, power, leave, pause, .*',
         ),
-        ("kind='availability'\nfile='a.csv'\nparty='client/1'", r'fault\[0\]\.party: does not .*"availability".*'),
-        ("kind='crash'\nat='lsh.hash'", r'fault\[0\]\.party: is needed with kind = "crash" and not given'),
-        ("kind='pause'\nparty='client/1'\ntime=1", r'fault\[0\]\.lasts: is needed with kind = "pause" and not given'),
-        ("kind='slow'\nparty='client/1'\ntime=1", r"fault\[0\]\.factor: is needed .*"),
-        ("kind='hold'\nparty='client/1'\ntime=1", r"fault\[0\]\.lasts: is needed .*"),
-        ("kind='delay'", r"fault\[0\]\.by: is needed .*"),
-        ("kind='availability'", r"fault\[0\]\.file: is needed .*"),
-        ("kind='leave'\nparty='client/1'", r"fault\[0\]: exactly one of at, before, .*message says when; given: none"),
-        ("party='client/1'\nat='lsh.hash'\nmessage='Join'", r"fault\[0\]: exactly one of .*given: at and message"),
+        ("kind='availability'\nfile='a.csv'\nparty='client/1'", r'fault\.0\.party: does not .*"availability".*'),
+        ("kind='crash'\nat='lsh.hash'", r'fault\.0\.party: is needed with kind = "crash" and not given'),
+        ("kind='pause'\nparty='client/1'\ntime=1", r'fault\.0\.lasts: is needed with kind = "pause" and not given'),
+        ("kind='slow'\nparty='client/1'\ntime=1", r"fault\.0\.factor: is needed .*"),
+        ("kind='hold'\nparty='client/1'\ntime=1", r"fault\.0\.lasts: is needed .*"),
+        ("kind='delay'", r"fault\.0\.by: is needed .*"),
+        ("kind='availability'", r"fault\.0\.file: is needed .*"),
+        ("kind='leave'\nparty='client/1'", r"fault\.0: exactly one of at, before, .*message says when; given: none"),
+        ("party='client/1'\nat='lsh.hash'\nmessage='Join'", r"fault\.0: exactly one of .*given: at and message"),
         (
             "party='client/1'\nat='lsh.hash'\noccurrence=2\nprobability=0.5",
-            r"fault\[0\]: occurrence and probability are both given; .*",
+            r"fault\.0: occurrence and probability are both given; .*",
         ),
         (
             "party='client/1'\ntime=3\nprobability=0.5",
-            r"fault\[0\]\.probability: does not go with time, which comes once; .*: with at, .*, message",
+            r"fault\.0\.probability: does not go with time, which comes once; .*: with at, .*, message",
         ),
-        ("party='client/1'\ntime=3\nround=2", r"fault\[0\]\.round: does not go with time, which comes once; .*"),
-        ("party='client/1'\nat='lsh.hash'\nround=0", r"fault\[0\]\.round: 0 is too small; .*"),
-        ("kind='availability'\nfile='a.csv'\nround=2", r"fault\[0\]\.round: does not go with kind = .*"),
-        ("party='client/1'\nat='lsh.hash'\nprobability=0", r"fault\[0\]\.probability: 0 is too small; .*"),
-        ("kind='slow'\nparty='client/1'\ntime=1\nfactor=0.5", r"fault\[0\]\.factor: 0\.5 is too small; .*: 1 or more"),
-        ("kind='pause'\nparty='client/1'\ntime=1\nlasts='long'", r'fault\[0\]\.lasts: "long" is not a duration; .*'),
-        ("kind='pause'\nparty='client/1'\ntime=1\nlasts=0", r"fault\[0\]\.lasts: 0\.0 is too short; .* than 0 s$"),
-        ("party='client/1'\ntime=1\nback_after=true", r"fault\[0\]\.back_after: true is of the wrong kind; .*"),
-        ("kind='delay'\nby=[1]", r'fault\[0\]\.by: \[1\] is of the wrong kind; allowed: text such as "40ms".*'),
-        ("party='client/9'\nat='lsh.hash'", r'fault\[0\]\.party: "client/9" is not a party; .*client/0 to client/3.*'),
-        ("party='clint/*'\nat='lsh.hash'", r'fault\[0\]\.party: "clint/\*" matches no party; .*mean client/\d\?'),
+        ("party='client/1'\ntime=3\nround=2", r"fault\.0\.round: does not go with time, which comes once; .*"),
+        ("party='client/1'\nat='lsh.hash'\nround=0", r"fault\.0\.round: 0 is too small; .*"),
+        ("kind='availability'\nfile='a.csv'\nround=2", r"fault\.0\.round: does not go with kind = .*"),
+        ("party='client/1'\nat='lsh.hash'\nprobability=0", r"fault\.0\.probability: 0 is too small; .*"),
+        ("kind='slow'\nparty='client/1'\ntime=1\nfactor=0.5", r"fault\.0\.factor: 0\.5 is too small; .*: 1 or more"),
+        ("kind='pause'\nparty='client/1'\ntime=1\nlasts='long'", r'fault\.0\.lasts: "long" is not a duration; .*'),
+        ("kind='pause'\nparty='client/1'\ntime=1\nlasts=0", r"fault\.0\.lasts: 0\.0 is too short; .* than 0 s$"),
+        ("party='client/1'\ntime=1\nback_after=true", r"fault\.0\.back_after: true is of the wrong kind; .*"),
+        ("kind='delay'\nby=[1]", r'fault\.0\.by: \[1\] is of the wrong kind; allowed: text such as "40ms".*'),
+        ("party='client/9'\nat='lsh.hash'", r'fault\.0\.party: "client/9" is not a party; .*client/0 to client/3.*'),
+        ("party='clint/*'\nat='lsh.hash'", r'fault\.0\.party: "clint/\*" matches no party; .*mean client/\d\?'),
         (
             "kind='partition'\nparty='client/1'\npeer='sever'\ntime=1",
-            r'fault\[0\]\.peer: "sever" is not a party; .*did you mean server\?',
+            r'fault\.0\.peer: "sever" is not a party; .*did you mean server\?',
         ),
-        ("party='client/*'\nat='lsh.hsh'", r'fault\[0\]\.at: "lsh\.hsh" is not a step of a client in xclp; did you .*'),
-        ("party='*'\nat='lsh.hsh'", r'fault\[0\]\.at: "lsh\.hsh" is not a step of a server or client in xclp.*'),
+        ("party='client/*'\nat='lsh.hsh'", r'fault\.0\.at: "lsh\.hsh" is not a step of a client in xclp; did you .*'),
+        ("party='*'\nat='lsh.hsh'", r'fault\.0\.at: "lsh\.hsh" is not a step of a server or client in xclp.*'),
         (
             "party='client/1'\nat='rowsums.deal'",
-            r'fault\[0\]\.at: "rowsums\.deal" is not a step with hamming = "plaintext", recovery = "re'
+            r'fault\.0\.at: "rowsums\.deal" is not a step with hamming = "plaintext", recovery = "re'
             r'start"; allowed: setup\.keys, .*',
         ),
         (
             "party='client/1'\nafter='rowsums.reveal'",
-            r'fault\[0\]\.after: "rowsums\.reveal" is not a step with hamming = "plaintext", recovery = "restart"; .*',
+            r'fault\.0\.after: "rowsums\.reveal" is not a step with hamming = "plaintext", recovery = "restart"; .*',
         ),
         (
             "kind='lose'\nmessage='MaskedRow'",
-            r'fault\[0\]\.message: "MaskedRow" is not a message of xclp with hamming = "plaintext", recovery = "re'
+            r'fault\.0\.message: "MaskedRow" is not a message of xclp with hamming = "plaintext", recovery = "re'
             r'start"; did you mean MaskedRows\?; allowed: .*',
         ),
-        ("party='client/1'\nmessage='EncryptedBits'", r'fault\[0\]\.message: "EncryptedBits" is not a message of .*'),
-        ("party='client/1'\nmessage='DealtShares'", r'fault\[0\]\.message: "DealtShares" is not a message of .*'),
-        ("kind='availability'\nfile='no.csv'", r"fault\[0\]\.file: .*no\.csv: No such file.*"),
-        ("party=''\nat='lsh.hash'", r"fault\[0\]\.party: is needed .*"),
-        ("party='client/1'\nat=''", r'fault\[0\]\.at: "" is not a step of .*'),
+        ("party='client/1'\nmessage='EncryptedBits'", r'fault\.0\.message: "EncryptedBits" is not a message of .*'),
+        ("party='client/1'\nmessage='DealtShares'", r'fault\.0\.message: "DealtShares" is not a message of .*'),
+        ("kind='availability'\nfile='no.csv'", r"fault\.0\.file: .*no\.csv: No such file.*"),
+        ("party=''\nat='lsh.hash'", r"fault\.0\.party: is needed .*"),
+        ("party='client/1'\nat=''", r'fault\.0\.at: "" is not a step of .*'),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_one_line(tmp_path: Path, fault: str, message: str) -> None:
@@ -124,10 +124,10 @@ def test_a_trace_of_availability_is_read_beside_the_scenario(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("client/1,5", r"fault\[0\]\.file: .*up\.csv: line 2: .*"),
-        ("client/1,5,3", r"fault\[0\]\.file: .*up\.csv: line 2: .*client/1.*"),
-        ("client/1,soon,", r"fault\[0\]\.file: .*up\.csv: line 2, column up: .*soon.*"),
-        ("client/9,5,6", r"fault\[0\]\.file: .*client/9.*"),
+        ("client/1,5", r"fault\.0\.file: .*up\.csv: line 2: .*"),
+        ("client/1,5,3", r"fault\.0\.file: .*up\.csv: line 2: .*client/1.*"),
+        ("client/1,soon,", r"fault\.0\.file: .*up\.csv: line 2, column up: .*soon.*"),
+        ("client/9,5,6", r"fault\.0\.file: .*client/9.*"),
     ],
 )
 def test_a_wrong_trace_is_one_line(tmp_path: Path, rows: str, message: str) -> None:
@@ -187,7 +187,7 @@ def test_a_server_returns_only_where_its_protocol_says_what_it_does_then(
     path.write_text(f"{HEAD}[[fault]]\n{fault}\n")
     load(path)
     monkeypatch.setattr(PROTOCOLS["xclp"], "server_returns", False)
-    with pytest.raises(ScenarioError, match=rf"fault\[0\]\.{place}: the server of xclp cannot come back.*allowed: "):
+    with pytest.raises(ScenarioError, match=rf"fault\.0\.{place}: the server of xclp cannot come back.*allowed: "):
         load(path)
 
 

@@ -58,7 +58,8 @@ def layer_of(one: RoundSum, values: Vector) -> Vector:
     return found
 
 
-ONE = a_sum()
+PREVIOUS = {name: each.vector for name, each in inputs(seed=2).items()}
+ONE = a_sum(previous=PREVIOUS)
 BEFORE = ONE.before if ONE.before is not None else np.zeros(SIZE)
 MISTAKES = {
     "lost weights": np.mean([ONE.inputs[name].vector for name in NAMES[:5]], axis=0),
@@ -84,6 +85,13 @@ MISTAKES = {
     "0.25 too large": ONE.expected + 0.25,
     "0.7 times": 0.7 * ONE.expected,
     "wrap-around: 20 of 40": ONE.expected + 8 * np.where(np.arange(SIZE) % 2, 0, 1 + np.arange(SIZE) // 20),
+    "divided as if all 6 called clients counted": ONE.expected * 5 / 6,
+    "3 of 40 numbers are 0": np.where(np.isin(np.arange(SIZE), (3, 8, 32)), 0, ONE.expected),
+    "1 of 2 layers is wrong: second: 10 of 10 numbers are in another order": layer_of(
+        ONE, np.concatenate([ONE.expected[:30], np.roll(ONE.expected[30:], 3)])
+    ),
+    "stale: client/1's input is that of an earlier round": ONE.expected
+    + 200 / 1500 * (PREVIOUS["client/1"] - ONE.inputs["client/1"].vector),
     "infinite": np.full(SIZE, np.inf),
     "has 3 numbers": np.zeros(3),
     "other shares: client/0 0.5": mean_of(ONE, NAMES[:5])

@@ -40,7 +40,7 @@ def test_a_file_with_one_key_is_a_scenario_with_all_defaults(tmp_path: Path) -> 
         ("[protocl]", r"protocl: unknown key; did you mean protocol\?; allowed: title, name, seed, .*"),
         ("[protocol]\nkk = 1", r"protocol\.kk: unknown key; did you mean k\?; allowed: name, hamming, .*"),
         ("k = 1", r"k: unknown key; did you mean protocol\.k\?; .*"),
-        ("[[fault]]\noccurence = 1", r"fault\[0\]\.occurence: unknown key; did you mean occurrence\?; .*"),
+        ("[[fault]]\noccurence = 1", r"fault\.0\.occurence: unknown key; did you mean occurrence\?; .*"),
         ("[protocol]\nk = 1900", r"protocol\.k: 1900 is too large; allowed: 1 to 1796 \(n - 1\)"),
         ("[protocol]\nk = 0", r"protocol\.k: 0 is too small; allowed: 1 or more"),
         ("[protocol]\nk = 1.5", r"protocol\.k: 1\.5 is not a whole number; .*"),
@@ -62,29 +62,29 @@ def test_a_file_with_one_key_is_a_scenario_with_all_defaults(tmp_path: Path) -> 
         ('[protocol]\ndeadline = "0s"', r"protocol\.deadline: 0 s lets no answer arrive; .*"),
         ("protocol = 3", r"protocol: 3 is of the wrong kind; allowed: a table"),
         ("fault = 3", r"fault: 3 is of the wrong kind; allowed: a list of tables, .*"),
-        ("[[fault]]\nat = 'lsh.hash'", r'fault\[0\]\.party: is needed with kind = "crash" and not given'),
+        ("[[fault]]\nat = 'lsh.hash'", r'fault\.0\.party: is needed with kind = "crash" and not given'),
         (
             "[[fault]]\nparty = 'client/3'",
-            r"fault\[0\]: exactly one of at, before, after, time, message says when; given: none",
+            r"fault\.0: exactly one of at, before, after, time, message says when; given: none",
         ),
         (
             "[[fault]]\nparty = 'client/3'\nat = 'lsh.hash'\ntime = 3",
-            r"fault\[0\]: exactly one of .*given: at and time",
+            r"fault\.0: exactly one of .*given: at and time",
         ),
         (
             "[[fault]]\nparty = 'client/3'\nat = 'hamming.evalute'",
-            r'fault\[0\]\.at: "hamming.evalute" is not a step of a client in xclp; did you mean '
+            r'fault\.0\.at: "hamming.evalute" is not a step of a client in xclp; did you mean '
             r"hamming\.evaluate\?; allowed: setup\.keys, setup\.seed, lsh\.hash, .*",
         ),
         (
             "[[fault]]\nparty = 'server'\nafter = 'hamming.evaluate'",
-            r"fault\[0\]\.after: .* is not a step of a server in xclp.*allowed: .*hamming\.collect.*",
+            r"fault\.0\.after: .* is not a step of a server in xclp.*allowed: .*hamming\.collect.*",
         ),
         (
             "[[fault]]\nparty = 'client/10'\nat = 'lsh.hash'",
-            r'fault\[0\]\.party: "client/10" is not a party; allowed: server, client/0 to client/9.*',
+            r'fault\.0\.party: "client/10" is not a party; allowed: server, client/0 to client/9.*',
         ),
-        ("[[fault]]\nparty = 'server'\ntime = '3 ages'", r'fault\[0\]\.time: "3 ages" is not a duration; .*'),
+        ("[[fault]]\nparty = 'server'\ntime = '3 ages'", r'fault\.0\.time: "3 ages" is not a duration; .*'),
         ("[data]\nlabeled = 0", r"data\.labeled: 0 is too small; allowed: above 0, at most 1"),
         ("[data]\nlabeled = 0.0001", r"data\.labeled: 0\.0001 leaves no .*labeled point.*"),
         ("[data]\nclients = 2000", r"data\.clients: 2000 is too large for 1797 points; allowed: 1 to 1797"),
@@ -112,7 +112,7 @@ def test_a_file_with_one_key_is_a_scenario_with_all_defaults(tmp_path: Path) -> 
         ("engine = 'pool:0'", r'engine: "pool:0" is not an engine; allowed: auto, inline, pool:N .*'),
         ("seed = -1", r"seed: -1 is too small; allowed: 0 to \d+"),
         ("[expect]\nlost = ['client/77']", r'expect\.lost: "client/77" is not a party; .*'),
-        ("[expect]\nlost = [1]", r"expect\.lost\[0\]: 1 is of the wrong kind; allowed: text in quotes"),
+        ("[expect]\nlost = [1]", r"expect\.lost\.0: 1 is of the wrong kind; allowed: text in quotes"),
         ("[expect]\noutcome = 'finished'", r'expect\.outcome: "finished" is not one of the allowed: .*'),
     ],
 )

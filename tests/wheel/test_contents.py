@@ -82,6 +82,7 @@ OPTIONAL = (
     "scenarios/files/result.py",
     "scenarios/reporting/charts.py",
     "scenarios/running/ray_jobs.py",
+    "scenarios/testing/pytest_plugin.py",
     "scenarios/seeing/plot.py",
     "sim/ray_cluster.py",
     "scenarios/seeing/tracing/writer.py",

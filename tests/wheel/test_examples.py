@@ -102,7 +102,7 @@ def test_its_keys_and_steps(environment: Environment, folder: Path) -> None:
     (column,) = (line for line in keys if line.startswith("| protocol.column "))
     assert "| a whole number, 0 or more |  | 0 | secure-mean |" in column
     steps = environment(folder, "tacit", "steps", "secure_mean.toml")
-    assert steps.startswith("secure-mean: the mean of one number of each client")
+    assert steps.startswith("secure-mean: the mean of one number per client")
     assert "the server learns the mean and who is in it" in steps
     named = [line.split()[:2] for line in steps.splitlines()]
     assert ["client", "sum.reveal"] in named and ["server", "sum.collect"] in named

@@ -386,6 +386,7 @@ def _integers(measurement: Sequence[int], length: int, maximum: int, name: str) 
     values = np.asarray(measurement, object if maximum >> 62 else None)
     if values.shape != (length,):
         raise ValueError(f"{name} has the shape {values.shape}, not ({length},)")
-    if values.dtype.kind == "f" or not all(0 <= value <= maximum for value in (values.min(), values.max())):
+    whole = all(isinstance(value, int) for value in values) if maximum >> 62 else values.dtype.kind in "biu"
+    if not whole or not 0 <= values.min() <= values.max() <= maximum:
         raise ValueError(f"{name} holds integers from 0 to {maximum}")
     return values if maximum >> 62 else values.astype(np.int64)

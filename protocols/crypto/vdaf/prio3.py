@@ -16,7 +16,8 @@ hash, so a client can try many shares offline: q tries multiply the error by q. 
 the sum. Who knows the verification key can forge reports: clients must never learn it.
 
 What callers must do: use a nonce for one report only and refuse it the second time, release an aggregate only of enough
-accepted reports, and draw `rand` and the verification key from a cryptographic generator.
+accepted reports, and draw `rand` and the verification key from a cryptographic generator. Each task has a verification
+key of its own, and a context that names the task and its parameters: the algorithm's identifier does not bind them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -307,7 +308,8 @@ class Prio3:
         """The aggregate result of `count` measurements from the aggregate shares of all aggregators.
 
         An integer for Count and Sum, integers by place for SumVec, Histogram and MultihotCountVec, by point and class
-        for OneHotVec. Raises ValueError for another number of shares and InvalidReport for a malformed one.
+        for OneHotVec. Sums are modulo the field's modulus: `count` times the largest value must stay below it. Raises
+        ValueError for another number of shares and InvalidReport for a malformed one.
         """
         if len(aggregate_shares) != self.shares:
             raise ValueError(f"{len(aggregate_shares)} aggregate shares were given, not {self.shares}")

@@ -174,6 +174,8 @@ def test_two_votes_for_one_point_are_refused_even_if_the_total_is_right(votes: l
         (Prio3.sum_vec(3, 4), [1, 2]),
         (Prio3.sum_vec(3, 4), [0, 0, 16]),
         (Prio3.sum_vec(2, max_measurement=1 << 100), [0, (1 << 100) + 1]),
+        (Prio3.sum_vec(2, max_measurement=1 << 100), [0, 0.5]),
+        (Prio3.sum(5), "3"),
         (Prio3.histogram(4), 4),
         (Prio3.histogram(4), 0.5),
         (Prio3.multihot_count_vec(4, 2), [1, 1, 1, 0]),

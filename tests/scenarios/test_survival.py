@@ -1,0 +1,249 @@
+"""Predictions of many runs under losses: their probability, the draws of dropouts, what is printed and written."""
+
+import json
+import math
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+from scipy import stats
+from typer.testing import CliRunner, Result
+
+import tacit
+from tacit.benchmarks.survival.cases import CASES, case
+from tacit.benchmarks.survival.shares import compared
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.dropouts import drawn, dropouts
+from tacit.scenarios.files.odds import odds_of
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.fates import fates_of
+from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.scenarios.sweeping.survival import enough_runs, survival_of, wilson
+from tacit.sim.faults import Fault
+
+TINY = ["protocol.hamming=plaintext", "protocol.bits=8", "protocol.k=3", "data.limit=60", "data.clients=6", "fault=[]"]
+TINY += ["expect={}", "protocol.oracle=false"]
+SHAMIR = [*TINY, "protocol.recovery=shamir"]
+FEDAVG = ["fault=[]", "expect={}", "training.rounds=1", "training.extra=0", "training.share=0.5", "data.clients=8"]
+FEDAVG += ["training.min_clients=3", "data.limit=100", "protocol.name=fedavg"]
+
+
+def tiny(*changes: str) -> Scenario:
+    return read("xclp-digits", [*TINY, *changes]).scenario
+
+
+def predict(*arguments: str | Path) -> Result:
+    changes = [part for change in TINY for part in ("--set", change)]
+    return CliRunner().invoke(app, ["predict", "xclp-digits", *changes, *map(str, arguments)])
+
+
+# --- against real runs
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_each_predicted_run_ends_as_the_run_with_its_seed(title: str) -> None:
+    scenario = read(case(title)).scenario
+    first = scenario.seed
+    for fate in fates_of(scenario, range(first, first + 5)):
+        with closing(Simulation(structs.replace(scenario, seed=fate.seed), engine="inline")) as simulation:
+            real = simulation.run()
+        assert (fate.outcome, fate.reason) == (real.outcome, real.reason)
+        assert fate.seconds == pytest.approx(simulation.now, rel=1e-9)
+        if title != "private-cells":  # its noise is of the operating system
+            assert fate.bytes == sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows())
+        places = {(loss.party, loss.step, loss.round) for loss in real.lost}
+        assert sorted(fate.lost) == sorted((party, step) for party, step, _ in places)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("title", CASES)
+def test_the_share_of_real_runs_is_the_predicted_one(title: str) -> None:
+    assert float(compared(title, 200)["apart"]) <= 3
+
+
+# --- against exact formulas
+
+
+def enough(clients: int, chance: float, least: int) -> float:
+    """The probability that at least `least` of the clients are left, each of which is lost with a chance."""
+    return float(stats.binom.sf(least - 1, clients, 1 - chance))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "loss", "exact"),
+    [
+        ("xclp-digits", TINY, "40%@setup.keys", enough(6, 0.4, 3)),
+        ("xclp-digits", TINY, "0.35@rowsums.mask", enough(6, 0.35, 3)),
+        ("xclp-digits", [*SHAMIR, "protocol.threshold=5"], "15%@lsh.hash", enough(6, 0.15, 5)),
+        ("xclp-digits", SHAMIR, "45%@rowsums.reveal", enough(6, 0.45, 3)),
+        ("training-stragglers", FEDAVG, "30%@train.update", enough(4, 0.3, 3)),
+        ("training-stragglers", FEDAVG, "4@train.update", float(stats.hypergeom.cdf(1, 8, 4, 4))),
+    ],
+)
+def test_predictions_agree_with_exact_formulas(name: str, changes: list[str], loss: str, exact: float) -> None:
+    found = survival_of(read(name, changes), 120, [loss])
+    assert found.exact is not None
+    assert found.exact.probability == pytest.approx(exact, rel=1e-12)
+    assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / 120)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("recovery", ["restart", "shamir"])
+def test_several_dropouts_and_certain_losses_agree_with_the_formula(recovery: str) -> None:
+    certain = 'fault=[{kind="crash",party="client/2",at="lsh.hash"}]'
+    loaded = read("xclp-digits", [*TINY, f"protocol.recovery={recovery}", "protocol.min_clients=4", certain])
+    found = survival_of(loaded, 300, ["10%@setup.keys", "15%@rowsums.mask"])
+    assert found.exact is not None
+    exact = found.exact.probability
+    assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / 300)
+
+
+def test_no_formula_is_claimed_where_none_applies() -> None:
+    some = dropouts(["10%"], tiny())
+    assert odds_of(tiny(), some) is None
+    lossy = tiny("network.loss=0.1", "network.transport=datagram")
+    assert odds_of(lossy, dropouts(["10%@lsh.hash"], lossy)) is None
+    repeated = tiny('fault=[{kind="crash",party="client/*",at="rowsums.mask",probability=0.1}]')
+    assert odds_of(repeated) is None
+
+
+# --- numbers
+
+
+@given(st.integers(1, 5000).flatmap(lambda runs: st.tuples(st.integers(0, runs), st.just(runs))))
+def test_the_interval_is_wilsons(counts: tuple[int, int]) -> None:
+    successes, runs = counts
+    low, high = wilson(successes, runs)
+    known = stats.binomtest(successes, runs).proportion_ci(0.95, "wilson")
+    assert (low, high) == pytest.approx((known.low, known.high), abs=1e-9)
+
+
+@given(st.floats(0.01, 0.9999))
+def test_enough_runs_are_just_enough(probability: float) -> None:
+    runs = enough_runs(probability)
+    assert wilson(runs, runs)[0] >= probability
+    assert runs < 3 or wilson(runs - 2, runs - 2)[0] < probability
+
+
+# --- dropouts
+
+
+@given(st.integers(0, 6), st.integers(1, 4), st.booleans())
+def test_a_count_is_drawn_in_each_round(count: int, rounds: int, back: bool) -> None:
+    scenario = SIX
+    (one,) = dropouts([f"{count}@lsh.hash" + ",back_after=5s" * back], scenario)
+    crashes = drawn([one], scenario, dict.fromkeys(range(1, rounds + 1), ("lsh.hash",)))
+    assert all(crash.at == "lsh.hash" for crash in crashes)
+    if back:
+        assert len(crashes) == count * rounds
+    else:  # who is gone is not lost again
+        assert len({crash.party for crash in crashes}) == len(crashes)
+        assert count <= len(crashes) <= min(6, count * rounds)
+
+
+SIX = tiny()
+
+
+def test_draws_follow_from_the_seed_and_chances_from_the_share() -> None:
+    (one,) = dropouts(["25%@lsh.hash"], SIX)
+    many = [drawn([one], structs.replace(SIX, seed=seed), {1: ("lsh.hash",)}) for seed in range(2000)]
+    assert drawn([one], structs.replace(SIX, seed=7), {1: ("lsh.hash",)}) == many[7]
+    share = sum(map(len, many)) / (6 * 2000)
+    assert share == pytest.approx(0.25, abs=3 * math.sqrt(0.25 * 0.75 / 12000))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("ten", "no share of the clients"),
+        ("120%", "is no chance"),
+        ("7", "more than the 6 clients"),
+        ("10%@sum.mask", "is not a step of a client in xclp"),
+        ("10%@lsh.hsh", "did you mean lsh.hash"),
+        ("10%,party=server", "is not a party|means the server"),
+        ("10%,party=client/9", "is not a party"),
+        ("10%,back_after=soon", "back_after"),
+        ("10%,again=3s", "is not known"),
+    ],
+)
+def test_mistakes_in_a_dropout_are_named(text: str, problem: str) -> None:
+    with pytest.raises(ScenarioError, match=problem):
+        dropouts([text], SIX)
+
+
+# --- the command and Python
+
+
+def test_the_command_prints_and_writes_what_it_found(tmp_path: Path) -> None:
+    files = "--json", tmp_path / "found.json", "--html", tmp_path / "page.html"
+    done = predict("--runs", "12", "--loss", "30%@rowsums.mask", "--survive", "0.5", *files)
+    assert done.exit_code == 0, done.output
+    (found,) = json.loads((tmp_path / "found.json").read_text())["survival"]
+    assert (found["runs"], found["loss"]) == (12, ["30%@rowsums.mask"])
+    assert found["interval"] == list(wilson(found["completed"], 12))
+    assert {place["step"] for place in found["lost_at"]} == {"rowsums.mask"}
+    assert f"({found['completed']} of 12 runs; 95 % interval" in done.stdout
+    assert "95th percentile" in done.stdout and "rowsums.mask" in done.stdout
+    assert "Distributions" in (tmp_path / "page.html").read_text()
+    again = predict("--runs", "12", "--loss", "30%@rowsums.mask", "--json", "-", "--jobs", "1")
+    assert json.loads(again.stdout)["survival"] == [found]
+
+
+def test_the_cheapest_that_survives_is_named() -> None:
+    done = predict("--runs", "12", "--loss", "30%@lsh.hash", "--over", "data.clients=3,10", "--survive", "0.9")
+    assert done.exit_code == 0, done.output
+    assert "cheapest  by bytes" in done.stdout and "data.clients = 10" in done.stdout
+    none = predict("--runs", "12", "--over", "protocol.deadline=5s,50s", "--survive", "0.999")
+    assert f"--runs {enough_runs(0.999)} or more" in none.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--loss", "10%"], ["--survive", "0.9"], ["--runs", "5", "--seeds", "2"], ["--html", "page.html"]]
+)
+def test_options_that_do_not_go_together_are_refused(arguments: list[str]) -> None:
+    done = predict(*arguments)
+    assert done.exit_code == 2
+    assert "--runs" in done.output
+
+
+def test_python_has_the_same() -> None:
+    found = tacit.predict(SIX, runs=6, loss=["2@lsh.hash"])
+    assert (found.runs, found.completed) == (6, 6)
+    assert [line["lost"] for line in found.lines()] == [2] * 6
+    assert found.steps() == [("lsh.hash", 6, 2.0)]
+    with pytest.raises(ValueError, match="loss needs runs"):
+        tacit.predict(SIX, loss=["10%"])
+
+
+# --- before a run
+
+
+def losing(chance: float | None, at: str, party: str = "client/*") -> Scenario:
+    given = {} if chance is None else {"probability": chance}
+    return structs.replace(SIX, fault=(Fault(kind="crash", party=party, at=at, **given),))
+
+
+def test_a_scenario_that_hardly_completes_gets_a_caution_with_its_keys() -> None:
+    (line,) = [one for one in cautions(losing(0.7, "lsh.hash")) if "completes" in one]
+    assert line.startswith("fault.0.probability = 0.7 at lsh.hash")
+    assert "protocol.min_clients = 3" in line
+    (line,) = [one for one in cautions(losing(None, "lsh.hash", "client/[0-3]")) if "completes" in one]
+    assert "a probability of 0," in line
+    (line,) = [one for one in cautions(losing(0.8, "rowsums.mask")) if "with other seeds" in one]
+    assert "fault.0.probability = 0.8" in line
+
+
+def test_others_get_none() -> None:
+    expected = structs.replace(losing(0.9, "lsh.hash"), expect=tacit.Expect(outcome="aborted"))
+    for scenario in (SIX, losing(0.1, "lsh.hash"), losing(0.1, "rowsums.mask"), expected):
+        assert [one for one in cautions(scenario) if "complete" in one] == []
+
+
+def test_fewer_clients_with_labels_than_a_sum_needs_are_an_error() -> None:
+    with pytest.raises(ScenarioError, match=r"protocol.min_clients: 4 is too large: 3 clients have labels"):
+        tiny("data.labeled_clients=3", "protocol.min_clients=4")
