@@ -50,9 +50,9 @@ def appendix(runs: Sequence[Packed], versions: dict[str, str], wheel: Path | Non
 
 ## Abstract
 
-This artifact has {count}. It holds a scenario file of Tacit and the expected result of each, and a script that repeats
-every run and compares the results. The scenario and its seed determine a run. The trace hash covers every message of
-every party in virtual time.
+This artifact has {count}. For each run, it holds a scenario file of Tacit and the expected result. A script
+repeats every run and compares the results. The scenario and its seed determine a run. The trace hash covers every
+message of every party in virtual time.
 
 ## Check-list
 

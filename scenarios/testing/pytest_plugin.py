@@ -108,7 +108,7 @@ class _ScenarioTest(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return the file, its first line, and the heading of a failure: file and test."""
-        return self.path, 0, self.nodeid
+        return self.path, 0, self.nodeid.replace("::", ": ")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *arguments: Any) -> Any:
         """Return the lines of a test that fails, or the user's mistake in one line; else the traceback."""

@@ -74,6 +74,7 @@ def test_a_failure_shows_expected_found_losses_and_the_line_that_repeats_it(with
     assert done.returncode == 1
     shown = done.stdout
     for line in (
+        " tests/test_calm.tacit.toml: run ",
         "NOT AS EXPECTED  expect.lost: expected nobody, got client/3",
         "outcome   completed",
         "because client/3 crashed",
@@ -95,6 +96,11 @@ def test_a_failure_shows_expected_found_losses_and_the_line_that_repeats_it(with
     assert failure is not None and "expected nobody, got client/3" in (failure.text or "")
     properties = {one.get("name"): one.get("value") for one in cases["run"].iter("property")}
     assert properties["trace_hash"] == trace and properties["lost"] == "client/3" and properties["seed"] == "3"
+
+
+def test_a_number_of_schedules_below_zero_is_refused(with_tacit: Pytest) -> None:
+    done = with_tacit("--tacit-chaos=-1")
+    assert done.returncode == 4 and "'-1' is not a number of schedules" in done.stderr and not done.stdout
 
 
 def test_a_mistake_in_a_file_is_one_line(with_tacit: Pytest, project: Path) -> None:
