@@ -42,40 +42,45 @@ class Line:
     Among all other events each is called where it would be if it were in the heap. None can be cancelled.
     """
 
-    __slots__ = ("_calls", "_env")
+    __slots__ = ("_calls", "_env", "_first")
 
     def __init__(self, env: "Environment") -> None:
         self._env = env
-        self._calls: deque[_Entry] | None = None  # an empty one takes 600 bytes
+        self._first: _Entry | None = None
+        self._calls: deque[_Entry] | None = None  # those behind the first; an empty one takes 600 bytes
 
     def __iter__(self) -> Iterator["_Entry"]:
-        return iter(self._calls or ())
+        if self._first is not None:
+            yield self._first
+            yield from self._calls or ()
 
     def at(self, when: float, call: Callable[[], object]) -> None:
         """Call `call()` at the virtual time `when`, at once (after what is due now) if that is past."""
-        env, calls = self._env, self._calls
+        env, first, calls = self._env, self._first, self._calls
         if when < env._now:
             when = env._now
         number = next(env._eid)
-        if calls is None:
-            self._calls = deque(((when, _NORMAL, number, call),))
+        if first is None:
+            self._first = (when, _NORMAL, number, call)
             heappush(env._queue, (when, _NORMAL, number, self))
-        elif when < calls[-1][0]:
+        elif when < (calls[-1] if calls else first)[0]:
             heappush(env._queue, (when, _NORMAL, number, call))
+        elif calls is None:
+            self._calls = deque(((when, _NORMAL, number, call),))
         else:
             calls.append((when, _NORMAL, number, call))
 
     def __call__(self) -> None:
         """Let the next one into the heap, and call the first."""
-        calls = self._calls
-        assert calls is not None
-        call = calls.popleft()[3]
+        first, calls = self._first, self._calls
+        assert first is not None
         if calls:
-            when, _, number, _ = calls[0]
+            self._first = calls.popleft()
+            when, _, number, _ = self._first
             heappush(self._env._queue, (when, _NORMAL, number, self))
         else:
-            self._calls = None
-        call()
+            self._first = self._calls = None
+        first[3]()
 
 
 def _nothing() -> None:

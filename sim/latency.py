@@ -5,6 +5,7 @@ Written as ``5ms``, ``normal:MEAN,DEVIATION``, ``lognormal:MEDIAN,SIGMA``, ``uni
 
 import csv
 import math
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,7 @@ def uniforms(make: Callable[[], np.random.Generator]) -> Iterator[float]:
 
 def _drawn(make: Callable[[], np.random.Generator], draw: Draw) -> Iterator[float]:
     """Few draws at first, and no generator is kept for them: many links carry no more than a few packets."""
-    yield from draw(make(), _FIRST).tolist()
+    yield from array("d", draw(make(), _FIRST).tobytes())  # half of what a list of floats takes
     generator = make()
     draw(generator, _FIRST)
     while True:

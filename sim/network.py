@@ -91,7 +91,11 @@ class LinkNetwork:
         """
         if not self._is_perfect or self._is_tcp:
             return
-        self._retired.append(self._endpoints[name])
+        endpoint = self._endpoints[name]
+        for ends in tuple(endpoint.incoming):  # what it received has arrived; what it sent travels for a while
+            if self._links[ends].is_idle:
+                self._forget(*ends)
+        self._retired.append(endpoint)
         for _ in range(min(_SWEEP, len(self._retired))):
             if not self._let_go(self._retired[0]):  # the one that has rested longest
                 break
@@ -103,10 +107,14 @@ class LinkNetwork:
         if not all(self._links[key].is_idle for key in ends):
             return False
         for near, far in ends:
-            self._draws[near, far] = self._links.pop((near, far)).draws
-            del self._endpoints[near].outgoing[near, far], self._endpoints[far].incoming[near, far]
+            self._forget(near, far)
         endpoint.let_go()
         return True
+
+    def _forget(self, near: str, far: str) -> None:
+        """Let go of a link that is idle, but for its draws."""
+        self._draws[near, far] = self._links.pop((near, far)).draws
+        del self._endpoints[near].outgoing[near, far], self._endpoints[far].incoming[near, far]
 
     def send(self, packet: Packet) -> None:
         """Send `packet` on its way; returns at once."""

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from tacit.scenarios.seeing.compare import Comparison
     from tacit.scenarios.seeing.story import events
     from tacit.scenarios.sweeping.predicted import Predicted
+    from tacit.scenarios.sweeping.survival import Survival
     from tacit.scenarios.sweeping.sweep import Sweep, sweep
     from tacit.sim.setting_error import Problem
     from tacit.sim.units import duration
@@ -138,6 +139,7 @@ else:
         "Counted": "tacit.scenarios.reporting.counted.Counted",
         "Comparison": "tacit.scenarios.seeing.compare.Comparison",
         "Predicted": "tacit.scenarios.sweeping.predicted.Predicted",
+        "Survival": "tacit.scenarios.sweeping.survival.Survival",
         "Sweep": "tacit.scenarios.sweeping.sweep.Sweep",
         "bytes": "tacit.scenarios.reporting.from_python.bytes",
         "compare": "tacit.scenarios.reporting.from_python.compare",
@@ -224,6 +226,7 @@ __all__ = [
     "Setting",
     "Simulated",
     "Step",
+    "Survival",
     "Sweep",
     "Training",
     "Watch",

@@ -221,12 +221,13 @@ class Shards(Sequence[Shard]):
     """
 
     def __init__(self, dataset: Dataset, rows: Sequence[Rows], rule: _Rule) -> None:
-        self._dataset, self._rows, self._rule = dataset, rows, rule
+        self._dataset, self._rule = dataset, rule
+        self._rows = np.concatenate(rows)  # of all clients, one after the other: an array of each takes 100 bytes more
         self._made: WeakValueDictionary[int, Shard] = WeakValueDictionary()
         sizes = np.array([len(own) for own in rows])
-        starts = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-        usable = rule.known(np.repeat(np.arange(len(rows)), sizes), dataset.labels[np.concatenate(rows)])
-        known = np.add.reduceat(usable.astype(np.int64), starts)
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        usable = rule.known(np.repeat(np.arange(len(rows)), sizes), dataset.labels[self._rows])
+        known = np.add.reduceat(usable.astype(np.int64), self._starts[:-1])
         counts = [rule.counts(*one) for one in zip(range(len(rows)), sizes.tolist(), known.tolist(), strict=True)]
         _, self.labels, self.points = np.array(counts, np.int64).T.copy()
 
@@ -245,13 +246,14 @@ class Shards(Sequence[Shard]):
     def _share(self, client: int) -> Shard:
         shard = self._made.get(client)
         if shard is None:
-            shard = self._made[client] = self._rule.shard(self._dataset, client, self._rows[client])
+            rows = self._rows[self._starts[client] : self._starts[client + 1]]
+            shard = self._made[client] = self._rule.shard(self._dataset, client, rows)
         return shard
 
     def digest(self) -> bytes:
         """The SHA-256 of the data set's arrays and of the clients' rows; what follows from the seed is not in it."""
         state = hashlib.sha256(repr(self._rule).encode())
-        arrays = [self._dataset.points, self._dataset.labels, np.concatenate(self._rows), self.points]
+        arrays = [self._dataset.points, self._dataset.labels, self._rows, self.points]
         for array in arrays if self._rule.usable is None else [*arrays, self._rule.usable]:
             own = np.ascontiguousarray(array)
             content = str(own.tolist()).encode() if own.dtype.hasobject else own.data

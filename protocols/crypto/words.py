@@ -98,9 +98,8 @@ def packed(words: NDArray[np.unsignedinteger], bits: int) -> bytes:
         return words.astype(f"<u{bits // 8}").tobytes()
     # Eight words are `bits` bytes: word i begins in byte i bits // 8.
     groups = -(-len(words) // 8)
-    lanes = np.zeros(8 * groups, np.uint64)
-    lanes[: len(words)] = words
-    lanes = lanes.reshape(groups, 8)
+    lanes = np.zeros((groups, 8), np.uint64)
+    lanes.reshape(-1)[: len(words)] = words
     out = np.zeros((groups, bits), np.uint8)
     for i in range(8):
         start, shift = divmod(i * bits, 8)
@@ -118,9 +117,8 @@ def unpacked(data: bytes, count: int, bits: int) -> NDArray[np.unsignedinteger]:
     if bits in (8, 16, 32):
         return np.frombuffer(data, f"<u{bits // 8}").astype(word_type(bits))
     groups = -(-count // 8)
-    lanes = np.zeros(groups * bits, np.uint8)
-    lanes[: len(data)] = np.frombuffer(data, np.uint8)
-    lanes = lanes.reshape(groups, bits)
+    lanes = np.zeros((groups, bits), np.uint8)
+    lanes.reshape(-1)[: len(data)] = np.frombuffer(data, np.uint8)
     words = np.zeros((groups, 8), np.uint64)
     for i in range(8):
         start, shift = divmod(i * bits, 8)

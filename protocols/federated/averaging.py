@@ -260,7 +260,7 @@ class Secure:
     identities: Identities | None = None
     quantised: Quantised | None = None
     name: ClassVar[str] = "secure"
-    before_end: ClassVar[Sequence[str]] = secure_sum.BEFORE_END
+    before_end: ClassVar[tuple[str, ...]] = secure_sum.BEFORE_END
     individual: ClassVar[bool] = False
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
 
@@ -401,7 +401,7 @@ class LightSecAgg(Secure):
     tolerated: float = 0.1
     corrupt: float = 0.1
     name: ClassVar[str] = "lightsecagg"
-    before_end: ClassVar[Sequence[str]] = lightsecagg.BEFORE_END
+    before_end: ClassVar[tuple[str, ...]] = lightsecagg.BEFORE_END
     copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
 
     @property

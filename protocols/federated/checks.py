@@ -9,6 +9,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.spec import MODELS
 from tacit.protocols.crypto.shamir import PRIME
+from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
 from tacit.protocols.federated.averaging import LightSecAgg, SecAggPlus
 from tacit.protocols.federated.blame import key_of
@@ -83,16 +84,11 @@ def _check_private(tables: TrainingTables) -> None:
 def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None:
     """Raise Problem for what does not go with values of few bits in a secure average."""
     training = tables.training
-    coded = isinstance(settings.averaging, LightSecAgg)
-    if coded and (
-        settings.averaging.quantised is None or (settings.private is not None and settings.private.at == "clients")
-    ):
-        problem = f'"{LightSecAgg.name}" sums integers of few bits: set training.value_bits'
-        if training.value_bits != "exact":
-            problem = f'"{LightSecAgg.name}" would round the noise of privacy.noise_at = "clients"'
-        raise Problem("training.averaging", problem)
-    if coded:
-        _check_coding(training, settings)
+    if isinstance(settings.averaging, LightSecAgg):
+        if settings.averaging.quantised is None:
+            problem = f'"{LightSecAgg.name}" sums integers of few bits: set training.value_bits'
+            raise Problem("training.averaging", problem)
+        _check_coding(training, settings.averaging.quantised)
     if training.value_bits == "exact" or settings.averaging.individual:
         return
     if settings.private is not None and settings.private.at == "clients":
@@ -107,9 +103,8 @@ def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None
         raise Problem("training.largest_weight", problem)
 
 
-def _check_coding(training: Training, settings: TrainingSettings) -> None:
+def _check_coding(training: Training, quantised: Quantised) -> None:
     """Raise Problem for a sum with coded masks that cannot hold the values, or tolerate what it should."""
-    quantised = settings.averaging.quantised  # type: ignore[attr-defined]
     if quantised.terms * quantised.weight * quantised.largest >= PRIME:
         problem = f"{training.value_bits} is too large: a sum among {quantised.terms} clients must stay below 2^31 - 1"
         fitting = (PRIME // (quantised.terms * quantised.weight)).bit_length() - 1

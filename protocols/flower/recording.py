@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.protocols.flower.adapter import SERVER, identified, round_of, watchers, weight_of
+from tacit.protocols.flower.seeding import drawing_from, states
 
 try:
     from flwr.app import Array, ArrayRecord, Message, RecordDict
@@ -100,10 +101,13 @@ class Recorder:
             yield
 
     def secure_mod(self, named: str | None) -> str | None:
-        """Return the mod that `named` asks for; else the outermost one that changes what clients trained, if any does.
+        """Return the mod that `named` asks for, None for "none"; else the outermost one that hides updates, if any.
 
-        Mods of Flower that are no secure sum do not count. Raises LookupError where the app has no mod of that name.
+        A mod hides an update if what it returns is not nearly proportional to it, as a clipped update is. Mods of
+        Flower that are no secure sum do not count. Raises LookupError where the app has no mod of that name.
         """
+        if named == "none":
+            return None
         if named is not None:
             if named not in self.mods:
                 raise LookupError(named)
@@ -111,7 +115,7 @@ class Recorder:
         changed: set[str] = set()
         inner: dict[str, Update] = {}
         for one in self.updates:  # the innermost first
-            if one.mod and one.message in inner and not _alike(inner[one.message], one):
+            if one.mod and one.message in inner and _is_hidden(inner[one.message], one):
                 changed.add(one.mod)
             inner[one.message] = one
         return next((mod for mod in self.mods if mod in changed and mod not in _HARMLESS), None)
@@ -223,12 +227,12 @@ class Recorder:
             every, earlier = list(replies), None
             with suppress(Exception):  # a strategy that cannot be copied cannot be repeated
                 earlier = copy.deepcopy(strategy)
-            received = given(every)
+            received, generators = given(every), states()
 
             def repeat(arrays: Mapping[int, Arrays]) -> Arrays | None:
                 if earlier is None or not set(arrays) <= set(received):
                     return None
-                with suppress(Exception), identified(SERVER):
+                with suppress(Exception), identified(SERVER), drawing_from(generators):
                     mine = copy.deepcopy(earlier)
                     repeated: Arrays | None = found(
                         getattr(type(mine), method)(mine, server_round, *again(every, arrays))
@@ -273,10 +277,20 @@ def _weight(content: Any) -> float | None:
     return weight_of(figures)
 
 
-def _alike(one: Update, other: Update) -> bool:
-    return list(one.arrays) == list(other.arrays) and all(
-        np.array_equal(array, other.arrays[key]) for key, array in one.arrays.items()
+_PROPORTIONAL = 0.9
+"""The correlation of an update before and after a mod from which on it is not hidden."""
+
+
+def _is_hidden(before: Update, after: Update) -> bool:
+    """True if the numbers of an update do not show after a mod."""
+    one, other = (
+        np.concatenate([np.ravel(array).astype(np.float64) for array in each.arrays.values()] or [np.zeros(0)])
+        for each in (before, after)
     )
+    if one.shape != other.shape:
+        return True
+    size = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return bool(size) and float(one @ other) < _PROPORTIONAL * size
 
 
 # Strategies of messages

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["seeded"]
+__all__ = ["drawing_from", "seeded", "states"]
 
 _default_rng: Callable[..., Any] = np.random.default_rng
 
@@ -18,27 +18,46 @@ def _seeded_rng(seed: Any = None) -> Any:
     return _default_rng(np.random.randint(2**31, size=4) if seed is None else seed)
 
 
+def states() -> tuple[Any, ...]:
+    """The states of the global generators: of Python, numpy and, where it is loaded, torch."""
+    torch = sys.modules.get("torch")
+    return random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None
+
+
+def _set(before: tuple[Any, ...]) -> None:
+    torch = sys.modules.get("torch")
+    random.setstate(before[0])
+    np.random.set_state(before[1])
+    if torch and before[2] is not None:
+        torch.set_rng_state(before[2])
+
+
+@contextmanager
+def drawing_from(found: tuple[Any, ...]) -> Iterator[None]:
+    """Within it the global generators have the `states` that were `found`; afterwards they go on as before."""
+    before = states()
+    numpy_random: Any = np.random
+    rng = numpy_random.default_rng
+    _set(found)
+    numpy_random.default_rng = _seeded_rng
+    try:
+        yield
+    finally:
+        numpy_random.default_rng = rng
+        _set(before)
+
+
 @contextmanager
 def seeded(seed: bytes) -> Iterator[None]:
     """Within it the global generators of Python, numpy and torch begin with `seed`; afterwards they go on as before.
 
     New generators of numpy that are given no seed follow from it.
     """
-    torch = sys.modules.get("torch")
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None
-    numpy_random: Any = np.random
-    rng = numpy_random.default_rng
-    number = int.from_bytes(seed[:8])
-    random.seed(number)
-    np.random.seed(number % 2**32)
-    if torch:
-        torch.manual_seed(number % 2**63)
-    numpy_random.default_rng = _seeded_rng
-    try:
+    with drawing_from(states()):
+        torch = sys.modules.get("torch")
+        number = int.from_bytes(seed[:8])
+        random.seed(number)
+        np.random.seed(number % 2**32)
+        if torch:
+            torch.manual_seed(number % 2**63)
         yield
-    finally:
-        numpy_random.default_rng = rng
-        random.setstate(before[0])
-        np.random.set_state(before[1])
-        if torch and before[2] is not None:
-            torch.set_rng_state(before[2])

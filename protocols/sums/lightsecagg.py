@@ -168,7 +168,7 @@ async def client(me: Client, vector: NDArray[np.uint64], names: Sequence[str], s
         if isinstance(answer, CodedStart):
             if _may_begin(me, number, names, settings):
                 own = await _deal_and_mask(me, vector, names, coding)
-        elif own:
+        elif isinstance(answer, CodedSurvivors) and own:
             await _answer(me, answer.names, own, names, coding, settings)
             me.rest_at(secure_sum.END)
 

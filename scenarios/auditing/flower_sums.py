@@ -105,9 +105,9 @@ def audit_app(
 ) -> Audit:
     """Return what the audit of an app's scenario finds.
 
-    `mod`: the name of its secure mod, None for the outermost one that changes updates. `rule`: how it aggregates, None
-    to find out. `at_once` clients are lost at a time. The scenario's own faults come first, if it has some. Raises
-    ScenarioError where the app does not run, or has no such mod.
+    `mod`: the name of its secure mod, "none", or None for the outermost one that hides updates. `rule`: how it
+    aggregates, None to find out. `at_once` clients are lost at a time. The scenario's own faults come first, if it has
+    some. Raises ScenarioError where the app does not run, or has no such mod.
     """
     watch = watch or (lambda done, of, words: None)
     watch(0, 0, CALM)

@@ -28,7 +28,7 @@ def audit_sum(
     ],
     mod: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="App's secure mod (default: the outermost one that changes updates)."),
+        typer.Option(metavar="NAME", help="App's secure mod, or none (default: the outermost one that hides updates)."),
     ] = None,
     rule: Annotated[
         str | None,

@@ -29,8 +29,8 @@ from tacit.sim.faults import Crash, Leave
 
 __all__ = ["Odds", "odds_of"]
 
-_MOST = 64
-"""The most clients for which it is worked out: the time grows with the fourth power."""
+_MOST = 40
+"""The most clients for which it is worked out: the time grows with the fourth power, to a tenth of a second."""
 
 _BEFORE, _MASKED, _REVEALED = range(3)
 
@@ -190,8 +190,8 @@ def _completes(bounds: SumBounds, clients: int, losses: Sequence[_Loss]) -> floa
         grown[1:, 1:] += spread[:-1, :-1] * first * second * (1 - third)
         grown[1:, 1:, 1:] += spread[:-1, :-1, :-1] * first * second * third
         spread = grown
-    total = [spread[place] for place in np.ndindex(shape) if spread[place] > 0 and _enough(bounds, *place)]
-    return min(1.0, math.fsum(total))
+    places = (tuple(place) for place in np.argwhere(spread > 0).tolist())
+    return min(1.0, math.fsum(spread[place] for place in places if _enough(bounds, *place)))
 
 
 def _need(bounds: SumBounds, clients: int) -> str:

@@ -55,7 +55,7 @@ def survival_cautions(scenario: Scenario) -> list[str]:
 def _tried(scenario: Scenario, keys: list[str]) -> list[str]:
     from tacit.scenarios.running.fates import fates_of
 
-    completed, failed = 0, []
+    completed, failed = 0, list[str]()
     while completed < _ENOUGH and len(failed) < _FAILURES:
         (fate,) = fates_of(scenario, [(scenario.seed + 1 + completed + len(failed)) % 2**63])
         if fate.completed:

@@ -4,7 +4,7 @@ the cost of a run to come.
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +107,7 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
     except Problem as error:
         raise ScenarioError(where, error.key, error.problem) from error
     meter = EnergyMeter(fleet.power) if fleet.counts_energy else None
-    sinks = [*([note] if tcp else []), *([meter] if meter else [])]
+    sinks: list[Callable[[Event], None]] = [*([note] if tcp else []), *([meter] if meter else [])]
     simulation = Simulation(scenario, sinks=sinks, engine="inline", hollow=True, hashed=False)
     try:
         with closing(simulation):

@@ -11,7 +11,7 @@ from tacit import Client, Scenario, load
 from tacit.parties.fleet.energy import Energy
 from tacit.scenarios.command.main import app
 from tacit.scenarios.running.prediction import predict_run
-from tacit.scenarios.running.runner import carry_out
+from tacit.scenarios.running.runner import Watch, carry_out, resume
 
 SMALL = [
     "data.limit=120", "data.clients=6", "training.rounds=2", "training.epochs=1", "expect={}", "fault=[]",
@@ -56,7 +56,16 @@ def test_without_the_keys_nothing_is_counted_and_with_them_the_run_is_the_same(t
     assert plain.trace_hash == counted.trace_hash and plain.shape_hash == counted.shape_hash
 
 
-def test_classes_add_up(tmp_path: Path) -> None:
+def test_a_run_that_was_resumed_counts_its_energy_once(interrupter: type[Watch], tmp_path: Path) -> None:
+    scenario = small("training.averaging=plain", "training.rounds=4", "training.checkpoint_every=1", *POWER)
+    whole = carry_out(scenario, "run", out=tmp_path / "whole")
+    carry_out(scenario, "run", out=tmp_path / "broken", watch=interrupter(150))
+    result = resume(tmp_path / "broken")
+    assert result.outcome == "completed" and result.resumed and result.resumed[-1] > 0
+    assert same(result.energy, whole.energy)
+
+
+def test_classes_add_up() -> None:
     tables = (
         Client(device_class="phone", radio="4g", processor="phone-slow", speed=0.5),
         Client(name="client/[45]", device_class="desktop", radio="none", processor=20.0),

@@ -254,7 +254,7 @@ class _Trace:
         end = max(one.sent, self._model.end if ended is None else ended)
         sizes = dict(zip(("payload", "sealing", "envelope"), one.sizes, strict=True))
         sizes = {"bytes": one.bytes, **sizes, "hops": one.hops}
-        ends = {"message": one.number, "from": one.sender, "to": one.receiver}
+        ends: dict[str, str | int | float | None] = {"message": one.number, "from": one.sender, "to": one.receiver}
         about = {**ends, **sizes, "step": one.step, "round": one.stamp[0], "attempt": one.stamp[1], "fate": one.fate}
         about |= {"copies lost": len(one.lost) or None, "sent again": one.again or None, "note": one.note or None}
         flow = 0 if one.received is None else one.number

@@ -1,5 +1,7 @@
 """The energy of clients: a radio by hand, properties of any sequence of events, and mistakes in the keys."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,3 +125,15 @@ def test_tables_change_the_radio_of_some_clients() -> None:
     assert powers[2] is not None and (powers[2].radio, powers[2].processor) == (RADIOS["wifi"], None)
     assert powers[4] is not None and powers[4].processor == Processor(2.0)
     assert fleet.counts_energy and not Fleet(Scenario()).counts_energy
+
+
+def test_a_file_of_devices_gives_radios_and_processors(tmp_path: Path) -> None:
+    file = tmp_path / "kinds.csv"
+    file.write_text("name,device_class,radio,processor\nclient/1,old,3g,phone-slow\nclient/2,new,5g,1.5\n")
+    fleet = Fleet(Scenario(client=(Client(file=str(file)),)))
+    one, other = fleet.power("client/1"), fleet.power("client/2")
+    assert one is not None and (one.radio, one.processor) == (RADIOS["3g"], PROCESSORS["phone-slow"])
+    assert other is not None and (other.radio, other.processor) == (RADIOS["5g"], Processor(1.5))
+    file.write_text("name,radio\nclient/1,6g\n")
+    with pytest.raises(Problem, match='line 2, column radio: "6g" is no radio'):
+        Fleet(Scenario(client=(Client(file=str(file)),)))

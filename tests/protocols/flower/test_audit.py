@@ -76,6 +76,52 @@ def test_a_bug_in_a_run_of_secagg_plus_is_found(settings: str) -> None:
     assert OF_SECAGG[settings] in calm[0].reason
 
 
+@pytest.mark.parametrize(("kind", "mod"), [("server-fixed", None), ("client-fixed", None), ("local", "none")])
+def test_noise_and_clipping_are_no_secure_sum(kind: str, mod: str | None) -> None:
+    found = audit(str(APPS / "private.py"), clients=5, run_config=f'kind="{kind}"', mod=mod)
+    assert found.compared and {row.status for row in found.rows} == {"ok"} and found.mod == ""
+
+
+LOOP = """
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+client, server = ClientApp(), ServerApp()
+
+
+@client.train()
+def train(message, context):
+    own = context.node_config["partition-id"]
+    delta = np.random.default_rng(own).normal(size=20) * (1 + 0.1 * message.content["arrays"]["w"].numpy())
+    record = {"arrays": ArrayRecord({"w": Array(delta)}), "metrics": MetricRecord({"num-examples": own + 1})}
+    return Message(RecordDict(record), reply_to=message)
+
+
+@server.main()
+def main(grid, context):
+    model = np.ones(20)
+    for _ in range(3):
+        content = RecordDict({"arrays": ArrayRecord({"w": Array(model)})})
+        replies = grid.send_and_receive([Message(content, node, "train") for node in grid.get_node_ids()], timeout=20.0)
+        found = [(one.content["metrics"]["num-examples"], one.content["arrays"]["w"].numpy()) for one in replies]
+        total = 15 if context.run_config.get("bug", False) else sum(weight for weight, _ in found)
+        model = model + sum(weight * delta for weight, delta in found) / total
+"""
+
+
+def test_a_server_s_own_loop_is_seen_by_the_models_that_it_sends(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP, encoding="utf-8")
+    found = audit(str(tmp_path / "loop.py"), clients=5)
+    assert found.rule == "the model plus the weighted mean" and found.findings == []
+    assert {row.round for row in found.compared} == {1, 2}
+    wrong = audit(str(tmp_path / "loop.py"), clients=5, run_config="bug=true").findings
+    assert {row.reason for row in wrong} == {
+        "the sum over 4 survivors is divided by the weights of all 5 called clients"
+    }
+
+
 def test_what_both_runs_do_alike_is_a_note_or_by_a_rule_a_finding() -> None:
     where, settings = str(APPS / "masked.py"), 'rounds=1 bug="dropped"'
     found = audit(where, clients=6, run_config=settings)
