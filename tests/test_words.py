@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from tacit.__main__ import commands
+from tacit.scenarios.schema.keys import keys
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,6 +48,14 @@ PHRASES = {
     r"puts? aside": "ignores",
 }
 """Phrases as the words above, for all but the pages that are not yet written again."""
+
+READ_TWICE = {
+    r"[Ii]n place of": "instead of",
+    r"of one's own": "of your own",
+    r"(?:is|are) (?:in|there|so) then": "the noun again",
+    r"[Ss]o much": "an amount",
+}
+"""Phrases that fresh readers of pages, help texts and descriptions of keys read twice; docstrings may have them."""
 
 OPENINGS = {
     r"(Of|As|In place of|What|Whether|That) ": "what is returned or done, the subject or the verb first",
@@ -143,7 +152,7 @@ def unreadable(text: str) -> Iterator[str]:
         for opening, better in OPENINGS.items():
             if re.match(opening, sentence):
                 yield f"{sentence!r}; write {better}"
-        for phrase, better in (WORDS | PHRASES).items():
+        for phrase, better in (WORDS | PHRASES | READ_TWICE).items():
             if found := re.search(rf"\b(?:{phrase})(?!\w)", sentence):
                 yield f"{found[0]!r} in {sentence!r}; write {better}"
         if (words := len(re.findall(r"[\w`][\w'`./%-]*", sentence))) > LONGEST:
@@ -219,6 +228,13 @@ def test_help_texts_are_read_once() -> None:
     hidden = ("install_completion", "show_completion", "help")
     assert [place for place, text in texts if not text and not place.endswith(hidden)] == []
     assert [f"{place}: {problem}" for place, text in texts for problem in unreadable(text)] == []
+
+
+def test_descriptions_of_keys_are_read_once() -> None:
+    described = [(key.name, key.description) for key in keys()]
+    assert len(described) > 200
+    assert [name for name, text in described if not text] == []
+    assert [f"{name}: {problem}" for name, text in described for problem in unreadable(text)] == []
 
 
 def test_sentences_that_are_read_twice_are_found() -> None:

@@ -232,7 +232,7 @@ def distances_that_are_bits(quick: bool = False) -> Finding:
     h = packed_hamming.unmask(int(public.n), decrypted, b"".join(masks), count, length, length)
     read = share(h.T > 0, own)
     return Finding(
-        "k returns L b_l in place of distances",
+        "k returns L b_l instead of distances",
         "server: j's bits, from H",
         read,
         read,

@@ -91,8 +91,9 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1)] | None,
         Meta(
             description=(
-                "K: number of models after which the server updates its model, which ends a round "
-                "(default: 10, but at most half of the clients that train at the same time, rounded up)."
+                "K: number of models after which the server updates its model, which ends a round. The "
+                "default is 10, or half of the clients that train at the same time (rounded up) if that "
+                "is fewer."
             ),
             extra={"unit": "models"},
         ),
@@ -115,7 +116,9 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=1,
-            description="Largest number of labeled points in a batch. As many unlabeled points are added to them.",
+            description=(
+                "Largest number of labeled points in a batch. A batch has at most the same number of unlabeled points."
+            ),
             extra={"unit": "points"},
         ),
     ] = 50
@@ -157,9 +160,9 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Literal["none", "own"],
         Meta(
             description=(
-                "`own`: once there are pseudo-labels, each point has the weight n / (C count). n is the "
-                "client's number of labels and pseudo-labels, `count` the number in the point's class, "
-                "and C the number of classes. The XCLP authors' code counts over the cohort instead."
+                "`own`: once there are pseudo-labels, each point has the weight n / (C count). C is the "
+                "number of classes, n the client's number of labels and pseudo-labels, and `count` their "
+                "number in the point's class. The XCLP authors' code counts over the cohort instead."
             ),
         ),
     ] = "none"

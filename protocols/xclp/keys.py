@@ -142,9 +142,9 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Literal["paper", "authors-code"],
         Meta(
             description=(
-                "`authors-code` follows the code of the XCLP paper's authors: edge weights are cubed, "
-                "class scores are divided by the number of labels of the class (which clients then "
-                "learn), and confidences by the client's largest score. In training, the learning rate is "
+                "`authors-code` follows the code of the XCLP paper's authors. Edge weights are cubed. "
+                "Class scores are divided by the number of labels of the class, which clients then learn. "
+                "Confidences are divided by the client's largest score. In training, the learning rate is "
                 "0.05 with fewer than 20 labels in a batch."
             ),
         ),
