@@ -139,11 +139,12 @@ class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(gt=0, le=1, description="Share of the received answers that is a qualified majority."),
     ] = 0.9
     votes: Annotated[
-        Literal["plain", "secure"],
+        Literal["plain", "secure", "prio3"],
         Meta(
             description="`secure`: labels are counted in a secure sum, so that the server learns how many clients gave "
             "each class and no client's labels; the consensus is the same. At least `training.min_clients` must "
-            "be left, by default more than a third."
+            "be left, by default more than a third. `prio3`: the same counts, of votes that are proved to be one for "
+            "each point, by two aggregators of which neither sees any: the server and a further party, `helper`.",
         ),
     ] = "plain"
     batches: Annotated[
@@ -164,12 +165,17 @@ class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(ge=0, description="The number of Byzantine clients: the last ones.", extra={"unit": "clients"}),
     ] = 0
     kind: Annotated[
-        Literal["random", "flipped", "colluding"],
+        Literal["random", "flipped", "colluding", "stuffed", "noise"],
         Meta(
             description="Labels that they send: `random` labels; `flipped`, the class after the one that they predict; "
-            "`colluding`, all the same label of a point, one that they know to be wrong.",
+            "`colluding`, all the same label of a point, one that they know to be wrong; `stuffed`, `flipped` ones "
+            "with `weight` votes, and `noise`, random counters, where votes are counted unseen.",
         ),
     ] = "random"
+    weight: Annotated[
+        int,
+        Meta(ge=1, le=60000, description="`stuffed`: how many votes each of them gives.", extra={"unit": "votes"}),
+    ] = 1000
 
 
 class CotrainingTables(TrainingTables, Protocol):
