@@ -93,7 +93,7 @@ def message_names() -> dict[str, str]:
 FORGES = {"scenarios/chaos/server_world.py", "scenarios/chaos/server_view.py"}
 """A server that lies, which sends and reads messages as their owners do."""
 
-ANOTHER = {"Columns", "Corrections", "Enrolled", "Present", "Rows", "Seed"}
+ANOTHER = {"Columns", "Corrections", "Enrolled", "Present", "Report", "Rows", "Seed"}
 """Types whose names are those of other things, too."""
 
 

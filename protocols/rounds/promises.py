@@ -158,7 +158,7 @@ def promises_of_rounds(
     labels.
 
     `answers`: the types of a client's answer. `silent`: a client without labels may have nothing to say. `extra`: the
-    clients that are called besides, and need not be waited for. `released`: types that open a sum, besides masked values.
+    clients that are called besides, and need not be waited for. `released`: further types that open a sum.
     """
 
     def with_these(broken: Callable[..., Iterator[str]], **keys: Any) -> Callable[..., Iterator[str]]:
