@@ -43,6 +43,7 @@ from msgspec import inspect as types
 
 from tacit.parties import server
 from tacit.parties.data.splits import Shard, counted
+from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.presence import BEAT, Heartbeat
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
@@ -198,7 +199,7 @@ class Declaration:
             check_class(one)
         if not isinstance(self.learned, Mapping):
             raise ValueError(f"learned of {kind} must say by role, server and client, what it learns.")
-        if lacking := [role for role in _ROLES if not self.learned.get(role)]:
+        if lacking := [role for role in _TOLD if not self.learned.get(role)]:
             said = ", ".join(f'"{role}": "..."' for role in lacking)
             plugged.warn(f"{place_of(type(self))}{kind} does not say who learns what: add learned = {{{said}}}")
 
@@ -305,6 +306,10 @@ class Declaration:
             return tuple(found)
         return tuple(kind for kind in self.message_types if kind is not Heartbeat or self._beats(tables))
 
+    def helpers(self, tables: Any) -> tuple[str, ...]:
+        """The parties besides the server and its clients, with these choices: the `helper`, or none."""
+        return (HELPER,) if any(step.role == HELPER for step in self.steps_with(tables)) else ()
+
     def _beats(self, tables: Any) -> bool:
         """True if clients send heartbeats."""
         return bool(self.value(tables, PRESENCE.key) == HEARTBEAT)
@@ -388,4 +393,5 @@ class Declaration:
         return [one for part in self._parts(tables) for one in part.sums(tables, clients)]
 
 
-_ROLES = ("server", "client")
+_TOLD = ("server", "client")
+_ROLES = (*_TOLD, HELPER)

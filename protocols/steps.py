@@ -7,7 +7,7 @@ __all__ = ["Step"]
 
 @dataclass(frozen=True)
 class Step:
-    """A step taken by every party of one `role` ("client" or "server"), once a round unless `what` says more."""
+    """A step taken by every party of one `role`, client, server or helper, once a round unless `what` says more."""
 
     role: str
     name: str

@@ -29,12 +29,14 @@ from tacit.sim.streams import generator
 from tacit.sim.toml_text import toml
 from tacit.sim.units import duration, rate
 
-__all__ = ["SERVER", "Fleet"]
+__all__ = ["HELPER", "SERVER", "Fleet"]
 
 SERVER = "server"
 _LISTED = 200
 """The most clients of which each one's energy is listed."""
 
+HELPER = "helper"
+"""A second aggregator, where a protocol has one. Its machine and access are as the server's, and its own."""
 _CLIENT = "client/"
 _KEYS = ("latency", "up", "down", "loss", "cores", "speed", "availability", "device_class", "radio", "processor")
 
@@ -79,7 +81,7 @@ class Fleet:
     def of(self, party: str) -> Access:
         """The access and processor of `party`."""
         host = next((host for patterns, host in self._hosts if _is_meant(party, patterns)), None)
-        if party == SERVER:
+        if party in (SERVER, HELPER):
             own = self._server
             return self._with_handling(Access(_pipe(own["up"]), _pipe(own["down"]), own["cores"], own["speed"], host))
         kind = self.kind(party)
@@ -351,14 +353,15 @@ class Fleet:
                 meant = self._meant(pattern)
                 twice = [f"{_CLIENT}{one}" for one in meant[(seen[meant] >= 0) & (seen[meant] != number)][:1]]
                 seen[meant] = number
-                if fnmatchcase(SERVER, pattern):
-                    twice += [SERVER] if taken.get(SERVER, number) != number else []
-                    taken[SERVER] = number
+                for party in (SERVER, HELPER):
+                    if fnmatchcase(party, pattern):
+                        twice += [party] if taken.get(party, number) != number else []
+                        taken[party] = number
                 if twice:
                     raise Problem(place, f"{twice[0]} runs on another host already; allowed: each party on one host")
 
     def _exists(self, pattern: str) -> bool:
-        return fnmatchcase(SERVER, pattern) or len(self._meant(pattern)) > 0
+        return fnmatchcase(SERVER, pattern) or fnmatchcase(HELPER, pattern) or len(self._meant(pattern)) > 0
 
 
 def _client_defaults(network: Any, device: Any) -> dict[str, Any]:

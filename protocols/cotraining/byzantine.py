@@ -7,6 +7,11 @@ Abourayya et al., Little is enough, appendix D.8, leaves open how they attack a 
   clients mostly alike (label flipping);
 - `colluding`: all send the same wrong label of a point in every round. They know the public points' true labels, of
   which each draws the same other one from a secret that they share; where none is known they all send the class drawn.
+- `stuffed`: labels as of `flipped`, each counted `weight` times, with as many voters, so that the counts still add up;
+- `noise`: numbers drawn at random in place of the counters of a vote.
+
+The last two are possible only where nobody sees single votes, in a secure sum; where each client sends labels, they are
+`flipped` and `random`. In a report of Prio3 (`reports`) they are what no honest client can share, and its proof fails.
 
 Where probabilities are shared, a lie has probability 1. A server cannot distinguish such a message from an honest one:
 it has the same form. Of m clients whose labels were received, a majority holds where the Byzantine clients who agree
@@ -20,11 +25,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.sums.masking import Ring
 from tacit.sim.streams import Entropy
 
 __all__ = ["LIES", "Lie"]
 
-LieKind = Literal["random", "flipped", "colluding"]
+LieKind = Literal["random", "flipped", "colluding", "stuffed", "noise"]
 
 LIES: tuple[LieKind, ...] = get_args(LieKind)
 """The kinds of lie."""
@@ -34,12 +40,14 @@ LIES: tuple[LieKind, ...] = get_args(LieKind)
 class Lie:
     """The lie of a Byzantine client. `truth`, int64 (n,), is known to colluding clients, -1 where it is unknown.
 
-    `secret` is theirs, the same in all rounds. Raises ValueError for another kind.
+    `secret` is theirs, the same in all rounds. `weight`: the votes of one that stuffs. Raises ValueError for another
+    kind.
     """
 
     kind: LieKind
     truth: NDArray[np.int64]
     secret: bytes
+    weight: int = 1000
 
     def __post_init__(self) -> None:
         if self.kind not in LIES:
@@ -47,12 +55,29 @@ class Lie:
 
     def labels(self, own: NDArray[np.int64], classes: int, seed: bytes) -> NDArray[np.int64]:
         """Labels to send in place of its `own` (n,); random ones are drawn from `seed`, new in each round."""
-        if self.kind == "flipped":
+        if self.kind in ("flipped", "stuffed"):
             return (own + 1) % classes
-        if self.kind == "random":
+        if self.kind in ("random", "noise"):
             return _draw(Entropy.seeded(seed, "lie"), len(own), classes)
         other = 1 + _draw(Entropy.seeded(self.secret, "collusion"), len(own), max(1, classes - 1))
         return np.where(self.truth < 0, other % classes, (self.truth + other) % classes)
+
+    def words(self, vote: Ring, seed: bytes) -> Ring:
+        """The words to add to a secure sum in place of those of its `vote`."""
+        if self.kind == "stuffed":
+            return vote * np.uint64(self.weight)  # counters do not carry while all together are below 2^16
+        if self.kind == "noise":
+            return Entropy.seeded(seed, "noise").array(len(vote))
+        return vote
+
+    def added(self, labels: NDArray[np.int64], classes: int, seed: bytes) -> NDArray[np.uint64] | None:
+        """Numbers (n C,) to add to the shares of one-hot `labels`; None where these are sent as they are."""
+        if self.kind == "stuffed":
+            one_hot = labels[:, None] == np.arange(classes)
+            return (one_hot * np.uint64(self.weight - 1)).astype(np.uint64).reshape(-1)
+        if self.kind == "noise":
+            return Entropy.seeded(seed, "noise").array(len(labels) * classes) >> np.uint64(1)
+        return None
 
 
 def _draw(entropy: Entropy, count: int, below: int) -> NDArray[np.int64]:

@@ -23,6 +23,8 @@ from tacit.protocols.cotraining.experiment import (
     votes_of,
 )
 from tacit.protocols.cotraining.keys import CotrainingTables
+from tacit.protocols.cotraining.local_training import CotrainingMethod
+from tacit.protocols.cotraining.reports import BATCH, HelperAggregate, ProvedVotes, Report
 from tacit.protocols.cotraining.round import (
     AGREE,
     LEARN,
@@ -32,8 +34,10 @@ from tacit.protocols.cotraining.round import (
     CotrainingRound,
     LocalPredictions,
 )
+from tacit.protocols.cotraining.secure_votes import SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
+from tacit.protocols.crypto.agreement import KEY_BYTES
 from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
@@ -127,17 +131,34 @@ def cotraining_takings(
     among, clients = Among(*counted(shards), classes), len(shards)
     down = {"CotrainingRound": clients * (rounds - 1) * method.sharing.merged_size(points, classes)}
     questions, asked = questions_of(tables), asked_points(tables, parts, list(shards.values()))
-    if (secure := votes_of(tables)) is not None:
+    if (hidden := votes_of(tables)) is not None:
         found: list[tuple[Sequence[Taken], Among]] = []
         for times, more in ((rounds - questions, 0), (questions, asked)):
-            words = secure.settings(points + more, classes, 1.0).dimension
+            words = points + more
+            if isinstance(hidden, SecureVotes):
+                words = hidden.settings(words, classes, 1.0).dimension
             found += [((votes,), replace(among, dimension=words))] * times
+        if isinstance(hidden, ProvedVotes):
+            found = proved_takings(method, shards, found)
         counts = {"AskedCounts": clients * questions * 2 * asked * classes} if questions else {}
         return [*found, ((Stated(down | counts),), among)]
     mute = 0 if method.training.labelled else sum(1 for shard in shards.values() if not shard.labeled.any())
     answer = method.sharing.size(asked, classes) if asked else 0
     up = (clients * rounds - mute) * method.sharing.size(points, classes) + clients * questions * answer
     return [((Stated(down | {"LocalPredictions": up}),), among)]
+
+
+def proved_takings(
+    method: CotrainingMethod, shards: Mapping[str, Shard], found: list[tuple[Sequence[Taken], Among]]
+) -> list[tuple[Sequence[Taken], Among]]:
+    """The batches `found`, of which the first is without the clients that have no label and nothing to learn from."""
+    mute = [] if method.training.labelled else [name for name, shard in shards.items() if not shard.labeled.any()]
+    if not mute or not found:
+        return found
+    (items, among), *others = found
+    able = {name: count for name, count in among.points.items() if name not in mute}
+    asked = Stated({"ReportsWanted": len(mute) * KEY_BYTES})
+    return [(items, replace(among, points=able)), ((asked,), among), *others]
 
 
 def asked_points(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> int:
@@ -190,10 +211,12 @@ class Calling(Part):
         return 2
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
-        answers = (LocalPredictions, secure_sum.MaskedChunk)
+        answers = (LocalPredictions, secure_sum.MaskedChunk, Report)
         return {
             **PROMISES,
-            **promises_of_rounds(CotrainingRound, 1.0, labeled=False, answers=answers, silent=True),
+            **promises_of_rounds(
+                CotrainingRound, 1.0, labeled=False, answers=answers, silent=True, released=(HelperAggregate,)
+            ),
         }
 
 
@@ -245,7 +268,14 @@ class Voting(Part):
         return [SumBounds("secure_sum", votes.least)] if (votes := votes_of(tables)) else []
 
 
-VOTES = Choice("cotraining.votes", {"plain": Shared(), "secure": Voting()})
+class Proving(Part):
+    """Votes that are proved to be one for each point (`reports`)."""
+
+    takes = (Choice("attack.kind", {"": Part(), "membership": Asked()}), BATCH)
+    messages = ()
+
+
+VOTES = Choice("cotraining.votes", {"plain": Shared(), "secure": Voting(), "prio3": Proving()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +310,10 @@ class Cotraining(Declaration):
 
     @property
     def learned(self) -> Mapping[str, str]:
-        return {"server": f"each client's numbers of points and labels; {self.shares}", "client": self.returns}
+        said = {"server": f"each client's numbers of points and labels; {self.shares}", "client": self.returns}
+        if "cotraining.votes" in self.own_keys:
+            said["helper"] = "how many reports there are (with votes by prio3, where there is a helper)"
+        return said
 
     @property
     def uses(self) -> Sequence[str]:
@@ -288,7 +321,7 @@ class Cotraining(Declaration):
         return (*super().uses, *self.own_keys)
 
     def _is_secure(self, tables: CotrainingTables) -> bool:
-        return "cotraining.votes" in self.own_keys and tables.cotraining.votes == "secure"
+        return "cotraining.votes" in self.own_keys and tables.cotraining.votes != "plain"
 
     def prepared(self, tables: CotrainingTables) -> CotrainingTables:
         return pooled(tables) if self.alone else tables
@@ -333,7 +366,7 @@ DECLARATIONS = (
         summary="clients share hard labels of public points and learn from their consensus",
         papers=(_FEDCT,),
         own_keys=(*_CONSENSUS, "cotraining.votes"),
-        shares="the client's label of each public point (with secure votes: only how many clients gave each label)",
+        shares="the client's label of each public point (secure, prio3: only how many clients gave each label)",
         returns=_CONSENSUS_OF_LABELS,
     ),
     Cotraining(
@@ -365,7 +398,7 @@ DECLARATIONS = (
         summary="teachers label public points once, a student learns from their votes",
         papers=("Papernot et al., Semi-supervised knowledge transfer for deep learning, ICLR 2017", _FEDCT),
         own_keys=("cotraining.votes",),
-        shares="the client's label of each public point, once (with secure votes: only the counts)",
+        shares="the client's label of each public point, once (secure, prio3: only the counts)",
         student=True,
     ),
     Cotraining(
@@ -373,7 +406,7 @@ DECLARATIONS = (
         summary="pate with noise on the votes",
         papers=("Papernot et al., Scalable private learning with PATE, ICLR 2018", _FEDCT),
         own_keys=(*_EPSILON, "privacy.noise", "privacy.votes_noise", "cotraining.votes"),
-        shares="the client's label of each public point, once (with secure votes: only the counts); the server adds "
+        shares="the client's label of each public point, once (secure, prio3: only the counts); the server adds "
         "the noise and knows it",
         student=True,
         spends=spending_by_votes,

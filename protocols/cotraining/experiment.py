@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from tacit.parties.data.sets import Dataset
+from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs, learners
 from tacit.parties.learning.learner import Learner
 from tacit.protocols.cotraining.byzantine import Lie
@@ -19,6 +20,7 @@ from tacit.protocols.cotraining.keys import CotrainingTables
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public
 from tacit.protocols.cotraining.observer import CotrainingObserver
 from tacit.protocols.cotraining.pate import Teachers
+from tacit.protocols.cotraining.reports import Helper, ProvedVotes
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from tacit.protocols.cotraining.secure_votes import SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
@@ -95,7 +97,8 @@ def byzantine_clients(clients: int, byzantine: int) -> tuple[str, ...]:
 def threatened(settings: CotrainingSettings, setting: Setting, questions: int) -> CotrainingSettings:
     """`settings` with the points that a curious server asks about, and what Byzantine clients send."""
     tables = setting.tables
-    lie = Lie(tables.byzantine.kind, settings.public.labels, derive(tables.seed, "byzantine"))
+    own = tables.byzantine
+    lie = Lie(own.kind, settings.public.labels, derive(tables.seed, "byzantine"), own.weight)
     false = byzantine_clients(tables.data.clients, tables.byzantine.clients)
     settings = replace(settings, byzantine=dict.fromkeys(false, lie))
     if not tables.attack.kind:
@@ -117,6 +120,11 @@ class CotrainingRun:
         self.settings = replace(settings, method=method_of(tables, spent))
         self.clients = setting.randomised.clients(CotrainingClient, self.settings)
         self.server = CotrainingServer(world, tuple(setting.shards), self.settings, **setting.access("server"))
+        self.helpers: tuple[Helper, ...] = ()
+        if isinstance(votes := self.settings.votes, ProvedVotes):
+            patience, deadline = self.settings.patience, self.settings.deadline
+            classes, access = self.settings.classes, setting.access(HELPER)
+            self.helpers = (Helper(world, classes, votes.least, deadline, patience, **access),)
         self.observer = CotrainingObserver(
             world,
             setting.parts,
@@ -126,6 +134,7 @@ class CotrainingRun:
             tables.training.evaluate_every,
             model_bytes(tables, setting.parts.held),
         )
+        self.observer.helpers = tuple(helper.device for helper in self.helpers)
         self.observer.spending = spending
         said = released(tables.privacy, tables.entropy, len(setting.parts.held.classes), 0, 0)
         self.observer.randomised = lambda rounds: said
@@ -225,8 +234,10 @@ def questions_of(tables: CotrainingTables) -> int:
     return asked if votes_of(tables) is None else min(asked, exchanges_of(tables, method_of(tables))[0])
 
 
-def votes_of(tables: CotrainingTables) -> SecureVotes | None:
-    """How labels are counted in a secure sum; None where each client sends its own."""
-    if tables.cotraining.votes != "secure" or not method_of(tables).sharing.countable:
+def votes_of(tables: CotrainingTables) -> SecureVotes | ProvedVotes | None:
+    """How labels are counted where nobody sees a client's; None where each client sends its own."""
+    kinds: dict[str, type[SecureVotes] | type[ProvedVotes]] = {"secure": SecureVotes, "prio3": ProvedVotes}
+    kind = kinds.get(tables.cotraining.votes)
+    if kind is None or not method_of(tables).sharing.countable:
         return None
-    return SecureVotes(max(2, tables.training.fewest(fewest_hidden(tables.data.clients, False))))
+    return kind(max(2, tables.training.fewest(fewest_hidden(tables.data.clients, False))))

@@ -160,12 +160,14 @@ class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(gt=0, le=1, description="Share of the received answers that makes a qualified majority."),
     ] = 0.9
     votes: Annotated[
-        Literal["plain", "secure"],
+        Literal["plain", "secure", "prio3"],
         Meta(
             description=(
                 "`secure`: labels are counted in a secure sum. The server learns how many clients gave "
                 "each class, but no client's labels. The consensus is the same. At least "
-                "`training.min_clients` must be left; the default is more than a third."
+                "`training.min_clients` must be left; the default is more than a third. `prio3`: two aggregators count "
+                "votes, the server and a further party `helper`. Neither sees a vote, and a proof shows that each vote "
+                "gives one label to each point."
             )
         ),
     ] = "plain"
@@ -189,14 +191,21 @@ class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(ge=0, description="Number of Byzantine clients: the last ones.", extra={"unit": "clients"}),
     ] = 0
     kind: Annotated[
-        Literal["random", "flipped", "colluding"],
+        Literal["random", "flipped", "colluding", "stuffed", "noise"],
         Meta(
             description=(
                 "Labels that Byzantine clients send: `random` labels; `flipped`, the class after the "
-                "predicted one; `colluding`, all the same wrong label for a point."
+                "predicted one; `colluding`, all the same wrong label for a point. With secure votes also `stuffed`: "
+                "`flipped` labels with `weight` votes; `noise`: random counters."
             ),
         ),
     ] = "random"
+    weight: Annotated[
+        int,
+        Meta(
+            ge=1, le=60000, description="`stuffed`: number of votes of each Byzantine client.", extra={"unit": "votes"}
+        ),
+    ] = 1000
 
 
 class CotrainingTables(TrainingTables, Protocol):

@@ -21,8 +21,9 @@ left out of this round's consensus, is dismissed, and is called again in the nex
 fewer than `min_clients` the round is lost: the consensus stays as it was. Where clients do not learn from each
 other (PATE) the server fits a student of its own to the public points at the end.
 
-With `cotraining.votes = "secure"` clients send no LocalPredictions: in their place come a set-up and a secure sum of
-their labels as counters (`setup`, `secure_sum`, `secure_votes`), and the consensus is made of the counts.
+With `cotraining.votes = "secure"` or `"prio3"` clients send no LocalPredictions: in their place come a set-up and a
+secure sum of their labels as counters (`setup`, `secure_sum`, `secure_votes`), or reports of their labels with proofs
+(`reports`); the consensus is made of the counts.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -49,8 +50,10 @@ from numpy.typing import NDArray
 from tacit.parties.learning.learner import Learner
 from tacit.parties.party import NoAnswer
 from tacit.protocols import setup
+from tacit.protocols.cotraining import reports
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
+from tacit.protocols.cotraining.reports import Batch, ProvedVotes
 from tacit.protocols.cotraining.secure_votes import SecureVotes, counted, packed
 from tacit.protocols.cotraining.sharing import Sharing, Targets
 from tacit.protocols.ledger import release
@@ -121,7 +124,7 @@ class CotrainingSettings:
     asked: Public | None = None
     questions: int = 0
     byzantine: Mapping[str, Lie] = field(default_factory=dict)
-    votes: SecureVotes | None = None
+    votes: SecureVotes | ProvedVotes | None = None
 
     def asks(self, number: int) -> bool:
         """True if a curious server asks in a secure sum of votes of round `number`."""
@@ -216,8 +219,8 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         else:
             await self.unless_over(self._vote(settings.votes, state, lie))
 
-    async def _vote(self, votes: SecureVotes, state: bytes | None, lie: Lie | None) -> None:
-        """Contribute the vote of the learner with that `state`, or a `lie`, to a secure sum; without a state, none."""
+    async def _vote(self, votes: SecureVotes | ProvedVotes, state: bytes | None, lie: Lie | None) -> None:
+        """Contribute the vote of the learner with that `state`, or a `lie`, to the counts; without a state, none."""
         settings, learner, public = self.settings, self.learner, self.settings.voted(self.round)
         points = len(public)
         with self.step("cotrain.predict"):
@@ -226,7 +229,14 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
                 work = total_work(learner.predict_work(points), {"fields.pack": points})
                 seed = self.entropy("sharing").bytes(32)
                 labels = await self.compute(work, _labels, learner, state, public.points, settings.classes, seed, lie)
-            words = packed(labels, points, settings.classes)
+        if isinstance(votes, ProvedVotes):
+            batch = Batch(points, settings.classes, reports.context_of(self))
+            await reports.client(self, batch, labels, lie, settings.deadline)
+            await self._hear_counts()
+            return
+        words = packed(labels, points, settings.classes)
+        if lie is not None and labels is not None:
+            words = lie.words(words, self.entropy("false vote").bytes(32))
         secrets = (await setup.client(self, settings.deadline))[0].secrets
         summed = votes.settings(points, settings.classes, settings.deadline)
         await secure_sum.client(self, words, secrets, summed)
@@ -240,14 +250,14 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
 
     async def go_on_at(self, place: str) -> bool:
         settings, votes = self.settings, self.settings.votes
-        if place == secure_sum.END and votes is not None:
+        if place == secure_sum.END and isinstance(votes, SecureVotes):
             summed = votes.settings(len(settings.voted(self.round)), settings.classes, settings.deadline)
             await self.unless_over(secure_sum.client_at_end(self, summed))
             await self.unless_over(self._hear_counts())
         return place == secure_sum.END
 
     def needs(self, place: str) -> tuple[str, ...]:
-        return () if self.settings.votes is None else secure_sum.BEFORE_END
+        return secure_sum.BEFORE_END if isinstance(self.settings.votes, SecureVotes) else ()
 
     async def _answer(self, public: Public, state: bytes | None, lie: Lie | None, *, asked: bool = False) -> None:
         """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, nothing.
@@ -370,29 +380,36 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
                 await self._teach()
         return Record(number, began, members, answered=tuple(counted))
 
-    async def _count(self, number: int, members: Sequence[str], votes: SecureVotes) -> tuple[str, ...]:
-        """Agree on what a secure sum of the votes of `members` says; returns who took part in it. Raises Abort."""
+    async def _count(self, number: int, members: Sequence[str], votes: SecureVotes | ProvedVotes) -> tuple[str, ...]:
+        """Agree on what the counts of the votes of `members` say; returns who is in them. Raises Abort."""
         settings, deadline = self.settings, self.settings.deadline
         public, points = len(settings.public), len(settings.voted(number))
-        present = (await setup.server(self, members, number, votes.least, deadline)).names
-        total = await secure_sum.server(self, present, votes.settings(points, settings.classes, deadline))
+        if isinstance(votes, ProvedVotes):
+            batch = Batch(points, settings.classes, reports.context_of(self))
+            tally = await reports.server(self, members, batch, votes.least, deadline)
+            contributors, counts, voters = tally.contributors, tally.counts, len(tally.contributors)
+        else:
+            present = (await setup.server(self, members, number, votes.least, deadline)).names
+            total = await secure_sum.server(self, present, votes.settings(points, settings.classes, deadline))
+            contributors = total.contributors
         with self.step("cotrain.agree"):
-            try:
-                if isinstance(total.ring, HollowArray):
-                    voters = len(total.contributors)
-                    counts = filled((points, settings.classes), np.int64, voters)
-                else:
-                    counts, voters = counted(total.ring, points, settings.classes)
-            except ValueError as error:
-                raise Abort(f"the counts are not those of votes: {error}") from None
+            if isinstance(votes, SecureVotes):
+                try:
+                    if isinstance(total.ring, HollowArray):
+                        voters = len(contributors)
+                        counts = filled((points, settings.classes), np.int64, voters)
+                    else:
+                        counts, voters = counted(total.ring, points, settings.classes)
+                except ValueError as error:
+                    raise Abort(f"the counts are not those of votes: {error}") from None
             require(voters, "clients with predictions", settings.min_clients)
             sharing, seed = settings.method.sharing, self.entropy("agreeing").bytes(32)
             work = sharing.agree_work(public, settings.classes)
             self.agreed = await self.compute(work, sharing.agree, counts[:public], voters, settings.classes, seed)
             if points > public:
                 asked = counts[public:].astype("<u2").tobytes()
-                self.broadcast(total.contributors, AskedCounts(asked, voters))
-        return total.contributors
+                self.broadcast(contributors, AskedCounts(asked, voters))
+        return contributors
 
     async def _collect(self, members: Sequence[str]) -> dict[str, bytes]:
         settings = self.settings

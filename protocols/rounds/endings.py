@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from tacit.parties.device import Device
 from tacit.parties.life import Present
 from tacit.parties.server import Loss, Server
 from tacit.protocols.experiment.simulated import Strike
@@ -86,6 +87,7 @@ class EndingsObserver(Generic[C]):
         self.world = world
         self._fault_record = FaultRecord(world, faults)
         self._named = Present(clients)
+        self.helpers: Sequence[Device] = ()  # of parties besides the server and its clients
 
     @property
     def _server(self) -> Any:
@@ -117,8 +119,8 @@ class EndingsObserver(Generic[C]):
         return found
 
     def endings(self, *, noted: bool = True) -> dict[str, str]:
-        """How each client's part ended; `noted` in the trace."""
-        devices = self._named.devices
+        """How the part of each client and helper ended; `noted` in the trace."""
+        devices = self._named.devices | {device.name: device for device in self.helpers}
         found = {n: one.seen("ending") if one.alive else self._fault_record.gone(n) for n, one in devices.items()}
         for name, ending in found.items() if noted else ():
             self.world.note("outcome", name, note=ending)

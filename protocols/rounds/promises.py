@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
 from typing import Any
 
+from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.presence import BACK, GONE
 from tacit.protocols.promises import Affected, Promise, Trial, falls
 from tacit.protocols.rounds.rounds import Enroll, Enrolled
@@ -73,9 +74,9 @@ def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
             yield f"the server is gone and no fault affected it: {trial.reason}"
         elif "server" not in {loss.party for loss in trial.simulated.lost}:
             yield "the server is lost, and the losses do not name it"
-    elif trial.outcome == "failed" and len(affected.clients) < len(trial.simulated.endings):
+    elif trial.outcome == "failed" and len(affected.clients) < len(trial.simulation.clients):
         yield f"failed ({trial.reason}), and not every client was affected"
-    elif not affected.clients and "server" not in affected:
+    elif not affected.clients and "server" not in affected and HELPER not in affected:
         yield f"{trial.outcome} ({trial.reason}), and nobody was affected"
 
 
@@ -108,7 +109,7 @@ def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, ex
         speak = [name for name in well if name in able]
         enough = len(well) == len(record.cohort) or len(speak) >= max(least, 2 * len(record.cohort) // 3 + 1)
         enough = enough and not (watched and len(record.cohort) < max(least, server.fewest))
-        if record.lost and record.cohort and enough and "server" not in affected:
+        if record.lost and record.cohort and enough and "server" not in affected and HELPER not in affected:
             yield f"round {record.number} was lost with {len(well)} clients that no fault affected: {record.lost}"
         missing = [] if record.lost else [name for name in speak if name not in record.counted]
         if missing and len(record.counted) < len(record.cohort) - extra:
@@ -133,9 +134,10 @@ def all_rounds_are_held(trial: Trial, affected: Affected) -> Iterator[str]:
 _MASKED = (MaskedChunk.__name__, CodedVector.__name__)
 
 
-def nothing_is_summed_again(trial: Trial, affected: Affected) -> Iterator[str]:
+def nothing_is_summed_again(trial: Trial, affected: Affected, *, released: Sequence[type[Message]]) -> Iterator[str]:
     """After a lost round in which a client sent masked values of a sum, no client sends any: they would be alike."""
-    masked = {event.round for event in trial.events if event.kind == "send" and event.type in _MASKED}
+    types = (*_MASKED, *(kind.__name__ for kind in released))
+    masked = {event.round for event in trial.events if event.kind == "send" and event.type in types}
     for record in trial.records:
         later = [number for number in masked if number > record.number]
         if record.lost and record.number in masked and later:
@@ -150,12 +152,13 @@ def promises_of_rounds(
     answers: Sequence[type[Message]],
     silent: bool = False,
     extra: int = 0,
+    released: Sequence[type[Message]] = (),
 ) -> dict[str, Promise]:
     """The promises of rounds that draw a `share` of the clients, and `call` them; with `labeled`, of those that have
     labels.
 
     `answers`: the types of a client's answer. `silent`: a client without labels may have nothing to say. `extra`: the
-    clients that are called besides, and need not be waited for.
+    clients that are called besides, and need not be waited for. `released`: further types that open a sum.
     """
 
     def with_these(broken: Callable[..., Iterator[str]], **keys: Any) -> Callable[..., Iterator[str]]:
@@ -168,5 +171,5 @@ def promises_of_rounds(
         "enough count": Promise(enough_count),
         "who is well is counted": Promise(with_these(all_who_are_well_count, silent=silent, extra=extra), True),
         "all rounds of learning": Promise(all_rounds_are_held, True),
-        "nothing is summed again": Promise(nothing_is_summed_again),
+        "nothing is summed again": Promise(with_these(nothing_is_summed_again, released=released)),
     }

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from tacit.parties.fleet.fleet import HELPER
 from tacit.sim.trace import Event
 
 __all__ = ["Course", "Draw"]
@@ -54,7 +55,8 @@ class Draw:
     def __init__(self, course: Course, random: np.random.Generator, deadline: float) -> None:
         self.course, self._random, self.deadline = course, random, deadline
         parties = list(dict.fromkeys(party for party, _, _ in course.steps))
-        self.clients = [party for party in parties if party != "server"]
+        self.clients = [party for party in parties if party.startswith("client/")]
+        self.helpers = [party for party in parties if party == HELPER]
 
     def integer(self, low: int, high: int) -> int:
         """From `low` to `high`, both included."""
@@ -77,7 +79,9 @@ class Draw:
         return self.seconds(max(self.course.seconds / 10, 0.001), 3 * self.deadline)
 
     def party(self, server: float = 0.05) -> str:
-        """A client, or with a small chance the server."""
+        """A client, or with a small chance the server, or as large a one the helper where there is one."""
+        if self.helpers and self.chance(server):
+            return HELPER
         return "server" if self.chance(server) else self.one(self.clients)
 
     def trigger(self, party: str) -> dict[str, Any]:
@@ -95,8 +99,8 @@ class Draw:
         return {key: name} if occurrence == 1 else {key: name, "occurrence": occurrence}
 
     def ends(self) -> dict[str, Any]:
-        """A client, and the server, another client or everybody."""
-        party = self.one(self.clients)
+        """A client, or a helper, and the server, another client or everybody."""
+        party = HELPER if self.helpers and self.chance(0.15) else self.one(self.clients)
         others = [client for client in self.clients if client != party]
         peers = ["server", self.one(others or ["server"]), "client/*", "*"]
         return {"party": party, "peer": peers[self.integer(0, 7) // 2 if self.chance(0.4) else self.integer(0, 1)]}

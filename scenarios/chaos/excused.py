@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 
+from tacit.parties.fleet.fleet import HELPER
 from tacit.protocols.promises import falls
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos.fault_kinds import Reach, affected
@@ -43,6 +44,7 @@ class Affected:
 
     def __init__(self, trial: Trial) -> None:
         self._clients = [client.name for client in trial.simulation.clients]
+        helpers = PROTOCOLS[trial.scenario.protocol.name].helpers(trial.scenario)
         network = trial.scenario.network
         own = duration(network.retransmission_timeout)
         self._timeout, self._longest = {"reliable": (own, 60.0), "tcp": (1.0, 120.0)}.get(network.transport, (0.0, 0.0))
@@ -51,7 +53,7 @@ class Affected:
         if trial.scenario.protocol.presence == HEARTBEAT:  # so few may be missed
             keys = trial.scenario.protocol
             self._patience = min(self._patience, (keys.heartbeat_misses - 1) * duration(keys.heartbeat))
-        self._reach = Reach(self._clients, self._deadline, self._timeout)
+        self._reach = Reach([*self._clients, *helpers], self._deadline, self._timeout)
         self.until: dict[str, float] = {}
         for fired in trial.fired:
             self._add(*affected(self._reach, fired))
@@ -73,7 +75,7 @@ class Affected:
     @property
     def clients(self) -> set[str]:
         """The clients that were affected."""
-        return set(self.until) - {"server"}
+        return set(self.until) - {"server", HELPER}
 
     def well_since(self, party: str, time: float) -> bool:
         """True if no fault affects `party` at `time` or later."""

@@ -80,11 +80,11 @@ def events(
 
 def _check_party(folder: Path, party: str) -> None:
     """Raise FolderError for a party that the run in `folder` does not have."""
-    from tacit.scenarios.files.faults import parties
+    from tacit.scenarios.files.faults import parties_of
     from tacit.scenarios.files.reading import read
     from tacit.scenarios.running.folder import FolderError
 
-    known = parties(read(str(folder), without_data=True).scenario.data.clients)
+    known = parties_of(read(str(folder), without_data=True).scenario)
     if party not in known:
         raise FolderError(f"{folder}: --party {party} is not a party of this run; allowed: server, ..., {known[-1]}")
 

@@ -8,6 +8,7 @@ import msgspec
 
 from tacit.protocols import identity_files
 from tacit.protocols.identities import Identities
+from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.reading import find, parse_toml
 from tacit.scenarios.running.environment import version
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
@@ -76,6 +77,9 @@ def check_deployable(scenario: Scenario, where: str) -> None:
     for key, found, needed, why in wrong:
         if found != needed:
             raise ScenarioError(where, key, f'is "{found}"; a deployment needs "{needed}": {why}')
+    if helpers := PROTOCOLS[scenario.protocol.name].helpers(scenario):
+        key, problem = "cotraining.votes", f"a deployment has a server and clients, and no {', '.join(helpers)}"
+        raise ScenarioError(where, key, f'is "{scenario.cotraining.votes}"; {problem}; allowed: "plain", "secure"')
 
 
 def refuse_seeded(file: str, changes: Sequence[str]) -> None:

@@ -1,10 +1,10 @@
 """Checks of [[fault]] tables: steps, parties and messages that are not there."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import ENROLL
-from tacit.scenarios.files.faults import faults_of, matching, parties
+from tacit.scenarios.files.faults import faults_of, matching, parties, parties_of
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.faults import Fault, PartyFault
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server")) -> list[str]:
+def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server", "helper")) -> list[str]:
     """The steps that parties of these roles take in a run with these choices."""
     steps = PROTOCOLS[scenario.protocol.name].steps_with(scenario)
     return list(dict.fromkeys(step.name for step in steps if step.role in roles))
@@ -68,12 +68,12 @@ def fault_cautions(scenario: Scenario) -> list[str]:
     return found
 
 
-def check_party(key: str, party: str, clients: int, patterns: bool = True) -> None:
+def check_party(key: str, party: str, clients: int, patterns: bool = True, helpers: Sequence[str] = ()) -> None:
     """Raise ScenarioError at `key` where `party` is no name, nor a pattern that matches one where those may be."""
-    known = parties(clients)
+    known = parties(clients, helpers)
     if not (matching(party, known) if patterns else party in known):
         problem = "matches no party" if patterns and set(party) & set("*?[") else "is not a party"
-        allowed = f"server, client/0 to {known[-1]}"
+        allowed = f"{', '.join(['server', *helpers])}, client/0 to {known[-1]}"
         raise ScenarioError("", key, f"{toml(party)} {problem}; allowed: {allowed}{similar(party, known)}")
 
 
@@ -89,10 +89,10 @@ def read_text(key: str, parse: Callable[[str], object], value: str | float) -> N
 
 
 def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
-    ends, known = [], parties(scenario.data.clients)
+    ends, known = [], parties_of(scenario)
     for side in ("party", "peer"):
         if (pattern := fault.get(side)) is not None:
-            check_party(f"{key}.{side}", pattern, scenario.data.clients)
+            check_party(f"{key}.{side}", pattern, scenario.data.clients, helpers=known[1 : -scenario.data.clients])
             ends.append(matching(pattern, known))
     if len(ends) == 2 and ends[0] == ends[1] and len(ends[0]) == 1:
         problem = f"{toml(fault.get('peer'))} is the party itself; allowed: another one, or a pattern"
@@ -101,7 +101,7 @@ def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
 
 def _roles(fault: Fault, scenario: Scenario) -> list[str]:
     """The roles of those who may be struck."""
-    struck = matching(fault.get("party") or "*", parties(scenario.data.clients))
+    struck = matching(fault.get("party") or "*", parties_of(scenario))
     return list(dict.fromkeys(party.partition("/")[0] for party in struck))
 
 

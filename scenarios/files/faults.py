@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.faults import Fault
 
-__all__ = ["faults_of", "matching", "parties"]
+__all__ = ["faults_of", "matching", "parties", "parties_of"]
 
 
 def faults_of(fault: Fault, clients: int) -> tuple[Fault, ...]:
@@ -16,9 +18,14 @@ def faults_of(fault: Fault, clients: int) -> tuple[Fault, ...]:
     return fault.stands_for(parties(clients))
 
 
-def parties(clients: int) -> list[str]:
-    """The names of all parties, in their order."""
-    return ["server", *(f"client/{number}" for number in range(clients))]
+def parties(clients: int, helpers: Iterable[str] = ()) -> list[str]:
+    """The names of all parties, in their order: the server, `helpers` and clients."""
+    return ["server", *helpers, *(f"client/{number}" for number in range(clients))]
+
+
+def parties_of(scenario: Scenario) -> list[str]:
+    """The names of all parties of a run of `scenario`."""
+    return parties(scenario.data.clients, PROTOCOLS[scenario.protocol.name].helpers(scenario))
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:

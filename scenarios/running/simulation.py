@@ -139,6 +139,7 @@ class Simulation:
                 self._experiment.server.observers[:] = [self._note_ended]
             clients = self._experiment.clients
             self._parties = [self._experiment.server, *([clients] if isinstance(clients, Registered) else clients)]
+            self._parties += getattr(self._experiment, "helpers", ())
             self._begin: Begin | None = None
         except BaseException:
             self._engine.close()

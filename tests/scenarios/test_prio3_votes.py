@@ -1,0 +1,190 @@
+"""Votes as reports of Prio3: counts as of plain votes, bytes by formula, losses of the helper, stuffed votes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit import Result, ScenarioError, load, run
+from tacit.protocols.cotraining.byzantine import Lie
+from tacit.protocols.cotraining.reports import (
+    Batch,
+    HelperPart,
+    Report,
+    _aggregate,
+    _prepare,
+    _serve_job,
+    _shard,
+    _unshard,
+)
+from tacit.protocols.crypto.agreement import KeyPair
+from tacit.protocols.crypto.vdaf import FIELD64
+from tacit.scenarios.chaos.campaign import Plan, campaign
+from tacit.scenarios.deploying.plan import check_deployable
+from tacit.scenarios.running.folder import byte_rows
+from tacit.scenarios.running.prediction import predicted
+from tacit.sim.streams import Entropy
+
+TINY = """
+seed = 3
+engine = "inline"
+[data]
+name = "digits"
+clients = 4
+labeled = 0.5
+limit = 160
+[public]
+size = 40
+[protocol]
+name = "fedct"
+deadline = "10s"
+min_clients = 2
+[model]
+name = "linear"
+[learner]
+learning_rate = 0.01
+steps = 5
+[cotraining]
+rounds = 3
+votes = "prio3"
+[training]
+device = "cpu"
+[network]
+latency = "5ms"
+"""
+FAULT = """
+[[fault]]
+kind = "crash"
+party = "{party}"
+{trigger}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "votes.toml"
+    path.write_text(TINY)
+    return path
+
+
+def ran(file: Path, *changes: str, fault: str = "", out: str = "run") -> Result:
+    file.write_text(TINY + fault)
+    return run(load(file, list(changes)), out=file.parent / out)
+
+
+@pytest.mark.parametrize("name", ["fedct", "pate", "dp-pate"])
+def test_counts_are_those_of_plain_votes_and_bytes_those_of_the_formula(file: Path, name: str) -> None:
+    changes = [f"protocol.name={name}"] + ["privacy.epsilon=8.0", "privacy.delta=1e-5"] * (name == "dp-pate")
+    proved, plain = ran(file, *changes), ran(file, *changes, "cotraining.votes=plain", out="plain")
+    assert (proved.outcome, proved.lost, proved.labels_digest) == ("completed", [], plain.labels_digest)
+    assert proved.model_digest == plain.model_digest
+    counted: dict[str, int] = {}
+    for row in byte_rows(proved.folder):
+        counted[row.type] = counted.get(row.type, 0) + row.payload
+    assert counted["Report"] and predicted(proved.folder, counted) == counted
+
+
+def test_a_client_without_labels_sends_an_empty_report_at_first(file: Path) -> None:
+    result = ran(file, "data.labeled_clients=3")
+    assert [len(one.answered) for one in result.round_records] == [3, 4, 4]
+    counted: dict[str, int] = {}
+    for row in byte_rows(result.folder):
+        counted[row.type] = counted.get(row.type, 0) + row.payload
+    assert predicted(result.folder, counted) == counted
+
+
+@pytest.mark.parametrize("step", ["report.keys", "report.prepare"])
+def test_a_lost_helper_ends_the_batch_and_may_return(file: Path, step: str) -> None:
+    trigger = f'before = "{step}"\nback_after = "1s"'
+    result = ran(file, fault=FAULT.format(party="helper", trigger=trigger))
+    first, *others = result.round_records
+    assert (result.outcome, first.problem) == ("completed", "the helper did not answer within 10 s")
+    assert first.lost == ("helper",) and [len(one.answered) for one in others] == [4, 4]
+    assert result.endings["helper"] == "completed"
+
+
+def test_no_batch_follows_one_whose_sum_may_still_be_opened(file: Path) -> None:
+    trigger = 'before = "report.collect"\nback_after = "1s"'
+    result = ran(file, fault=FAULT.format(party="helper", trigger=trigger))
+    assert result.outcome == "aborted" and len(result.round_records) == 1
+    assert "the helper did not answer" in result.reason
+
+
+def test_a_lost_client_is_no_report(file: Path) -> None:
+    result = ran(file, fault=FAULT.format(party="client/1", trigger='before = "report.shard"'))
+    assert {one.answered for one in result.round_records} == {("client/0", "client/2", "client/3")}
+
+
+@pytest.mark.parametrize("kind", ["stuffed", "noise"])
+def test_who_stuffs_votes_is_refused_and_changes_nothing(file: Path, kind: str) -> None:
+    result = ran(file, "byzantine.clients=1", f"byzantine.kind={kind}")
+    assert {one.answered for one in result.round_records} == {("client/0", "client/1", "client/2")}
+    (why,) = {loss.action for loss in result.lost}
+    assert why.startswith("its report is refused: the report's proof fails")
+    secure = ran(file, "byzantine.clients=1", f"byzantine.kind={kind}", "cotraining.votes=secure", out="secure")
+    if kind == "stuffed":
+        assert secure.round_records[0].agreed_accuracy < result.round_records[0].agreed_accuracy
+    else:
+        assert "counts are not those of votes" in secure.reason
+
+
+def test_a_helper_is_a_party_for_faults_only_where_there_is_one(file: Path) -> None:
+    fault = FAULT.format(party="helper", trigger='at = "report.prepare"')
+    file.write_text(TINY + fault)
+    load(file, [])
+    with pytest.raises(ScenarioError, match='"helper" is not a party'):
+        load(file, ["cotraining.votes=secure"])
+    with pytest.raises(ScenarioError, match="no helper"):
+        check_deployable(load(file, []), "votes.toml")
+
+
+@pytest.mark.long
+def test_it_keeps_its_promises_under_chaos(file: Path) -> None:
+    scenario = load(file, ["cotraining.rounds=2", "learner.steps=1", "public.size=10"])
+    assert campaign(scenario, Plan(schedules=30, singles=True)).failures == []
+
+
+# --- reports
+
+BATCH = Batch(4, 3, b"context")
+LABELS = np.array([0, 2, 1, 1])
+KEY, BOUND = bytes(32), bytes(range(32))
+
+
+def report(helper: KeyPair, seed: bytes, lie: Lie | None = None) -> Report:
+    entropy = Entropy.seeded(seed, "client")
+    nonce, rand = entropy.bytes(16), entropy.bytes(BATCH.prio3.rand_bytes)
+    pair = KeyPair.generate(entropy)
+    return Report(*_shard(BATCH, LABELS, nonce, rand, lie, entropy.bytes(32), pair, helper.public, BOUND))
+
+
+def verdict(helper: KeyPair, sent: Report, *, bound: bytes = BOUND, fresh: str = "") -> tuple[str, np.ndarray | None]:
+    """Why both refuse the report, or its counts."""
+    held = _prepare(BATCH, KEY, [sent])
+    part = HelperPart(bound, sent.nonce, sent.public_share, sent.helper_share, held[0].prepare_share)
+    share, messages, refused = _serve_job(BATCH, KEY, helper, [part], [fresh])
+    own, problems = _aggregate(BATCH, held, messages, refused)
+    return problems[0], None if problems[0] else _unshard(BATCH, own, share, 1)
+
+
+def test_both_shares_together_are_the_votes_and_one_alone_is_at_chance() -> None:
+    helper = KeyPair(bytes([7]) * 32)
+    problem, counts = verdict(helper, report(helper, b"1"))
+    assert not problem and counts is not None
+    assert counts.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 0]]
+    size, right = BATCH.elements * FIELD64.size, 0
+    for number in range(200):  # the most likely class by the leader's share, of 3
+        share = report(helper, bytes([number])).leader_share[:size]
+        values = np.array(FIELD64.to_ints(FIELD64.decode(share)), np.float64).reshape(4, 3)
+        right += int((values.argmax(1) == LABELS).sum())
+    assert 0.25 < right / 800 < 0.42
+
+
+def test_a_report_is_refused_by_what_it_is_not() -> None:
+    helper, other = KeyPair(bytes([7]) * 32), KeyPair(bytes([8]) * 32)
+    sent = report(helper, b"1")
+    assert verdict(other, sent)[0] == "the helper cannot open its share"
+    assert verdict(helper, sent, bound=bytes(32))[0] == "the helper cannot open its share"
+    assert verdict(helper, sent, fresh="its nonce was used before")[0] == "its nonce was used before"
+    for kind in ("stuffed", "noise"):
+        assert "proof fails" in verdict(helper, report(helper, b"1", Lie(kind, LABELS, b"", 2)))[0]
