@@ -92,9 +92,10 @@ class LinkNetwork:
         if not self._is_perfect or self._is_tcp:
             return
         endpoint = self._endpoints[name]
-        for ends in tuple(endpoint.incoming):  # what it received has arrived; what it sent travels for a while
-            if self._links[ends].is_idle:
-                self._forget(*ends)
+        # What it received has arrived; what it sent travels for a while.
+        for near, far in [(near, far) for near, far in endpoint.incoming]:
+            if self._links[near, far].is_idle:
+                self._forget(near, far)
         self._retired.append(endpoint)
         for _ in range(min(_SWEEP, len(self._retired))):
             if not self._let_go(self._retired[0]):  # the one that has rested longest

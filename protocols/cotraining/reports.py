@@ -572,7 +572,7 @@ def _hollow_job(
     batch: Batch, key: bytes, pair: KeyPair, reports: Sequence[HelperPart], fresh: Sequence[str]
 ) -> tuple[bytes, list[bytes], list[str]]:
     prio3 = batch.prio3
-    messages = [blank(prio3.prepare_message_bytes) for _ in reports]
+    messages: list[bytes] = [blank(prio3.prepare_message_bytes) for _ in reports]
     return blank(prio3.aggregate_share_bytes), messages, [""] * len(reports)
 
 
