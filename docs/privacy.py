@@ -164,6 +164,14 @@ OPTIONS = (
         _SUM,
     ),
     Option(
+        "cotraining.votes",
+        "prio3",
+        "each client's labels of public points, and the counts against clients that vote more than once",
+        "all follow the protocol but for clients' votes; the server and the helper do not put their shares together",
+        "five times the bytes of `secure`, and a second aggregator: see prio3.md",
+        (),
+    ),
+    Option(
         "privacy.label_epsilon",
         "",
         "each label of a client, by randomised response: epsilon per label, delta 0, against everyone, over all rounds",

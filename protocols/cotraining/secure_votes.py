@@ -13,8 +13,8 @@ labels, unless all others' are known. A majority of one shows as one: with few c
 What the sum checks of Byzantine clients: that each point has as many labels as there are votes (`counted`); else the
 round ends without a consensus, and nobody can say because of whom. What it cannot check: a client that adds 2 to one
 class and takes 1 from another's count, so that points still add up, or that counts itself as several voters. It has the
-weight of several clients then, where plain votes give it one. A proof that a vote is one-hot would be needed; there is
-none here.
+weight of several clients then, where plain votes give it one. A proof that a vote is one-hot is needed for that:
+`reports` has one.
 """
 
 from dataclasses import dataclass
