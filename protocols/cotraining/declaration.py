@@ -312,7 +312,7 @@ class Cotraining(Declaration):
     def learned(self) -> Mapping[str, str]:
         said = {"server": f"each client's numbers of points and labels; {self.shares}", "client": self.returns}
         if "cotraining.votes" in self.own_keys:
-            said["helper"] = "how many reports there are (with votes by prio3, where there is a helper)"
+            said["helper"] = "with prio3 votes: how many reports there are"
         return said
 
     @property
@@ -366,7 +366,8 @@ DECLARATIONS = (
         summary="clients share hard labels of public points and learn from their consensus",
         papers=(_FEDCT,),
         own_keys=(*_CONSENSUS, "cotraining.votes"),
-        shares="the client's label of each public point (secure, prio3: only how many clients gave each label)",
+        shares="the client's label of each public point (with secure or prio3 votes: only how many clients "
+        "gave each label)",
         returns=_CONSENSUS_OF_LABELS,
     ),
     Cotraining(
@@ -398,7 +399,7 @@ DECLARATIONS = (
         summary="teachers label public points once, a student learns from their votes",
         papers=("Papernot et al., Semi-supervised knowledge transfer for deep learning, ICLR 2017", _FEDCT),
         own_keys=("cotraining.votes",),
-        shares="the client's label of each public point, once (secure, prio3: only the counts)",
+        shares="the client's label of each public point, once (with secure or prio3 votes: only the counts)",
         student=True,
     ),
     Cotraining(
@@ -406,8 +407,8 @@ DECLARATIONS = (
         summary="pate with noise on the votes",
         papers=("Papernot et al., Scalable private learning with PATE, ICLR 2018", _FEDCT),
         own_keys=(*_EPSILON, "privacy.noise", "privacy.votes_noise", "cotraining.votes"),
-        shares="the client's label of each public point, once (secure, prio3: only the counts); the server adds "
-        "the noise and knows it",
+        shares="the client's label of each public point, once (with secure or prio3 votes: only the counts); the server "
+        "adds the noise and knows it",
         student=True,
         spends=spending_by_votes,
     ),

@@ -127,14 +127,19 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
     return Prediction(rows, simulation.now, memory, found.outcome, found.reason, found.lost, points, energy)
 
 
+def _may_count_energy(scenario: Scenario) -> bool:
+    """False where no table names a radio or a processor: then no fleet need be made to know that none is counted."""
+    tables = (scenario.device, *scenario.client)
+    return any(one.radio or one.processor for one in tables) or any(one.file for one in scenario.client)
+
+
 def energy_of(scenario: Scenario, record: Path) -> Energy | None:
     """The energy of the clients of a run with the `record`, its ``run.sqlite``; None if its scenario counts none.
 
     Also of a run that was resumed, whose record has all of it. Raises sqlite3.Error, and Problem for files of devices
     that can no longer be read.
     """
-    fleet = Fleet(scenario)
-    if not fleet.counts_energy:
+    if not (_may_count_energy(scenario) and (fleet := Fleet(scenario)).counts_energy):
         return None
     meter = EnergyMeter(fleet.power)
     with opened_record(record) as connection:

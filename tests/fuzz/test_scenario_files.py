@@ -1,7 +1,6 @@
 """Scenario files, ``--set`` and ``--over`` with anything in them: a checked scenario, or a line that says why not."""
 
 import random
-import re
 import tomllib
 from collections.abc import Callable
 from functools import partial
@@ -104,13 +103,9 @@ def test_wrong_values_name_file_and_key(inputs, small, memory, clear, tmp_path: 
 def with_value(table: dict[str, Any], name: str, literal: str) -> str:
     """`table` as TOML, with `literal` at the key `name`."""
     place: Any = table
-    *parents, last = re.split(r"\.", name)
+    *parents, last = name.replace(".N.", "[].").split(".")  # the first table of a list
     for parent in parents:
-        if parent.endswith("[]"):
-            place = place.setdefault(parent[:-2], [{}])
-            place = place[0]
-        else:
-            place = place.setdefault(parent, {})
+        place = place.setdefault(parent[:-2], [{}])[0] if parent.endswith("[]") else place.setdefault(parent, {})
     place[last] = "@@"
     return tomli_w.dumps(table).replace('"@@"', literal)
 

@@ -209,7 +209,7 @@ def test_the_options_of_a_sweep_go_with_a_table(tabled: Path) -> None:
 
 def test_a_file_with_a_table_is_a_scenario_too(tabled: Path) -> None:
     done = tacit("run", tabled, "--out", "one")
-    assert done.exit_code == 0 and "its table: tacit sweep" in done.output
+    assert done.exit_code == 0 and "to fill in the table: tacit sweep" in done.output
     assert read("one").scenario == msgspec.structs.replace(read(tabled).scenario, name="quick")
     assert read("one").layout is None
     over = tacit("sweep", tabled, "--over", "protocol.k=2,4", "--out", "many")

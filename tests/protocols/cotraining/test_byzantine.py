@@ -61,6 +61,6 @@ def test_those_who_collude_win_a_majority_when_they_are_more_and_can_only_stop_a
 
 
 def test_another_kind_is_refused() -> None:
-    assert LIES == ("random", "flipped", "colluding")
-    with pytest.raises(ValueError, match="must be one of random, flipped, colluding"):
+    assert LIES == ("random", "flipped", "colluding", "stuffed", "noise")
+    with pytest.raises(ValueError, match="must be one of random, flipped, colluding, stuffed, noise"):
         lie("white", np.zeros(1, np.int64))
