@@ -407,8 +407,8 @@ DECLARATIONS = (
         summary="pate with noise on the votes",
         papers=("Papernot et al., Scalable private learning with PATE, ICLR 2018", _FEDCT),
         own_keys=(*_EPSILON, "privacy.noise", "privacy.votes_noise", "cotraining.votes"),
-        shares="the client's label of each public point, once (with secure or prio3 votes: only the counts); the server "
-        "adds the noise and knows it",
+        shares="the client's label of each public point, once (with secure or prio3 votes: only the counts); the "
+        "server adds the noise and knows it",
         student=True,
         spends=spending_by_votes,
     ),
