@@ -129,8 +129,9 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
 
 def _may_count_energy(scenario: Scenario) -> bool:
     """False where no table names a radio or a processor: then no fleet need be made to know that none is counted."""
-    tables = (scenario.device, *scenario.client)
-    return any(one.radio or one.processor for one in tables) or any(one.file for one in scenario.client)
+    device = scenario.device
+    own = any(one.radio or one.processor or one.file for one in scenario.client)
+    return own or bool(device.radio or device.processor)
 
 
 def energy_of(scenario: Scenario, record: Path) -> Energy | None:
