@@ -21,6 +21,7 @@ from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
 from tacit.protocols.federated.averaging import (
     Averaging,
+    ByCommittee,
     LightSecAgg,
     Plain,
     Proved,
@@ -227,6 +228,13 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
         return LightSecAgg(identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt)
     if tables.training.averaging == Proved.name:
         return Proved(quantised=quantised)
+    if tables.training.averaging == ByCommittee.name:
+        lost, corrupt, exponent = (
+            tables.training.tolerated_dropouts, tables.training.corrupt_clients, tables.training.failure_exponent
+        )  # fmt: skip
+        return ByCommittee(
+            identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt, exponent=exponent
+        )
     return Secure(identities=identities_of(tables), quantised=quantised)
 
 
