@@ -24,8 +24,9 @@ from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.reporting.parties import party_tables
 from tacit.scenarios.running.folder import byte_rows
-from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.prediction import predict_run, predicted
 from tacit.sim.streams import Entropy
+from tests.scenarios.predictions import measured, predicted_bytes
 
 TINY = """
 seed = 3
@@ -197,6 +198,17 @@ def test_proved_averages_need_integers_that_weigh_alike(file: Path) -> None:
         ran(file, *AVERAGES, "training.value_bits=exact")
     with pytest.raises(ScenarioError, match="bounds numbers and no weights"):
         ran(file, *AVERAGES, "training.weighting=points")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("changes", [(), AVERAGES])
+def test_a_run_with_a_lost_helper_is_predicted_to_the_byte(file: Path, changes: tuple[str, ...], seed: int) -> None:
+    trigger = 'before = "report.prepare"\nback_after = "1s"'
+    file.write_text(TINY + FAULT.format(party="helper", trigger=trigger))
+    scenario = read(str(file), [*changes, "network.latency=lognormal:40ms,0.3"], seed=seed).scenario
+    prediction, (sent, seconds) = predict_run(scenario), measured(scenario)
+    assert predicted_bytes(prediction) == sent
+    assert prediction.virtual_seconds == pytest.approx(seconds, rel=0.01)
 
 
 # --- reports
