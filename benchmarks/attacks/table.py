@@ -4,7 +4,7 @@ A weakened copy differs from the production code in one thing, and is defined be
 does no better than guessing, with known exceptions that have their own rows: from the exact scores that a client is
 meant to get, it guesses others' labels better than blindly; and outside the semi-honest model, a client that does not
 follow the protocol can let the server read another's bits, and a server that does not draw the graph of a sum at
-random, or names other survivors to each client, reads a vector.
+random, or names other survivors to each client, reads a vector, and one that swaps a helper's key reads its shares.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from tacit.benchmarks.attacks import (
     openings,
     pairs,
     privacy,
+    reports,
     sums,
 )
 from tacit.benchmarks.attacks.finding import Finding
@@ -68,6 +69,10 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "q": again.noisy_sums_again,
     "q, answers": again.answers_again,
     "q, hashes": again.hashes_again,
+    "r": reports.leader_alone,
+    "r, helper": reports.helper_alone,
+    "r, stuffed": reports.stuffed_votes,
+    "r, key": reports.swapped_helper_key,
 }
 """The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
 
