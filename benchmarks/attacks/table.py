@@ -4,7 +4,7 @@ A weakened copy differs from the production code in one thing, and is defined be
 does no better than guessing, with known exceptions that have their own rows: from the exact scores that a client is
 meant to get, it guesses others' labels better than blindly; and outside the semi-honest model, a client that does not
 follow the protocol can let the server read another's bits, and a server that does not draw the graph of a sum at
-random, or names other survivors to each client, reads a vector, and one that swaps a helper's key reads its shares.
+random, or names other survivors to each client, reads a vector.
 """
 
 from collections.abc import Callable

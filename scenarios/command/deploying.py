@@ -56,7 +56,7 @@ def certify(
         typer.echo(str(path))
     typer.echo("each party needs its own two files and authority.pem; authority.key stays here")
     if scenario.protocol.identity == "signed":
-        typer.echo(f"each party needs all of {IDENTITIES}/*.pub, and a client its own {IDENTITIES}/client-N.key")
+        typer.echo(f"each party needs all of {IDENTITIES}/*.pub, and a client or helper its own {IDENTITIES}/*.key")
     return 0
 
 

@@ -10,7 +10,7 @@ from tacit.protocols.identity_files import enter_run
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
 from tacit.scenarios.deploying.plain_state import write_whole
-from tacit.scenarios.deploying.plan import IDENTITIES, clients_of, digest_of, identities_in
+from tacit.scenarios.deploying.plan import IDENTITIES, digest_of, identities_in
 from tacit.sim.deployed.certificates import Identity, context
 from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.deployed.records import Begin, Carry, Ended, Record, RecordError, Welcome
@@ -37,9 +37,7 @@ class _Joined:
     def __init__(self, run: PartyRun, loop: RealLoop, spoke: Spoke, options: ProcessOptions) -> None:
         self.run, self._loop, self.spoke, self._log = run, loop, spoke, options.log
         self._certificates = options.certificates
-        self._identities = None
-        if run.name in clients_of(run.scenario):  # which sign; a helper does not
-            self._identities = identities_in(options.certificates, run.scenario, [run.name], seeded=options.seeded)
+        self._identities = identities_in(options.certificates, run.scenario, [run.name], seeded=options.seeded)
         self.begun = self.ended = False
         self._patience = options.patience + options.limits.idle
         self._begins_by = 0.0  # by `time.monotonic`: the loop's clock is set when the run begins

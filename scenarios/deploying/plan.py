@@ -50,22 +50,22 @@ def digest_of(scenario: Scenario, *, seeded: bool) -> bytes:
 
 
 def certified_identities(scenario: Scenario, certificates: Path) -> list[Path]:
-    """Make long-term keys of the clients that have none below `certificates`, where they sign; returns the files."""
+    """Make long-term keys of clients and a helper that lack them, below `certificates`; returns the files."""
     if scenario.protocol.identity != "signed":
         return []
     folder = certificates / IDENTITIES
-    return identity_files.make(folder, identity_files.missing(folder, clients_of(scenario)))
+    return identity_files.make(folder, identity_files.missing(folder, joining(scenario)))
 
 
 def identities_in(certificates: Path, scenario: Scenario, own: Iterable[str], *, seeded: bool) -> Identities | None:
-    """The long-term keys of the clients, the private ones of `own`; None where nobody signs, or by the seed's keys.
+    """The long-term keys of clients and a helper, private ones of `own`; None where nobody signs, or by seeded keys.
 
     Raises CertificateError where a file is missing or has no key.
     """
     if seeded or scenario.protocol.identity != "signed":
         return None
     try:
-        return identity_files.load(certificates / IDENTITIES, clients_of(scenario), own)
+        return identity_files.load(certificates / IDENTITIES, joining(scenario), own)
     except FileNotFoundError as error:
         raise CertificateError(f"{error.filename}: there is no such file; `tacit certify` makes it") from None
     except ValueError as error:

@@ -80,7 +80,9 @@ def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
 
 def _takes_keys(scenario: Scenario) -> bool:
     """True if clients agree on keys."""
-    return scenario.training.averaging == "secure" or "protocol.hamming" in PROTOCOLS[scenario.protocol.name].uses
+    protocol = PROTOCOLS[scenario.protocol.name]
+    secure = scenario.training.averaging in ("secure", "lightsecagg", "committee")
+    return secure or "protocol.hamming" in protocol.uses or bool(protocol.helpers(scenario))
 
 
 _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
@@ -88,7 +90,7 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
     (
         "protocol.identity",
-        'XCLP or training.averaging = "secure"',
+        'XCLP, training.averaging = "secure", or prio3',
         lambda scenario: _takes_keys(scenario),
     ),
     ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),

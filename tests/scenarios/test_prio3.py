@@ -175,8 +175,9 @@ def sent_in(result: Result) -> dict[str, int]:
     return counted
 
 
-def test_averages_are_those_of_the_oracle_and_bytes_those_of_the_formula(file: Path) -> None:
-    result = ran(file, *AVERAGES)
+@pytest.mark.parametrize("identity", ["none", "signed"])
+def test_averages_are_those_of_the_oracle_and_bytes_those_of_the_formula(file: Path, identity: str) -> None:
+    result = ran(file, *AVERAGES, f"protocol.identity={identity}")
     secure = ran(file, *AVERAGES, "training.averaging=secure", out="secure")
     assert (result.outcome, result.equals_plaintext, result.lost) == ("completed", True, [])
     assert result.model_digest == secure.model_digest  # exact: the same integers
