@@ -41,6 +41,7 @@ class Option:
 _HONEST = "all follow the protocol; no client helps the server"
 _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
+_COMMITTEE = ("r", "r, unsigned")
 
 OPTIONS = (
     Option(
@@ -138,6 +139,15 @@ OPTIONS = (
         f"{_HONEST}; at most `training.corrupt_clients` help the server; clients answer one set of survivors a round",
         "pieces of every mask between clients: three times the bytes of `secure` for 30 clients; see secure-sums.md",
         (),
+    ),
+    Option(
+        "training.averaging",
+        "committee",
+        "each client's model, with one upload per client",
+        "all follow the protocol; at most t of the m members help the server, for which m and t are chosen by "
+        "`training.corrupt_clients`; members sign one set of survivors a round before they answer",
+        "(m - t) / r times the words of the vector: twice for large committees; see secure-sums.md",
+        _COMMITTEE,
     ),
     Option(
         "protocol.identity",

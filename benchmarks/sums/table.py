@@ -28,7 +28,7 @@ from tacit.sim.units import format_bytes, format_duration
 
 __all__ = ["Cell", "Row", "cells", "main", "measured"]
 
-SUMS = ("plain", "secure", "secagg+", "lightsecagg")
+SUMS = ("plain", "secure", "secagg+", "lightsecagg", "committee")
 
 NETWORKS = {
     "lan": ("250us", "1Gbit/s"),
@@ -42,6 +42,7 @@ _STEPS = {
     "secure": ("setup.keys", "setup.seed", "sum.deal", "sum.mask", "sum.reveal"),
     "secagg+": ("sum.deal", "sum.mask", "sum.reveal"),
     "lightsecagg": ("setup.keys", "setup.seed", "sum.deal", "sum.mask", "sum.reveal"),
+    "committee": ("setup.keys", "setup.seed", "sum.mask", "sum.hold", "sum.agree", "sum.reveal"),
 }
 """The steps of a client before which clients are lost."""
 

@@ -22,8 +22,9 @@ sums give the whole.
 
 The server takes as M those that have reported whose shares they hold; where leaving out a member lets more clients
 into U1, it does, down to what the sum needs. A vector counts in one U1 alone. Two of them could both be opened if
-m >= t + 2r, so members sign what they are shown, each one U1 a round, and add once q = floor((m + t) / 2) + 1 of them
-have signed the same. Two sets of q members share more than t, so one that is honest. So m - q members may be lost
+m >= t + 2r. With fewer members, answers to two sets still open one and show linear relations of the other, so of their
+difference. Members therefore sign what they are shown, each one U1 a round, and add once q = floor((m + t) / 2) + 1 of
+them have signed the same. Two sets of q members share more than t, so one that is honest. So m - q members may be lost
 before they have signed, and m - (t + r) before they have answered.
 
 Papers: Franklin and Yung, STOC 1992 (packed sharing). Relatives are DisAgg (Mehmood et al., MLSys 2026) and OPA
@@ -37,10 +38,10 @@ Security: semi-honest clients, no more than t members collude with the server. T
 in it, and whose shares each member holds. A member learns whose shares it holds and who is in U1; t members together
 with the server learn nothing else but the sum. From t + 1 to t + r - 1 of them learn linear relations of the numbers in
 each block of each vector, as many as they are more than t; t + r learn all vectors. Other clients learn who takes part.
-A client sends shares once a round. A member signs once a round, a U1 of at least `min_clients` whose shares it holds,
-and answers once, for that U1, and remembers both over a crash. A server that names different sets to members opens one
-of them at most. m and t follow from assumed shares of corrupt and lost clients, by the tail of the hypergeometric
-distribution (`Committee.among`); one that tries several draws succeeds more often (`members`).
+A client sends shares once a round. A member signs once a round, a U1 of at least `min_clients` whose shares it holds
+and in which it is, answers once, for that U1, and remembers both over a crash. A server that names different sets to
+members gets sums for one of them at most. m and t follow from assumed shares of corrupt and lost clients, by the tail
+of the hypergeometric distribution (`Committee.among`); one that tries several draws succeeds more often (`members`).
 Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which spoil the sum unseen.
 """
 
@@ -347,8 +348,10 @@ class _Taking:
             left = named(shown.members, self.members), named(shown.clients, self.group.names)
         least = max(committee.quorum, committee.needed)
         missing = [name for name in left[1] if name not in self.shares]
-        if me.name not in left[0] or len(left[0]) < least:
-            refuse(me, f"sign: {len(left[0])} members are not it and others, at least {least}")
+        if me.name not in left[0] or me.name not in left[1]:
+            refuse(me, "sign: it is in the sum, and not named")
+        elif len(left[0]) < least:
+            refuse(me, f"sign: {len(left[0])} members are fewer than {least}")
         elif len(left[1]) < self.settings.min_clients:
             refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.settings.min_clients}")
         elif missing:
@@ -363,8 +366,8 @@ class _Taking:
     async def answer(self, agreement: Agreement) -> None:
         """Send the sum of the shares of the U1 that was signed, once q members have signed it."""
         me = self.me
-        if self.signed is None or self.done:
-            refuse(me, "open the sum: it has signed no set that is open")
+        if self.signed is None:
+            refuse(me, "open the sum: it has signed no set")
             return
         members, survivors = self.signed
         with me.step("sum.reveal"):

@@ -24,7 +24,7 @@ from tacit.scenarios.chaos.server_view import Input, Judged, Mask, Relation, exp
 from tacit.sim.wire import Packet, decode_body, decode_frame
 from tacit.sim.world import World
 
-__all__ = ["CommitteeView", "corrupt"]
+__all__ = ["CommitteeView", "Upload", "corrupt"]
 
 
 def corrupt(group: Group, members: int, private: int) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def corrupt(group: Group, members: int, private: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Upload:
+class Upload:
     """A vector that a client has shared: of the model that it is made from, among `members`, of whom some `collude`."""
 
     client: str
@@ -60,23 +60,24 @@ class _Upload:
 class CommitteeView:
     """All that the server of `world` and the members that collude with it receive, from now on.
 
-    `vectors`: the true ones, by client and model; for the judge alone, what clients compute with.
+    `sums` are the answers of members. For the judge alone: `vectors`, the true ones, by client and model, and
+    `uploads`, what clients compute with.
     """
 
     def __init__(
         self, world: World, parties: Iterable[Any], vectors: dict[tuple[str, int], Elements], server: str
     ) -> None:
         self._parties: Present[Any] = Present(parties)
-        self._vectors, self._server = vectors, server
-        self._uploads: list[_Upload] = []
-        self._sums: list[tuple[Packet, CommitteeSum]] = []
+        self.vectors, self._server = vectors, server
+        self.uploads: list[Upload] = []
+        self.sums: list[tuple[Packet, CommitteeSum]] = []
         world.taps.delivered.append(self._delivered)
         world.taps.computed.append(self._computed)
 
     def _delivered(self, time: float, packet: Packet) -> None:
         if packet.receiver == self._server and packet.type == CommitteeSum.__name__:
             frame = decode_frame(packet.data)
-            self._sums.append((packet, decode_body(frame, frame.body, CommitteeSum)))
+            self.sums.append((packet, decode_body(frame, frame.body, CommitteeSum)))
 
     def _computed(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
         if step != "sum.mask" or len(arguments) != 3:  # a member that colludes signs in whatever step it is
@@ -84,35 +85,35 @@ class CommitteeView:
         vector, packing, seeds = arguments
         who = self._parties[party]
         model = next(
-            model for (name, model), own in self._vectors.items() if name == party and np.array_equal(own, vector)
+            model for (name, model), own in self.vectors.items() if name == party and np.array_equal(own, vector)
         )
         shares = [*(expand(packing.field, seed, result.shape[1]) for seed in seeds), *result]
         members = drawn(who.group, packing.members)
         collude = corrupt(who.group, packing.members, packing.private)
-        self._uploads.append(_Upload(party, model, who.round, packing, members, collude, tuple(seeds), shares))
+        self.uploads.append(Upload(party, model, who.round, packing, members, collude, tuple(seeds), shares))
 
     @property
     def keys(self) -> set[bytes]:
         """The seeds of all shares that clients have made."""
-        return {seed for one in self._uploads for seed in one.seeds}
+        return {seed for one in self.uploads for seed in one.seeds}
 
     def judged(self, keys: set[bytes], least: int) -> Judged:
         """The judgement of all that was received, where the seeds `keys` are known besides it."""
         known = [(key, 0) for key in self.keys & keys]
-        sums = [self._taken_apart(packet, message) for packet, message in self._sums]
+        sums = [self._taken_apart(packet, message) for packet, message in self.sums]
         relations = [*sums, *self._colluding()]
-        primes = sorted({one.packing.field.prime for one in self._uploads})
+        primes = sorted({one.packing.field.prime for one in self.uploads})
         return Judged(exposed(relations, known, least, primes), len(sums), len(relations) - len(sums), len(known))
 
     def _colluding(self) -> Iterator[Relation]:
         """The shares that members who collude have been sent."""
-        for one in self._uploads:
+        for one in self.uploads:
             for name in one.collude:
                 yield Relation(*one.relation(one.members.index(name)))
 
     def _taken_apart(self, packet: Packet, message: CommitteeSum) -> Relation:
         """The relation that a sum is. Raises ValueError for one that is no sum of shares."""
-        known = [one for one in self._uploads if packet.sender in one.members]
+        known = [one for one in self.uploads if packet.sender in one.members]
         for some_known in ([one for one in known if one.round == packet.round], known):
             for place in dict.fromkeys(one.members.index(packet.sender) for one in some_known):
                 packing, length = some_known[0].packing, len(some_known[0].shares[0])

@@ -44,7 +44,7 @@ from tacit.sim.streams import Entropy, generator
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
-__all__ = ["LARGE", "Contribute", "Miniature", "Outcome", "perform"]
+__all__ = ["LARGE", "Contribute", "Miniature", "Outcome", "contribute", "numbers", "perform", "performed"]
 
 
 class Called(Message):
@@ -200,14 +200,14 @@ def perform(miniature: Miniature, program: Program, part: Contribute = contribut
 
     It knows the keys that are the same in another run of the program, in which clients draw other randomness.
     """
-    view, sent, failure = _performed(miniature, program, part, 0)
-    twin, _, _ = _performed(miniature, program, part, 1)
+    view, sent, failure = performed(miniature, program, part, 0)
+    twin, _, _ = performed(miniature, program, part, 1)
     known, relations, opened, guessed = view.judged(twin.keys, miniature.least)
     shown = tuple((kind, len(every), *_fields(every[0])) for kind, every in sent.items())
     return Outcome(known, failure, relations, opened, shown, guessed)
 
 
-def _performed(
+def performed(
     miniature: Miniature, program: Program, part: Contribute, drawing: int
 ) -> tuple[View | CommitteeView, dict[str, list[Message]], str]:
     """Return the messages that the server saw and sent, and failures; `drawing`: which randomness clients draw."""
@@ -503,12 +503,14 @@ class _Scripted(_Calling):
         members = drawn(self.group, one.members)
         shown = committee.bits(members, members), committee.bits(survivors, self.group.names)
         self.broadcast(to, committee.CommitteeSurvivors(*shown))
-        for name in corrupt(self.group, one.members, one.private):
-            machine = self._parties[name]
-            if machine.group.identities is not None and machine.group.digest == self.group.digest:
-                await consistency.sign(machine, machine.group.identities, members, survivors)
         signed = self._signatures.setdefault((self.attempt, members, survivors), {})
-        found = await self.collect(consistency.Agreed, members, deadline=_SHORT)
+        collude = corrupt(self.group, one.members, one.private)
+        for machine in map(self._parties.__getitem__, collude):
+            keys = machine.group.identities
+            if keys is not None and machine.group.digest == self.group.digest and machine.attempt == self.attempt:
+                signed[machine.name] = await consistency.signature_of(machine, keys, members, survivors)
+        honest = [name for name in members if name not in collude]
+        found = await self.collect(consistency.Agreed, honest, deadline=_SHORT)
         signed |= {name: answer.signature for name, answer in found.answers.items()}
         places = [members.index(name) for name in signed]
         self.broadcast(to, consistency.Agreement(places, list(signed.values())))

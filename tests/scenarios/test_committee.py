@@ -109,7 +109,7 @@ def test_a_server_that_names_two_sets_gets_signatures_and_answers_for_one(
 
     monkeypatch.setattr(committee.consistency, "witness", lying)
     found = ran(tiny, "training.rounds=1", "engine=inline")
-    assert found.equals_plaintext and sum("once a round is all" in note for note in refusals(found)) == 8
+    assert found.equals_plaintext and sum("once a round is all" in note for note in refusals(found)) == 7
 
     async def other(me: Server, identities: Any, names: Sequence[str], survivors: Sequence[str], *rest: Any) -> Any:
         return await honest(me, identities, names, survivors[1:], *rest)
