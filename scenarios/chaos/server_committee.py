@@ -1,4 +1,4 @@
-"""What a lying server and corrupt members of a committee see of a sum, as linear relations modulo p.
+"""The view that a lying server and corrupt members of a committee have of a sum, as linear relations modulo p.
 
 The unknowns are the r numbers of a block of each client's vector, and the values of its polynomial at the points of
 the first t members; all blocks of a vector have the same coefficients. t members collude with the server, which knows
