@@ -77,6 +77,16 @@ def test_bytes_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[st
     assert {row.type: row.messages for row in counted.rows}["SharesHeld"] == 4
 
 
+def test_a_prediction_under_losses_is_the_run(tiny: Path) -> None:
+    faults = crashes('before = "sum.mask"', 'at = "sum.hold"', 'before = "sum.agree"')
+    one = scenario(tiny, "training.rounds=1", faults=faults)
+    found, predicted = run(one, out=tiny.parent / "lossy"), tacit.predict(one)
+    assert found.equals_plaintext
+    sent = {row.type: (row.messages, row.payload) for row in tacit.bytes(found).rows}
+    assert sent == {row.type: (row.messages, row.payload) for row in predicted.rows}
+    assert sent["Agreed"][0] == 5 and sent["VectorShare"][0] == 2 * 7 * 7  # over two hops
+
+
 @pytest.mark.parametrize("network", [("network.transport=tcp", "network.loss=0.05"), ("network.transport=datagram",)])
 def test_it_is_the_same_sum_over_tcp_and_datagrams(tiny: Path, network: tuple[str, ...]) -> None:
     found = ran(tiny, "network.topology=mesh", *network)
