@@ -23,10 +23,15 @@ import tenseal
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from tacit import Found, Message, OneShot, ProtocolKeys, Step, add_protocol
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
+from tacit.protocols import registry
+from tacit.protocols.one_shot import OneShot
+from tacit.protocols.parts import Found
+from tacit.protocols.steps import Step
+from tacit.protocols.xclp.keys import ProtocolKeys
+from tacit.sim.wire import Message
 
 __all__ = ["CkksSum"]
 
@@ -122,4 +127,4 @@ class CkksSum(OneShot):
         return np.sum([_vector(keys, shard) for shard in shards.values()], axis=0)
 
 
-add_protocol(CkksSum())
+registry.add(CkksSum())
