@@ -40,8 +40,8 @@ class Snapshot:
     def take(self, rest: Any, waits: Mapping[str, Timer]) -> tuple[dict[str, Any], list[Frame | Packet]]:
         """Store the world, and `rest`, any data of the caller. Returns the state and the messages in flight.
 
-        `waits` are the timers of the parties that are restarted. Raises NotPlain if a pending activity is not storable
-        stored.
+        `waits` are the timers of the parties that are restarted. Raises NotPlain if a pending
+        activity is not storable.
         """
         world, env = self._world, self._world.loop.env
         if not world.loop.is_still:

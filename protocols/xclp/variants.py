@@ -1,4 +1,4 @@
-"""The variants of SecureHamming and the strategies of SecureRowSums by the names that scenarios give them."""
+"""The variants of SecureHamming and the strategies of SecureRowSums by the names that scenarios use."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from tacit.sim.wire import Message
 __all__ = ["ROW_SUMS", "VARIANTS", "Beside", "HammingOptions", "RowSums", "Variant", "options_of"]
 
 Points = Mapping[str, int]
-"""How many points each client has."""
+"""The number of points of each client."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class HammingOptions:
 
 
 def options_of(keys: Any) -> HammingOptions:
-    """Return the keys of [protocol] about SecureHamming."""
+    """The keys of [protocol] about SecureHamming."""
     return HammingOptions(
         keys.bits, keys.key_bits, keys.insecure_keys, keys.packing, keys.rerandomise, keys.group, keys.short_exponents
     )
