@@ -12,11 +12,11 @@
 {'protocol.k': 10} 1 completed
 {'protocol.k': 10} 2 completed
 
-`predict`, `events`, `bytes`, `compare`, `report`, `keys` and `steps` do what the commands of these names do, and return
-what those print; a sweep's `frame()` is a pandas DataFrame with a row for each run.
+`predict`, `events`, `bytes`, `compare`, `report`, `keys` and `steps` do the same as the commands of these names, and
+return the data that those print; a sweep's `frame()` is a pandas DataFrame with a row for each run.
 
-`OneShot` is the base of a protocol of one's own with one part, `Phases` of one with several (`Phase`, `SecureSum`)
-one after the other, and `Protocol` of any other. `add_protocol` lets scenario files name it, as `add_model`,
+`OneShot` is the base of your own protocol with one part, `Phases` of one with several consecutive parts (`Phase`,
+`SecureSum`), and `Protocol` of any other. `add_protocol` lets scenario files name it, as `add_model`,
 `add_server_update` and the others do for other things. A file that calls them is a plugin: `plugins = [...]` in a
 scenario beside it. `Scenario` and the structs of its tables make a scenario without a file; `ProtocolKeys` is that of
 [protocol]. These names, and what their docstrings say, stay compatible from one version to the next (CHANGELOG.md says
@@ -159,7 +159,7 @@ else:
     """Names that come with results, which notebooks show as pictures from then on."""
 
     def __getattr__(name: str) -> object:
-        """The public name, imported."""
+        """Import and return the object of a public name."""
         if name not in __all__:
             hint = import_module("tacit.sim.registry").similar(name, __all__)
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
@@ -170,7 +170,7 @@ else:
         return found
 
     def __dir__() -> list[str]:
-        """The public names, and no other."""
+        """The public names only."""
         return list(__all__)
 
 
