@@ -160,7 +160,7 @@ class Group:
 
     `contributions` is the useful content of the valid ones. A client holds in `secrets` its secret with each other
     client, and the group `seed`; the server holds neither. `identities`: the keys for later signatures, bound to the
-    group and all published data; None if nothing is signed.
+    group and all published data; None if nothing is signed. `digest`: that of the group and all published data.
     """
 
     names: tuple[str, ...]
@@ -169,6 +169,7 @@ class Group:
     seed: bytes = field(default=b"", repr=False)
     secrets: dict[str, SharedSecret] = field(default_factory=dict, repr=False)
     identities: Identities | None = None
+    digest: bytes = b""
 
     def without(self, names: tuple[str, ...]) -> "Group":
         """The group without the clients in `names`."""
@@ -235,11 +236,13 @@ async def server(
                 break
             me.broadcast(names, NewLeader(list(names), names[0]))
         me.broadcast(names, SeedAgreed(list(names)))
+    digest = _digest(roster, names)
     return Group(
         names,
         {name: published[name].points for name in names},
         {name: usable[name] for name in names},
-        identities=_bound(identities, roster, names),
+        identities=None if identities is None else identities.bound(digest),
+        digest=digest,
     )
 
 
@@ -291,12 +294,14 @@ async def client(
         if not seed:
             raise BadValues(f"SeedAgreed from {me.server}: {me.name} has no seed")
     left = {name: secret for name, secret in secrets.items() if name in names}  # no sum is to be among others
-    return Group(names, group.points, contributions, seed, left, _bound(identities, roster, names)), keys
+    digest = _digest(roster, names)
+    bound = None if identities is None else identities.bound(digest)
+    return Group(names, group.points, contributions, seed, left, bound, digest), keys
 
 
-def _bound(identities: Identities | None, roster: Roster, names: tuple[str, ...]) -> Identities | None:
-    """Bind `identities` to the `roster` and to its remaining `names`."""
-    return None if identities is None else identities.bound(derive(encode_body(roster), *names))
+def _digest(roster: Roster, names: tuple[str, ...]) -> bytes:
+    """The digest of the `roster`, and of its remaining `names`."""
+    return derive(encode_body(roster), *names)
 
 
 def _group(me: Client, roster: Roster, sent: Join) -> Group:

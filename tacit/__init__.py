@@ -19,10 +19,10 @@ return the data that those print; a sweep's `frame()` is a pandas DataFrame with
 `SecureSum`), and `Protocol` of any other. `add_protocol` lets scenario files name it, as `add_model`,
 `add_server_update` and the others do for other things. A file that calls them is a plugin: `plugins = [...]` in a
 scenario beside it. `Scenario` and the structs of its tables make a scenario without a file; `ProtocolKeys` is that of
-[protocol]. These names, and what their docstrings say, stay compatible from one version to the next (CHANGELOG.md says
-what changes). No other module promises that.
+[protocol]. These names and their documented behaviour stay compatible between versions (CHANGELOG.md lists changes).
+Other modules may change.
 
-What is behind a name is imported when the name is first used: it takes a second.
+The object of a name is imported when the name is first used, because that takes a second.
 """
 
 from typing import TYPE_CHECKING

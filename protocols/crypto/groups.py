@@ -19,6 +19,7 @@ shaped by `fixed_base.choose_comb`. (The tables there are for Z_{m^2} and split 
 Running times depend on exponents: nothing here is protected against an observer of time or cache.
 """
 
+import copy
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -251,6 +252,14 @@ _GENERATOR = (
 )
 
 
+class _Point(EccPoint):
+    """A point that is copied as it is: pycryptodome's own way by coordinates takes as long as half a power."""
+
+    def copy(self) -> "_Point":
+        """A point of its own, which sums, products and the inverse are then made of in place."""
+        return copy.copy(self).set(self)
+
+
 class P256(Group[EccPoint]):
     """The points of NIST P-256; elements are pycryptodome's points."""
 
@@ -259,8 +268,8 @@ class P256(Group[EccPoint]):
         self.order = _ORDER
         self.element_bytes = 33
         self.exponent_bits = 256
-        self._generator = EccPoint(*_GENERATOR, "p256")
-        self.identity = self._generator.point_at_infinity()
+        self._generator = _Point(*_GENERATOR, "p256")
+        self.identity = _Point(0, 0, "p256")  # the point at infinity
 
     @property
     def generator(self) -> EccPoint:
@@ -293,7 +302,7 @@ class P256(Group[EccPoint]):
         if y % 2 != data[0] - 2:
             y = _PRIME - y
         try:
-            return EccPoint(int(x), int(y), "p256")
+            return _Point(int(x), int(y), "p256")
         except ValueError:  # x^3 - 3 x + b has no root
             raise ValueError(f"not an element of {self.name}") from None
 

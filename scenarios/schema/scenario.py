@@ -319,6 +319,13 @@ class Network(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     server_bandwidth: Annotated[
         str, Meta(description="Bandwidth of the server, in each direction, shared by all clients.", extra=_RATE)
     ] = "1Gbit/s"
+    helper_bandwidth: Annotated[
+        str | None,
+        Meta(
+            description="Bandwidth of the helper of `prio3`, in each direction (default: `server_bandwidth`).",
+            extra=_RATE,
+        ),
+    ] = None
     jitter: Annotated[
         Duration, Meta(description="Random addition to each latency, uniform between 0 and this value.", extra=DURATION)
     ] = "0ms"
@@ -370,6 +377,20 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = 1.0
     server_cores: Annotated[int, Meta(ge=1, description="Number of cores of the server.")] = 4
+    helper_speed: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(
+            description=(
+                "Speed of the core of the helper of `prio3` relative to the machine of the cost table "
+                "(default: `server_speed`)."
+            ),
+            extra={"unit": "factor"},
+        ),
+    ] = None
+    helper_cores: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Number of cores of the helper of `prio3` (default: `server_cores`)."),
+    ] = None
     handling: Annotated[
         Duration,
         Meta(
