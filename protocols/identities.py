@@ -48,7 +48,18 @@ from tacit.parties.party import Party
 from tacit.sim.hollow import hollow
 from tacit.sim.streams import Entropy
 
-__all__ = ["KEY_BYTES", "SIGNATURE_BYTES", "Claim", "Identities", "given", "identities_of", "parted", "title_of"]
+__all__ = [
+    "KEY_BYTES",
+    "SIGNATURE_BYTES",
+    "Claim",
+    "Identities",
+    "given",
+    "identities_of",
+    "is_signed",
+    "parted",
+    "public_half",
+    "title_of",
+]
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -81,7 +92,7 @@ class Identities:
             if len(key) != KEY_BYTES:
                 raise ValueError(f"an Ed25519 key is {KEY_BYTES} bytes; that of {name} has {len(key)}")
         for name, key in self.private.items():
-            if _public(key) != self.public.get(name):
+            if public_half(key) != self.public.get(name):
                 raise ValueError(f"the private key of {name} is not that of its public one")
 
     @classmethod
@@ -95,7 +106,7 @@ class Identities:
             return (Entropy.seeded(seed, "identity", name) if seeded else Entropy.system()).bytes(KEY_BYTES)
 
         private = _Made(drawn)
-        return cls(_Made(lambda name: _public(private[name])), private)
+        return cls(_Made(lambda name: public_half(private[name])), private)
 
     def bound(self, among: bytes) -> "Identities":
         """The same keys, by which all is signed under the set-up with the digest `among` from now on."""
@@ -176,7 +187,8 @@ def _statement(me: Party, what: str, attempt: int, title: str, parts: Iterable[b
     return b"".join(len(item).to_bytes(8, "big") + item for item in encoded)
 
 
-def _public(private: bytes) -> bytes:
+def public_half(private: bytes) -> bytes:
+    """The public key of a private one, of 32 bytes each."""
     return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 

@@ -157,7 +157,7 @@ class Group:
 
     `contributions` are what is of use in those that passed. A client holds in `secrets` what it shares with each other
     client, and the group `seed`; the server holds neither. `identities`: by which keys what follows is signed, bound to
-    the group and all that was published, if anything is.
+    the group and all that was published, if anything is. `digest`: of the group and of all that was published.
     """
 
     names: tuple[str, ...]
@@ -166,6 +166,7 @@ class Group:
     seed: bytes = field(default=b"", repr=False)
     secrets: dict[str, SharedSecret] = field(default_factory=dict, repr=False)
     identities: Identities | None = None
+    digest: bytes = b""
 
     def without(self, names: tuple[str, ...]) -> "Group":
         """The group of those that are not in `names`."""
@@ -232,11 +233,13 @@ async def server(
                 break
             me.broadcast(names, NewLeader(list(names), names[0]))
         me.broadcast(names, SeedAgreed(list(names)))
+    digest = _digest(roster, names)
     return Group(
         names,
         {name: published[name].points for name in names},
         {name: usable[name] for name in names},
-        identities=_bound(identities, roster, names),
+        identities=None if identities is None else identities.bound(digest),
+        digest=digest,
     )
 
 
@@ -288,12 +291,14 @@ async def client(
         if not seed:
             raise BadValues(f"SeedAgreed from {me.server}: {me.name} has no seed")
     left = {name: secret for name, secret in secrets.items() if name in names}  # no sum is to be among others
-    return Group(names, group.points, contributions, seed, left, _bound(identities, roster, names)), keys
+    digest = _digest(roster, names)
+    bound = None if identities is None else identities.bound(digest)
+    return Group(names, group.points, contributions, seed, left, bound, digest), keys
 
 
-def _bound(identities: Identities | None, roster: Roster, names: tuple[str, ...]) -> Identities | None:
-    """`identities`, bound to what was shown in the `roster` and to those `names` of it who are left."""
-    return None if identities is None else identities.bound(derive(encode_body(roster), *names))
+def _digest(roster: Roster, names: tuple[str, ...]) -> bytes:
+    """A digest of what was shown in the `roster`, and of those `names` of it who are left."""
+    return derive(encode_body(roster), *names)
 
 
 def _group(me: Client, roster: Roster, sent: Join) -> Group:

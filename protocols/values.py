@@ -8,12 +8,15 @@ from contextlib import suppress
 from typing import TypeVar
 
 from tacit.parties.party import Party
+from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.sim.hollow import hollow
+from tacit.sim.wire import Message
 
-__all__ = ["BadValues", "announced", "understood", "values_of", "with_usable_keys"]
+__all__ = ["BadValues", "announced", "first_understood", "understood", "values_of", "with_usable_keys"]
 
 M = TypeVar("M")
+N = TypeVar("N", bound=Message)
 R = TypeVar("R")
 
 
@@ -46,6 +49,21 @@ def understood(me: Party, answers: Mapping[str, M], read: Callable[[str, M], R])
     for name, answer in answers.items():
         with suppress(BadValues), values_of(me, name, type(answer).__name__):
             found[name] = read(name, answer)
+    return found
+
+
+async def first_understood(
+    me: Server, kind: type[N], names: Sequence[str], needed: int, deadline: float, read: Callable[[str, N], R]
+) -> dict[str, R]:
+    """The first `needed` answers of `names` that can be read, or all that are received by the deadline."""
+    found: dict[str, R] = {}
+    left, end = tuple(names), me.world.loop.time() + deadline
+    while (lacking := needed - len(found)) > 0 and left and (seconds := end - me.world.loop.time()) > 0:
+        sent = await me.collect(kind, left, deadline=seconds, quorum=lacking)
+        found |= understood(me, sent.answers, read)
+        left = sent.missing
+        if me.are_gone(dict.fromkeys(left)):
+            break
     return found
 
 

@@ -36,7 +36,7 @@ _LISTED = 200
 """The most clients of which each one's energy is listed."""
 
 HELPER = "helper"
-"""A second aggregator, where a protocol has one. Its machine and access are as the server's, and its own."""
+"""A second aggregator, where a protocol has one. It has a machine and an access of its own."""
 _CLIENT = "client/"
 _KEYS = ("latency", "up", "down", "loss", "cores", "speed", "availability", "device_class", "radio", "processor")
 
@@ -63,8 +63,7 @@ class Fleet:
         self._codes = np.zeros(self._count, np.uint16)
         self._kinds: dict[int, Kind] = {}
         self._latencies: dict[tuple[str, ...], Latency] = {}
-        own = rate(network.server_bandwidth)
-        self._server = {"up": own, "down": own, "cores": device.server_cores, "speed": device.server_speed}
+        self._servers = _servers(network, device)
         self._clients_tables = tuple(getattr(tables, "client", ()))
         self._links = tuple(getattr(tables, "link", ()))
         self._hosts = [(one.parties, Host(one.cores)) for one in getattr(tables, "host", ())]
@@ -81,9 +80,8 @@ class Fleet:
     def of(self, party: str) -> Access:
         """The access and processor of `party`."""
         host = next((host for patterns, host in self._hosts if _is_meant(party, patterns)), None)
-        if party in (SERVER, HELPER):
-            own = self._server
-            return self._with_handling(Access(_pipe(own["up"]), _pipe(own["down"]), own["cores"], own["speed"], host))
+        if party in self._servers:
+            return self._with_handling(replace(self._servers[party], host=host))
         kind = self.kind(party)
         up, down, speed = (
             self._amount(amount, party, key)
@@ -362,6 +360,16 @@ class Fleet:
 
     def _exists(self, pattern: str) -> bool:
         return fnmatchcase(SERVER, pattern) or fnmatchcase(HELPER, pattern) or len(self._meant(pattern)) > 0
+
+
+def _servers(network: Any, device: Any) -> dict[str, Access]:
+    """The accesses of the server and of the helper, which has those of the server's settings that it lacks."""
+    pipe = _pipe(rate(network.server_bandwidth))
+    server = Access(pipe, pipe, device.server_cores, device.server_speed)
+    own = _pipe(rate(network.helper_bandwidth or network.server_bandwidth))
+    cores = device.server_cores if device.helper_cores is None else device.helper_cores
+    speed = device.server_speed if device.helper_speed is None else device.helper_speed
+    return {SERVER: server, HELPER: Access(own, own, cores, speed)}
 
 
 def _client_defaults(network: Any, device: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.crypto.mersenne import GF31
 from tacit.sim.streams import Entropy
 
 __all__ = [
@@ -28,12 +29,10 @@ __all__ = [
     "check",
     "combine",
     "combine_work",
-    "lagrange",
     "lagrange_at_zero",
     "share_bytes",
     "split",
     "split_work",
-    "uniform",
 ]
 
 PRIME = 2**31 - 1
@@ -74,7 +73,7 @@ def split(secrets: Sequence[bytes], threshold: int, shares: int, entropy: Entrop
     if len(sizes) != 1 or 0 in sizes:
         raise ValueError(f"secrets must be of one size of at least 1 byte, not {sorted(sizes)}.")
     constant = _limbs_of(secrets)
-    coefficients = uniform((threshold - 1, *constant.shape), entropy)
+    coefficients = GF31.uniform((threshold - 1, *constant.shape), entropy)
     x = np.arange(1, shares + 1, dtype=np.uint64)[:, None, None]
     # Horner: f(x) = (...(a_{t-1} x + a_{t-2}) x + ...) x + s
     values = np.zeros((shares, *constant.shape), np.uint64)
@@ -121,22 +120,6 @@ def lagrange_at_zero(xs: Sequence[int]) -> Field:
     return _reduce(_product(x[:, None]) * _inverse(_product(factors)))
 
 
-def lagrange(xs: Sequence[int], at: Sequence[int]) -> Field:
-    """The coefficients of values at the points `xs` in values at the points `at`, in GF(p): (len(at), len(xs)).
-
-    They are of polynomials of degree below len(xs). Raises ValueError where points repeat, are shared, or lie outside
-    [1, p).
-    """
-    _check_distinct([*xs, *at])
-    x, y, p = np.array(xs, np.uint64), np.array(at, np.uint64), np.uint64(PRIME)
-    # L_i(y) = prod_m (y - x_m) / ((y - x_i) prod_{m != i} (x_i - x_m))
-    own = (x[None, :] + p - x[:, None]) % p
-    np.fill_diagonal(own, 1)
-    ways = (y[None, :] + p - x[:, None]) % p  # (xs, at): y - x_m
-    below = _reduce(_product(own)[:, None] * ways)
-    return _reduce(_product(ways)[None, :] * _inverse(below)).T
-
-
 def _product(factors: Field) -> Field:
     """The product of the rows of `factors` (n, m): (m,)."""
     while len(factors) > 1:
@@ -169,15 +152,6 @@ def _inverse(values: Field) -> Field:
         power = _reduce(power * power)
         exponent >>= 1
     return result
-
-
-def uniform(shape: tuple[int, ...], entropy: Entropy) -> Field:
-    """Uniform elements of GF(p), by rejection: 31 bits of every 32, redrawn where they are p."""
-    count = int(np.prod(shape))
-    drawn = np.frombuffer(entropy.bytes(WIDTH * count), dtype="<u4").astype(np.uint64) >> np.uint64(1)
-    for place in np.flatnonzero(drawn == PRIME):
-        drawn[place] = entropy.below(PRIME)
-    return drawn.reshape(shape)
 
 
 def _limbs_of(secrets: Sequence[bytes]) -> Field:

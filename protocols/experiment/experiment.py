@@ -210,3 +210,9 @@ class Experiment(Protocol):
 
     def plan(self) -> None:
         """Let the parties announce the computing that is to come."""
+
+
+def parties_in(experiment: Experiment) -> list[Any]:
+    """The server, the clients or the `Registered` that they are, and a helper if there is one."""
+    clients, helpers = experiment.clients, getattr(experiment, "helpers", ())
+    return [experiment.server, *([clients] if isinstance(clients, Registered) else clients), *helpers]

@@ -6,6 +6,7 @@
 | setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
 | sum.* | those of `secure_sum`, keys by `neighbours` | | | `SecAggPlus`: a secure sum in a graph |
 | setup.*, sum.* | those of `setup` and `lightsecagg` | | | `LightSecAgg`: fresh keys, then a sum with coded masks |
+| setup.*, sum.* | those of `setup` and `committee` | | | `ByCommittee`: fresh keys, then a sum by a committee |
 
 P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
 averaged with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of
@@ -14,7 +15,7 @@ are just wide enough (`crypto.words`): w q for each vector, where q is x clipped
 several words of v bits each.
 
 Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+);
-So et al., MLSys 2022 (LightSecAgg).
+So et al., MLSys 2022 (LightSecAgg); Franklin and Yung, STOC 1992 (packed sharing, for `ByCommittee`).
 
 Security: with `Plain` the server sees each client's model; with the others their average, mean loss, number and sum of
 weights, and who took part (`secure_sum` and `neighbours` say under which assumptions). Rounds that begin with the same
@@ -40,12 +41,14 @@ from tacit.parties.learning.vectors import average, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.coded_masks import PIECE_BITS
+from tacit.protocols.crypto.mersenne import GF31, GF61
+from tacit.protocols.crypto.packed_shamir import field_for
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised
-from tacit.protocols.identities import Identities
+from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Part, SumBounds, Taken
-from tacit.protocols.sums import lightsecagg, neighbours, quorum, secure_sum
+from tacit.protocols.sums import committee, lightsecagg, members, neighbours, quorum, secure_sum
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
@@ -57,7 +60,9 @@ __all__ = [
     "Averages",
     "Averaging",
     "AveragingInGraph",
+    "ByCommittee",
     "CodedAveraging",
+    "CommitteeAveraging",
     "Expected",
     "LightSecAgg",
     "Plain",
@@ -427,6 +432,61 @@ class LightSecAgg(Secure):
         await lightsecagg.client_at_end(me, self._coded(self._settings(expected, 0, deadline)))
 
 
+@dataclass(frozen=True)
+class ByCommittee(Secure):
+    """A secure sum by a committee of members, with one upload a client; it needs `quantised`.
+
+    `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server. The draw
+    of the members fails for these with a probability of 2^-exponent at most.
+    """
+
+    tolerated: float = 0.1
+    corrupt: float = 0.1
+    exponent: int = 40
+    name: ClassVar[str] = "committee"
+    before_end: ClassVar[tuple[str, ...]] = committee.BEFORE_END
+    copies: ClassVar[int] = 16  # as trained, and in numbers of 8 bytes: quantised, seeds, shares, those held of others
+
+    @property
+    def word_bits(self) -> int:
+        if self.quantised is None:
+            return WHOLE
+        field = field_for(self.quantised.terms * self.quantised.weight * self.quantised.largest)
+        return field.bits if field is GF31 else WHOLE
+
+    def waits(self, clients: int) -> int:
+        return 2 * clients + 10
+
+    def _of_members(self, settings: secure_sum.Settings) -> committee.CommitteeSettings:
+        field = GF31 if settings.word_bits == GF31.bits else GF61
+        shares = self.tolerated, self.corrupt, self.exponent
+        return committee.CommitteeSettings(settings.dimension, field, *shares, settings.min_clients, settings.deadline)
+
+    @property
+    def _contribution_of_keys(self) -> setup.Contribution:
+        return setup.NoContribution() if self.identities is not None else members.SigningKeys()
+
+    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+        group, keys = await setup.client(me, deadline, self._contribution_of_keys, self.identities)
+        return group if self.identities is not None else members.with_keys(group, {me.name: keys.private})
+
+    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
+        contribution = self._contribution_of_keys
+        group = await setup.server(me, names, me.round, self.fewest(least), deadline, contribution, self.identities)
+        return group if self.identities is not None else members.with_keys(group, {})
+
+    async def _sum_of_client(
+        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
+    ) -> None:
+        await committee.client(me, vector, group, self._of_members(settings))
+
+    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
+        return await committee.server(me, group, self._of_members(settings))
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        await committee.client_at_end(me, self._of_members(self._settings(expected, 0, deadline)))
+
+
 def fewest_hidden(drawn: int, made_for_many: bool) -> int:
     """How many models a secure average of `drawn` clients needs, if no number is given.
 
@@ -488,10 +548,13 @@ class AveragingInGraph(SecureAveraging):
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """The graphs of the rounds: how many neighbours each client has, and how many of them must be left."""
-        clients = shards().values()
-        able = sum(1 for shard in clients if shard.labeled.any())
-        drawn = {math.ceil(tables.training.share * many - 1e-9) for many in (able, len(clients)) if many}
-        return [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables))}" for many in sorted(drawn)]
+        return [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables))}" for many in _cohorts(tables, shards())]
+
+
+def _cohorts(tables: Any, shards: Mapping[str, Shard]) -> list[int]:
+    """The sizes of the cohorts of a run: drawn of the clients with labels, or of all."""
+    able = sum(1 for shard in shards.values() if shard.labeled.any())
+    return sorted({math.ceil(tables.training.share * many - 1e-9) for many in (able, len(shards)) if many})
 
 
 def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
@@ -511,15 +574,34 @@ class CodedAveraging(SecureAveraging):
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """U and T of the rounds, and how many clients each withstands the loss of."""
-        clients = shards().values()
-        able = sum(1 for shard in clients if shard.labeled.any())
-        drawn = {math.ceil(tables.training.share * many - 1e-9) for many in (able, len(clients)) if many}
         return [
             f"{LightSecAgg.name}: of {many} clients {one.needed} must answer, so {one.tolerated} may be lost; "
             f"{one.private} may collude with the server"
-            for many in sorted(drawn)
+            for many in _cohorts(tables, shards())
             for one in [coding_of(tables, many)]
         ]
+
+
+def committee_of(tables: Any, clients: int) -> committee.Committee:
+    """Return the committee of a sum among a number of clients. Raises ValueError where there is none."""
+    keys = tables.training
+    return committee.Committee.among(clients, keys.tolerated_dropouts, keys.corrupt_clients, keys.failure_exponent)
+
+
+@dataclass(frozen=True)
+class CommitteeAveraging(SecureAveraging):
+    """`ByCommittee` as a part of a round of training."""
+
+    takes = (
+        setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True),
+        committee.SumByCommittee(committee_of),
+    )
+    uses = ("protocol.identity", *_QUANTISING)
+    kind = "committee"
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """The committees of the rounds, and how many members each withstands the loss of."""
+        return [f"{ByCommittee.name}: {committee_of(tables, many)}" for many in _cohorts(tables, shards())]
 
 
 def ways(private: bool = False) -> dict[str, Part]:
@@ -529,4 +611,5 @@ def ways(private: bool = False) -> dict[str, Part]:
         "secure": SecureAveraging(private),
         "secagg+": AveragingInGraph(private),
         "lightsecagg": CodedAveraging(private),
+        "committee": CommitteeAveraging(private),
     }

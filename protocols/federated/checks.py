@@ -11,7 +11,7 @@ from tacit.parties.learning.spec import MODELS
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
-from tacit.protocols.federated.averaging import LightSecAgg, SecAggPlus
+from tacit.protocols.federated.averaging import ByCommittee, LightSecAgg, SecAggPlus, committee_of
 from tacit.protocols.federated.blame import key_of
 from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
@@ -84,11 +84,15 @@ def _check_private(tables: TrainingTables) -> None:
 def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None:
     """Raise Problem for what does not go with values of few bits in a secure average."""
     training = tables.training
-    if isinstance(settings.averaging, LightSecAgg):
-        if settings.averaging.quantised is None:
-            problem = f'"{LightSecAgg.name}" sums integers of few bits: set training.value_bits'
+    averaging = settings.averaging
+    if isinstance(averaging, LightSecAgg | ByCommittee):
+        if averaging.quantised is None:
+            problem = f'"{averaging.name}" sums integers of few bits: set training.value_bits'
             raise Problem("training.averaging", problem)
-        _check_coding(training, settings.averaging.quantised)
+        if isinstance(averaging, LightSecAgg):
+            _check_coding(training, averaging.quantised)
+        else:
+            _check_committee(tables, averaging.quantised.terms)
     if training.value_bits == "exact" or settings.averaging.individual:
         return
     if settings.private is not None and settings.private.at == "clients":
@@ -118,6 +122,15 @@ def _check_coding(training: Training, quantised: Quantised) -> None:
         problem = f"{lost:g} of {many} clients is more than a lying server lets a sum with coded masks tolerate, with "
         problem += f"{coding.private} that may collude with it; at most {coding.tolerated} may be lost"
         raise Problem("training.tolerated_dropouts", f"{problem}; allowed: less than {(coding.tolerated + 1) / many:g}")
+
+
+def _check_committee(tables: TrainingTables, clients: int) -> None:
+    """Raise Problem where no committee of a number of clients tolerates what it should."""
+    try:
+        committee_of(tables, clients)
+    except ValueError as error:
+        key = "share" if "too few" in str(error) else "tolerated_dropouts"
+        raise Problem(f"training.{key}", f"no committee can be drawn: {error}") from None
 
 
 def _check_update(tables: TrainingTables) -> None:

@@ -20,6 +20,7 @@ from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
 from tacit.protocols.federated.averaging import (
     Averaging,
+    ByCommittee,
     LightSecAgg,
     Plain,
     SecAggPlus,
@@ -210,6 +211,13 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
     if tables.training.averaging == LightSecAgg.name:
         lost, corrupt = tables.training.tolerated_dropouts, tables.training.corrupt_clients
         return LightSecAgg(identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt)
+    if tables.training.averaging == ByCommittee.name:
+        lost, corrupt, exponent = (
+            tables.training.tolerated_dropouts, tables.training.corrupt_clients, tables.training.failure_exponent
+        )  # fmt: skip
+        return ByCommittee(
+            identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt, exponent=exponent
+        )
     return Secure(identities=identities_of(tables), quantised=quantised)
 
 

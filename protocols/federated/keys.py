@@ -178,13 +178,14 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "fedavg"
     mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
     averaging: Annotated[
-        Literal["plain", "secure", "secagg+", "lightsecagg"],
+        Literal["plain", "secure", "secagg+", "lightsecagg", "committee"],
         Meta(
             description=(
                 "`plain`: the server sees each client's model. `secure`: a secure sum, so that the server "
                 "sees only the average. `secagg+`: a secure sum for many clients, in which each client "
                 "shares secrets with k neighbours in a random graph. `lightsecagg`: a secure sum whose opening costs "
-                "the same whoever is lost; needs `training.value_bits`."
+                "the same whoever is lost; needs `training.value_bits`. `committee`: a secure sum with one upload per "
+                "client, whose shares a committee of members adds; needs `training.value_bits`."
             ),
         ),
     ] = "plain"
@@ -220,10 +221,10 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             lt=1,
             description=(
-                "With `secagg+` and `lightsecagg`: share of a cohort that may be lost without ending the sum. "
-                "The number of neighbours k, or the number U of clients that must answer, is chosen for this. The "
-                "sum of this key and `corrupt_clients` must be less than 1. For `lightsecagg`, twice this key and "
-                "`corrupt_clients` must add up to less than 1."
+                "With `secagg+`, `lightsecagg` and `committee`: share of a cohort that may be lost without ending the "
+                "sum. The number of neighbours k, the number U of clients that must answer, or the number of members "
+                "is chosen for this. The sum of this key and `corrupt_clients` must be less than 1. For `lightsecagg` "
+                "and `committee`, twice this key and `corrupt_clients` must add up to less than 1."
             ),
         ),
     ] = 0.1
@@ -233,9 +234,9 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             lt=1,
             description=(
-                "With `secagg+` and `lightsecagg`: share of a cohort that may collude with the server without "
-                "revealing other clients' inputs. The server must be semi-honest, and with `secagg+` draw the graph "
-                "as specified."
+                "With `secagg+`, `lightsecagg` and `committee`: share of a cohort that may collude with the server "
+                "without revealing other clients' inputs. The server must be semi-honest, and with `secagg+` draw the "
+                "graph as specified."
             ),
         ),
     ] = 0.1
@@ -245,8 +246,8 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=1,
             le=128,
             description=(
-                "With `secagg+`: a sum with the tolerated losses and collusion fails with a probability "
-                "of at most 2 to the power of minus this number."
+                "With `secagg+` and `committee`: a sum with the tolerated losses and collusion fails with a "
+                "probability of at most 2 to the power of minus this number."
             ),
         ),
     ] = 40

@@ -86,15 +86,17 @@ async def is_agreed(
     survivors: Sequence[str],
     titles: Mapping[str, str],
     least: int,
+    signers: Sequence[str] | None = None,
 ) -> bool:
     """True if `least` of the `survivors` have signed A = `names` and them; if not, the trace says why.
 
-    `titles`: each client with its incarnation.
+    `titles`: each client with its incarnation; `signers`: who signs in place of the survivors.
     """
     claims: dict[str, Claim] = {}
+    who = survivors if signers is None else signers
     for place, signature in zip(shown.places, shown.signatures, strict=False):
-        if 0 <= place < len(survivors):
-            name = survivors[place]
+        if 0 <= place < len(who):
+            name = who[place]
             claims[name] = Claim(titles[name], _parts(names, survivors), signature)
     problems = await identities.problems(me, _SIGNED, me.attempt, claims)
     count = len(claims) - len(problems)
@@ -112,10 +114,15 @@ async def witness(
     titles: Mapping[str, str],
     least: int,
     deadline: float,
+    signers: Sequence[str] | None = None,
 ) -> list[str]:
-    """Forward the signatures of `least` of the `survivors` to all; returns who has not signed, if too few have."""
+    """Forward the signatures of `least` of the `survivors` to all; returns who has not signed, if too few have.
+
+    `signers`: who signs, and is sent the signatures, in place of the survivors.
+    """
     parts, found = _parts(names, survivors), dict[str, bytes]()
-    with me.incoming((Agreed,), survivors, deadline=deadline) as arrivals:
+    who = survivors if signers is None else signers
+    with me.incoming((Agreed,), who, deadline=deadline) as arrivals:
         async for source, message in arrivals:
             arrivals.leave_out(source)
             problems = await identities.problems(
@@ -128,9 +135,9 @@ async def witness(
             if len(found) == least:
                 break
     if len(found) < least:
-        return [name for name in survivors if name not in found]
-    places = {name: place for place, name in enumerate(survivors)}
-    me.broadcast(survivors, Agreement([places[name] for name in found], list(found.values())))
+        return [name for name in who if name not in found]
+    places = {name: place for place, name in enumerate(who)}
+    me.broadcast(who, Agreement([places[name] for name in found], list(found.values())))
     return []
 
 

@@ -10,7 +10,18 @@ from dataclasses import dataclass
 
 from tacit.parties.party import Party
 
-__all__ = ["MASKED", "Least", "enter", "is_of_round", "latest", "may_answer", "refuse", "sum_done", "sum_masked"]
+__all__ = [
+    "MASKED",
+    "Least",
+    "enter",
+    "is_of_round",
+    "latest",
+    "may_answer",
+    "may_mask_once",
+    "refuse",
+    "sum_done",
+    "sum_masked",
+]
 
 MASKED = "ask for masked values"
 """The entry of a server before it asks for values of which a sum may be opened, at once or later."""
@@ -66,6 +77,23 @@ def is_of_round(me: Party, number: int) -> bool:
     if me.round != number:
         refuse(me, f"begin a sum of round {me.round}: its keys are of round {number}")
     return me.round == number
+
+
+def may_mask_once(me: Party, number: int, names: Sequence[str], least: int) -> bool:
+    """True if `me` may send its values in the sum that has begun, the only one of round `number` in which it does.
+
+    If not, the trace says why: also where `names`, who take part, are fewer than `least`.
+    """
+    masked_in, _ = latest(me, "sum.mask")
+    if me.round != number:
+        refuse(me, f"begin a sum of round {me.round}: its vector is of round {number}")
+    elif masked_in >= number:
+        refuse(me, f"begin a sum: it has sent masked values in round {masked_in}")
+    elif len(names) < least:
+        refuse(me, f"take part in a sum: {len(names)} clients are fewer than {least}")
+    else:
+        return enter(me, "deal") and enter(me, "sum.mask")
+    return False
 
 
 _CALLED, _SUMMED = "called over", "summed over"  # on a client's disk

@@ -20,7 +20,8 @@ from tacit.protocols.cotraining.reports import (
 from tacit.protocols.crypto.agreement import KeyPair
 from tacit.protocols.crypto.vdaf import FIELD64
 from tacit.scenarios.chaos.campaign import Plan, campaign
-from tacit.scenarios.deploying.plan import check_deployable
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.reporting.parties import party_tables
 from tacit.scenarios.running.folder import byte_rows
 from tacit.scenarios.running.prediction import predicted
 from tacit.sim.streams import Entropy
@@ -134,8 +135,20 @@ def test_a_helper_is_a_party_for_faults_only_where_there_is_one(file: Path) -> N
     load(file, [])
     with pytest.raises(ScenarioError, match='"helper" is not a party'):
         load(file, ["cotraining.votes=secure"])
-    with pytest.raises(ScenarioError, match="no helper"):
-        check_deployable(load(file, []), "votes.toml")
+
+
+def test_the_helpers_machine_and_link_are_its_own(file: Path) -> None:
+    fast = ran(file)
+    changes = "device.helper_speed=0.05", "device.helper_cores=1", "network.helper_bandwidth=200kbit/s"
+    slow = ran(file, *changes, out="slow")
+    assert (slow.labels_digest, slow.bytes_total) == (fast.labels_digest, fast.bytes_total)
+    assert slow.virtual_seconds > fast.virtual_seconds + 1
+    server, helper, *_ = party_tables(load(file, ["device.server_cores=2", "device.helper_speed=0.5"]))[0].rows
+    assert (server[0], server[-3:-1], helper[0], helper[-3:-1]) == ("server", ("2", "1"), "helper", ("2", "0.5"))
+    with pytest.raises(ScenarioError, match=r"network\.helper_bandwidth"):
+        load(file, ["network.helper_bandwidth=fast"])
+    keys = read(file, ["device.helper_cores=2", "cotraining.votes=secure"]).needless
+    assert keys["device.helper_cores"] == 'cotraining.votes = "prio3"'
 
 
 @pytest.mark.long
