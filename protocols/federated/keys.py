@@ -1,4 +1,4 @@
-"""The tables [model] and [training] of a scenario: which network is trained, and how."""
+"""The tables [model] and [training] of a scenario: the network, and its training."""
 
 from typing import Annotated, Literal, Protocol
 
@@ -51,7 +51,7 @@ class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[training]: rounds of local updates, and how the models come together."""
+    """[training]: rounds of local updates, and the averaging of models."""
 
     rounds: Annotated[int, Meta(ge=1, description="Number of rounds.", extra={"unit": "rounds"})] = 20
     share: Annotated[
@@ -322,7 +322,7 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "auto"
 
     def fewest(self, unless_given: int = 1) -> int:
-        """`min_clients`, or its default."""
+        """The value of `min_clients`, or its default `unless_given`."""
         return unless_given if self.min_clients is None else self.min_clients
 
 
