@@ -408,7 +408,8 @@ async def _count(me: Server, members: Sequence[str], batch: Batch, basis: bytes,
         accepted = tuple(name for name, problem in problems.items() if not problem)
         require(len(accepted), "clients with valid reports", least)
     with me.step("report.collect"):
-        if not enter(me, MASKED):
+        enter(me, MASKED)
+        if not enter(me, "report.collect"):
             raise Abort(f"the sum of round {me.round} was asked for before")
         late = [sent[name].nonce for name, by_helper in zip(held, answer.refused, strict=True)
                 if problems[name] and not by_helper]  # fmt: skip

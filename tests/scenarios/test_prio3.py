@@ -194,6 +194,12 @@ def test_a_batch_that_was_not_released_may_be_followed_by_one_of_the_same_model(
     assert result.equals_plaintext and len(second.averaged) == 4
 
 
+@pytest.mark.parametrize("name", ["scaffold", "fedavg+xclp"])
+def test_averages_go_with_what_is_beside_models_and_with_sums_before_them(file: Path, name: str) -> None:
+    result = ran(file, *AVERAGES, f"protocol.name={name}", "protocol.hamming=plaintext", "protocol.bits=64")
+    assert (result.outcome, result.equals_plaintext, len(result.round_records)) == ("completed", True, 2)
+
+
 def test_proved_averages_need_integers_that_weigh_alike(file: Path) -> None:
     with pytest.raises(ScenarioError, match=r"set training\.value_bits"):
         ran(file, *AVERAGES, "training.value_bits=exact")

@@ -46,6 +46,7 @@ CASES: dict[str, tuple[list[str], str]] = {
     "a client crashes and comes back": (["protocol.name=fedavg"], COMES_BACK),
     "secure averaging": (["protocol.name=fedavg", "training.averaging=secure"], ""),
     "XCLP": (["protocol.name=fedavg+xclp", "training.rounds=4"], COMES_BACK),
+    "reports": (["protocol.name=fedavg", "training.averaging=prio3", "training.value_bits=8"], COMES_BACK),
     "SCAFFOLD": (["protocol.name=scaffold", "training.share=0.5"], COMES_BACK),
     "over-selection": (["protocol.name=fedavg", "training.share=0.5", "training.extra=1"], COMES_BACK),
     "FedBuff": (
