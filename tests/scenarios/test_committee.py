@@ -11,23 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tacit
-from tacit import Result, Scenario, ScenarioError, load, run
+from tacit import Result, Scenario, ScenarioError, run
 from tacit.parties.server import Server
 from tacit.protocols.sums import committee, consistency
 from tacit.protocols.sums.committee import Committee
+from tests.scenarios.test_lightsecagg import crashes, eight
 
 WAY = ("protocol.name=fedavg", "training.averaging=committee", "training.value_bits=12", "training.clip=1.0")
 
 
 def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
-    tiny.write_text(tiny.read_text() + faults)
-    return load(tiny, [*WAY, "data.clients=8", "training.min_clients=3", "training.tolerated_dropouts=0.38", *changes])
-
-
-def crashes(*steps: str) -> str:
-    return "".join(
-        f'[[fault]]\nkind = "crash"\nparty = "client/{number}"\n{step}\n' for number, step in enumerate(steps, 1)
-    )
+    return eight(tiny, *WAY, *changes, faults=faults)
 
 
 def ran(tiny: Path, *changes: str, faults: str = "") -> Result:
