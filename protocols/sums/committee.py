@@ -303,7 +303,7 @@ class _Taking:
     async def upload(self, vector: Elements) -> None:
         """Send the members their shares of `vector`."""
         me, packing = self.me, self.packing
-        shown = derive(b"VectorShare", self.group.digest, *self.members, str(packing.private), str(packing.block))
+        shown = derive(self.group.digest, "VectorShare", *self.members, packing.private, packing.block)
         for channel in me.channels.values():
             channel.bind(shown)  # who was shown other clients, or draws other members, cannot open a share
         with me.step("sum.mask"):
@@ -422,7 +422,7 @@ async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings:
             await part.report(answer)
         elif isinstance(answer, CommitteeSurvivors):
             await part.sign(answer)
-        else:
+        elif isinstance(answer, Agreement):
             await part.answer(answer)
 
 

@@ -410,7 +410,9 @@ def _around(clients: Iterable[str]) -> dict[str, tuple[str, ...]]:
 class _Scripted(_Calling):
     """Does what `moves` say, and takes whatever comes."""
 
-    def __init__(self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[Client]) -> None:
+    def __init__(
+        self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[_Contributor]
+    ) -> None:
         super().__init__(world, miniature.names)
         self.miniature, self.moves, self._machines = miniature, moves, machines
         self._parties: Present[_Contributor] = Present(machines)
