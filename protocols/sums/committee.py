@@ -275,7 +275,7 @@ class _Taking:
     settings: CommitteeSettings
     identities: Identities
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
-    attempt: int = 0
+    stamp: tuple[int, int] = (0, 0)
     signed: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     done: bool = False
 
@@ -286,7 +286,8 @@ class _Taking:
 
     @property
     def is_current(self) -> bool:
-        return self.attempt == self.me.attempt
+        """True in the round and attempt of the upload: a server that goes ahead is answered no more."""
+        return self.stamp == (self.me.round, self.me.attempt)
 
     @cached_property
     def committee(self) -> Committee:
@@ -319,7 +320,7 @@ class _Taking:
                 else:
                     me.send(name, VectorShare(sent))
             me.send(me.server, SharesSent())
-        self.attempt = me.attempt
+        self.stamp = me.round, me.attempt
         self.done = me.name not in self.members
 
     async def report(self, wanted: SharesWanted) -> None:
