@@ -36,9 +36,8 @@ from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
 from tacit.protocols.xclp.rowsums_shamir import Shamir
-from tacit.scenarios.chaos.server_committee import CommitteeView, corrupt
 from tacit.scenarios.chaos.server_lies import Lie, Move, Program
-from tacit.scenarios.chaos.server_view import Input, View
+from tacit.scenarios.chaos.server_view import CommitteeView, Input, View, corrupt
 from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy, generator
 from tacit.sim.wire import Message
