@@ -182,6 +182,14 @@ OPTIONS = (
         (),
     ),
     Option(
+        "training.averaging",
+        "prio3",
+        "each client's model, and the average against clients that send numbers out of range",
+        "all follow the protocol but for clients' numbers; the server and the helper do not put their shares together",
+        "16 times the bytes of a plain model at 8 bits per number, and a second aggregator: see prio3.md",
+        (),
+    ),
+    Option(
         "privacy.label_epsilon",
         "",
         "each label of a client, by randomised response: epsilon per label, delta 0, against everyone, over all rounds",
