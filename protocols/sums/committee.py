@@ -8,7 +8,7 @@
 | sum.collect | SharesWanted | server -> each member in P | n / 8 | whose shares there should be |
 | sum.hold | SharesHeld | member -> server | n / 8 | whose shares it holds |
 | sum.collect | CommitteeSurvivors | server -> each in M | (n + m) / 8 | M, and U1, whose shares all of M hold |
-| sum.agree | Agreed | member -> server | 64 | its signature on M and U1, as it was shown them |
+| sum.sign | Agreed | member -> server | 64 | its signature on M and U1, as it was shown them |
 | sum.collect | Agreement | server -> each in M | 64 q | q members' signatures |
 | sum.reveal | CommitteeSum | member -> server | w ceil(d / r) / 8 | the sum of U1's shares for it |
 | sum.collect | CommitteeDone | server -> each in U1 | 0 | the sum is there |
@@ -88,8 +88,9 @@ __all__ = [
     "server",
 ]
 
-_, _MASK, _AGREE, _REVEAL, _COLLECT = secure_sum.STEPS
+_, _MASK, _, _REVEAL, _COLLECT = secure_sum.STEPS
 _HOLD = Step("client", "sum.hold", "report whose shares it holds, as a member of the committee")
+_SIGN = Step("client", "sum.sign", "sign who is in the sum, as a member of the committee")
 
 _PHASES = 5
 """Deadlines of the server that may pass between a client's upload and the end of the sum, with one to spare."""
@@ -357,10 +358,10 @@ class _Taking:
             refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.settings.min_clients}")
         elif missing:
             refuse(me, f"sign: shares of {', '.join(missing)} were not received")
-        elif latest(me, "sum.agree")[0] >= me.round or not enter(me, "sum.agree"):
+        elif latest(me, "sum.sign")[0] >= me.round or not enter(me, "sum.sign"):
             refuse(me, "sign: it has signed already, and once a round is all")
         else:
-            with me.step("sum.agree"):
+            with me.step("sum.sign"):
                 await consistency.sign(me, self.identities, *left)
             self.signed = left
 
@@ -522,7 +523,7 @@ class SumByCommittee(Part):
 
     @property
     def takes(self) -> Sequence[Taken]:
-        return (_MASK, _HOLD, _AGREE, _REVEAL, _COLLECT)
+        return (_MASK, _HOLD, _SIGN, _REVEAL, _COLLECT)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         n, one = len(among.names), self.committee(tables, len(among.names))
