@@ -136,7 +136,8 @@ OPTIONS = (
         "training.averaging",
         "lightsecagg",
         "each client's model, also where many clients are lost in a round",
-        f"{_HONEST}; at most `training.corrupt_clients` help the server; clients answer one set of survivors a round",
+        "all follow the protocol; at most `training.corrupt_clients` help the server; the server names one set of "
+        "survivors, or relations of a vector follow",
         "pieces of every mask between clients: three times the bytes of `secure` for 30 clients; see secure-sums.md",
         (),
     ),

@@ -67,8 +67,8 @@ DROPOUTS, CORRUPT = 0.3, 0.1
 MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
 """The most clients of a sum that is really computed; the most clients and numbers of one whose messages are sent."""
 
-_ALL_WITH_ALL = ("secure", "lightsecagg")
-"""The sums in which every client sends every other one a message: two million among 1,000, which takes minutes."""
+_ALL_WITH_ALL = ("secure", "lightsecagg", "committee")
+"""The sums in which clients send all others, or all members, a message: up to two million among 1,000: minutes."""
 
 _FEATURES, _CLASSES = 54, 7
 

@@ -36,9 +36,8 @@ from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
 from tacit.protocols.xclp.rowsums_shamir import Shamir
-from tacit.scenarios.chaos.server_committee import CommitteeView, corrupt
 from tacit.scenarios.chaos.server_lies import Lie, Move, Program
-from tacit.scenarios.chaos.server_view import Input, View
+from tacit.scenarios.chaos.server_view import CommitteeView, Input, View, corrupt
 from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy, generator
 from tacit.sim.wire import Message
@@ -410,7 +409,9 @@ def _around(clients: Iterable[str]) -> dict[str, tuple[str, ...]]:
 class _Scripted(_Calling):
     """Does what `moves` say, and takes whatever comes."""
 
-    def __init__(self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[Client]) -> None:
+    def __init__(
+        self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[_Contributor]
+    ) -> None:
         super().__init__(world, miniature.names)
         self.miniature, self.moves, self._machines = miniature, moves, machines
         self._parties: Present[_Contributor] = Present(machines)
