@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard, counted
+from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.party import NoAnswer
 from tacit.parties.presence import Heartbeat
 from tacit.parties.server import Loss, Server
@@ -51,6 +52,7 @@ from tacit.protocols.rounds.rounds import CalledClient
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.reports import Helper, Histogram, fewest
 from tacit.protocols.values import BadValues, announced, values_of
 from tacit.sim import plugged
 from tacit.sim.setting_error import Problem
@@ -564,6 +566,13 @@ class OneRound:
         self.clients = setting.clients(self.client_type, protocol, keys)
         self.server = self.server_type(world, tuple(setting.shards), protocol, keys, **setting.access("server"))
         self.observer = self.observer_type(setting, protocol, self.server, self.clients)
+        tasks = {n: part.task(keys) for n, part in enumerate(protocol.parts, 1) if isinstance(part, Histogram)}
+        self.helpers: tuple[Helper, ...] = ()
+        if tasks:  # each part is a round
+            deadline, access = duration(keys.deadline), setting.access(HELPER)
+            patience = protocol.waits(setting.tables) * deadline
+            self.helpers = (Helper(world, tasks.__getitem__, fewest(keys), deadline, patience, **access),)
+        self.observer.helpers = tuple(helper.device for helper in self.helpers)
 
     def plan(self) -> None:
         """Announce nothing: the work of a declared protocol is known only when it begins."""

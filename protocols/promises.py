@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from tacit.parties.fleet.fleet import HELPER
 from tacit.protocols.experiment.simulated import Simulated
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Event
@@ -115,8 +116,8 @@ def equals_oracle(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A run ends without a result only when the server, or too many clients, were affected by faults."""
-    if trial.outcome == "completed" or "server" in affected:
+    """A run ends without a result only when the server, a helper or too many clients were affected by faults."""
+    if trial.outcome == "completed" or "server" in affected or HELPER in affected:
         return
     left = {client.name for client in trial.simulation.clients} - affected.clients
     least = trial.scenario.protocol.min_clients

@@ -16,7 +16,7 @@
 return the data that those print; a sweep's `frame()` is a pandas DataFrame with a row for each run.
 
 `OneShot` is the base of your own protocol with one part, `Phases` of one with several consecutive parts (`Phase`,
-`SecureSum`), and `Protocol` of any other. `add_protocol` lets scenario files name it, as `add_model`,
+`SecureSum`, `Histogram`), and `Protocol` of any other. `add_protocol` lets scenario files name it, as `add_model`,
 `add_server_update` and the others do for other things. A file that calls them is a plugin: `plugins = [...]` in a
 scenario beside it. `Scenario` and the structs of its tables make a scenario without a file; `ProtocolKeys` is that of
 [protocol]. These names and their documented behaviour stay compatible between versions (CHANGELOG.md lists changes).
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tacit.protocols.registry import add as add_protocol
     from tacit.protocols.rounds.endings import EndingsObserver
     from tacit.protocols.steps import Step
+    from tacit.protocols.sums.reports import Histogram
     from tacit.protocols.sums.secure_sum import SecureSum
     from tacit.protocols.values import BadValues
     from tacit.scenarios.chaos.campaign import Findings
@@ -111,6 +112,7 @@ else:
         "Findings": "tacit.scenarios.chaos.campaign.Findings",
         "BadValues": "tacit.protocols.values.BadValues",
         "Found": "tacit.protocols.parts.Found",
+        "Histogram": "tacit.protocols.sums.reports.Histogram",
         "NoAnswer": "tacit.parties.party.NoAnswer",
         "Loss": "tacit.scenarios.running.folder.Loss",
         "Message": "tacit.sim.wire.Message",
@@ -197,6 +199,7 @@ __all__ = [
     "Fault",
     "Findings",
     "Found",
+    "Histogram",
     "Host",
     "Learner",
     "Link",

@@ -12,7 +12,7 @@ implemented are
 - `noise`: numbers drawn at random in place of the counters of a vote.
 
 The last two are possible only where nobody sees single votes, in a secure sum; where each client sends labels, they are
-`flipped` and `random`. In a report of Prio3 (`reports`) they are what no honest client can share, and its proof fails.
+`flipped` and `random`. In a report of Prio3 they are what no honest client can share, and its proof fails.
 
 Where probabilities are shared, a lie has probability 1. A server cannot distinguish such a message from an honest one:
 it has the same form. Of m clients whose labels were received, a majority holds where the Byzantine clients who agree

@@ -24,7 +24,6 @@ from tacit.protocols.cotraining.experiment import (
 )
 from tacit.protocols.cotraining.keys import CotrainingTables
 from tacit.protocols.cotraining.local_training import CotrainingMethod
-from tacit.protocols.cotraining.reports import BATCH, HelperAggregate, ProvedVotes, Report
 from tacit.protocols.cotraining.round import (
     AGREE,
     LEARN,
@@ -34,10 +33,9 @@ from tacit.protocols.cotraining.round import (
     CotrainingRound,
     LocalPredictions,
 )
-from tacit.protocols.cotraining.secure_votes import SecureVotes
+from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
-from tacit.protocols.crypto.agreement import KEY_BYTES
 from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
@@ -55,6 +53,7 @@ from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
 from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.reports import HelperAggregate, Report, Reports, Task, wanted_of
 from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message
 
@@ -158,7 +157,7 @@ def proved_takings(
         return found
     (items, among), *others = found
     able = {name: count for name, count in among.points.items() if name not in mute}
-    asked = Stated({"ReportsWanted": len(mute) * KEY_BYTES})
+    asked = wanted_of(len(mute))
     return [(items, replace(among, points=able)), ((asked,), among), *others]
 
 
@@ -272,9 +271,12 @@ class Voting(Part):
 
 
 class Proving(Part):
-    """Votes with proofs of one vote for each point (`reports`)."""
+    """Votes that are proved to be one for each point (`tacit.protocols.sums.reports`)."""
 
-    takes = (Choice("attack.kind", {"": Part(), "membership": Asked()}), BATCH)
+    takes = (
+        Choice("attack.kind", {"": Part(), "membership": Asked()}),
+        Reports(lambda tables, among: Task("votes", (among.dimension, among.classes))),
+    )
     messages = ()
 
 

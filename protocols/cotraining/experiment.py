@@ -20,9 +20,8 @@ from tacit.protocols.cotraining.keys import CotrainingTables
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public
 from tacit.protocols.cotraining.observer import CotrainingObserver
 from tacit.protocols.cotraining.pate import Teachers
-from tacit.protocols.cotraining.reports import Helper, ProvedVotes
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
-from tacit.protocols.cotraining.secure_votes import SecureVotes
+from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy
 from tacit.protocols.experiment.experiment import Setting
@@ -32,6 +31,7 @@ from tacit.protocols.federated.averaging import fewest_hidden
 from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import Spent
+from tacit.protocols.sums.reports import Helper
 from tacit.sim.streams import derive
 from tacit.sim.units import duration
 
@@ -127,8 +127,9 @@ class CotrainingRun:
         self.helpers: tuple[Helper, ...] = ()
         if isinstance(votes := self.settings.votes, ProvedVotes):
             patience, deadline = self.settings.patience, self.settings.deadline
-            classes, access = self.settings.classes, setting.access(HELPER)
-            self.helpers = (Helper(world, classes, votes.least, deadline, patience, **access),)
+            self.helpers = (
+                Helper(world, self.settings.task, votes.least, deadline, patience, **setting.access(HELPER)),
+            )
         self.observer = CotrainingObserver(
             world,
             setting.parts,

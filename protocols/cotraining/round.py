@@ -23,7 +23,7 @@ other (PATE) the server fits a student of its own to the public points at the en
 
 With `cotraining.votes = "secure"` or `"prio3"` clients send no LocalPredictions: in their place come a set-up and a
 secure sum of their labels as counters (`setup`, `secure_sum`, `secure_votes`), or reports of their labels with proofs
-(`reports`); the consensus is made of the counts.
+(`tacit.protocols.sums.reports`); the consensus is made of the counts.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -50,18 +50,16 @@ from numpy.typing import NDArray
 from tacit.parties.learning.learner import Learner
 from tacit.parties.party import NoAnswer
 from tacit.protocols import setup
-from tacit.protocols.cotraining import reports
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
-from tacit.protocols.cotraining.reports import Batch, ProvedVotes
-from tacit.protocols.cotraining.secure_votes import SecureVotes, counted, packed
+from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes, counted, packed
 from tacit.protocols.cotraining.sharing import Sharing, Targets
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums import reports, secure_sum
 from tacit.protocols.sums.refusal import may_answer, refuse
 from tacit.protocols.values import understood, values_of
 from tacit.sim.compute import total_work
@@ -136,6 +134,10 @@ class CotrainingSettings:
             return self.public
         points = np.concatenate([self.public.points, self.asked.points])
         return Public(points, np.concatenate([self.public.labels, self.asked.labels]))
+
+    def task(self, number: int) -> reports.Task:
+        """The task of the reports of round `number`, where votes are proved."""
+        return reports.Task("votes", (len(self.voted(number)), self.classes))
 
     @property
     def patience(self) -> float:
@@ -232,8 +234,10 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
                 seed = self.entropy("sharing").bytes(32)
                 labels = await self.compute(work, _labels, learner, state, public.points, settings.classes, seed, lie)
         if isinstance(votes, ProvedVotes):
-            batch = Batch(points, settings.classes, reports.context_of(self))
-            await reports.client(self, batch, labels, lie, settings.deadline)
+            added = None
+            if lie is not None and labels is not None:
+                added = lie.added(labels, settings.classes, self.entropy("false report").bytes(32))
+            await reports.client(self, settings.task(self.round), labels, settings.deadline, added=added)
             await self._hear_counts()
             return
         words = packed(labels, points, settings.classes)
@@ -391,8 +395,7 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
         settings, deadline = self.settings, self.settings.deadline
         public, points = len(settings.public), len(settings.voted(number))
         if isinstance(votes, ProvedVotes):
-            batch = Batch(points, settings.classes, reports.context_of(self))
-            tally = await reports.server(self, members, batch, votes.least, deadline)
+            tally = await reports.server(self, members, settings.task(number), votes.least, deadline)
             contributors, counts, voters = tally.contributors, tally.counts, len(tally.contributors)
         else:
             present = (await setup.server(self, members, number, votes.least, deadline)).names

@@ -14,7 +14,7 @@ What the sum checks of Byzantine clients: that each point has as many labels as 
 round ends without a consensus, and nobody can say because of whom. What it cannot check: a client that adds 2 to one
 class and takes 1 from another's count, so that points still add up, or that counts itself as several voters. It has the
 weight of several clients then, where plain votes give it one. A proof that a vote is one-hot is needed for that:
-`reports` has one.
+`ProvedVotes` have one (`tacit.protocols.sums.reports`).
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums import reports, secure_sum
 from tacit.protocols.sums.masking import Ring
 
-__all__ = ["MOST_VOTERS", "SecureVotes", "counted", "packed", "words_of"]
+__all__ = ["MOST_VOTERS", "ProvedVotes", "SecureVotes", "counted", "packed", "words_of"]
 
 _COUNTERS = 4
 _BITS = 16
@@ -46,6 +46,17 @@ class SecureVotes:
     def settings(self, points: int, classes: int, deadline: float) -> secure_sum.Settings:
         """The settings of the secure sum."""
         return secure_sum.Settings(words_of(points, classes), min_clients=self.least, deadline=deadline)
+
+
+@dataclass(frozen=True)
+class ProvedVotes:
+    """Votes that are counted as reports of Prio3; `least`: the fewest of which the helper releases the counts."""
+
+    least: int
+
+    def waits(self, clients: int) -> int:
+        """The most deadlines that a batch takes."""
+        return reports.WAITS
 
 
 def words_of(points: int, classes: int) -> int:

@@ -6,23 +6,28 @@
 | setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
 | sum.* | those of `secure_sum`, keys by `neighbours` | | | `SecAggPlus`: a secure sum in a graph |
 | setup.*, sum.* | those of `setup` and `lightsecagg` | | | `LightSecAgg`: fresh keys, then a sum with coded masks |
+| report.* | those of `reports` | | | `Proved`: reports of Prio3, whose numbers are proved to be in range |
 | setup.*, sum.* | those of `setup` and `committee` | | | `ByCommittee`: fresh keys, then a sum by a committee |
 
 P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
 averaged with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of
 each client, so an average is exact to 2^-32. With `training.value_bits` = v it sums integers of v bits in words that
 are just wide enough (`crypto.words`): w q for each vector, where q is x clipped to [-c, c]; then w, 1, and the loss in
-several words of v bits each.
+several words of v bits each. `Proved` sums q and the loss alone: all models weigh 1, and reports are counted. Its proof
+bounds each number of a model by c, so one client moves a number of the average by 2 c / n at most. There is
+no proof of a norm, as PINE has one: reports hold models, whose norm does not bound how far an update goes.
 
 Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+);
-So et al., MLSys 2022 (LightSecAgg); Franklin and Yung, STOC 1992 (packed sharing, for `ByCommittee`).
+So et al., MLSys 2022 (LightSecAgg); Franklin and Yung, STOC 1992 (packed sharing, for `ByCommittee`);
+draft-irtf-cfrg-vdaf-20 (Prio3SumVec); Rothblum et al., PINE, 2023, on norms.
 
 Security: with `Plain` the server sees each client's model; with the others their average, mean loss, number and sum of
 weights, and who took part (`secure_sum` and `neighbours` say under which assumptions). Rounds that begin with the same
 model give nearly the same models again (to 10^-6 where a batch holds all points), so two averages over different
 clients would differ by one client's model. A run therefore ends with a lost round in which a client may have sent
 masked values, and a client masks for no model a second time, whatever happens in between (`rounds`,
-`refusal.may_answer`). A server that lies may call with a model that differs by a little; only noise hides what two such
+`refusal.may_answer`). With `Proved`, the helper releases one sum for a model; a batch that it did not release may be
+followed by another. A server that lies may call with a model that differs by a little; only noise hides what two such
 averages show (`dp_fedavg`).
 """
 
@@ -48,7 +53,7 @@ from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Part, SumBounds, Taken
-from tacit.protocols.sums import committee, lightsecagg, members, neighbours, quorum, secure_sum
+from tacit.protocols.sums import committee, lightsecagg, members, neighbours, quorum, reports, secure_sum
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
@@ -67,6 +72,8 @@ __all__ = [
     "LightSecAgg",
     "Plain",
     "PlainAveraging",
+    "Proved",
+    "ProvedAveraging",
     "SecAggPlus",
     "Secure",
     "SecureAveraging",
@@ -433,6 +440,60 @@ class LightSecAgg(Secure):
 
 
 @dataclass(frozen=True)
+class Proved(Secure):
+    """A sum of reports whose numbers are proved to be in range, with a second aggregator; it needs `quantised`.
+
+    All models weigh 1. A client that has not trained sends a report without content.
+    """
+
+    name: ClassVar[str] = "prio3"
+    before_end: ClassVar[tuple[str, ...]] = ()
+    copies: ClassVar[int] = 80  # as trained, and in shares of 8 bytes a bit, sent and received, with values of 16 bits
+
+    def waits(self, clients: int) -> int:
+        return reports.WAITS
+
+    def dimension(self, expected: Expected) -> int:
+        """The numbers of a report: those of the vectors, then the loss."""
+        return super().dimension(expected) - _COUNTS
+
+    def task(self, expected: Expected) -> reports.Task:
+        """The task of the reports. Raises ValueError where the numbers are not quantised."""
+        if self.quantised is None:
+            raise ValueError("reports are of integers: quantised is needed.")
+        return reports.Task("integers", (self.dimension(expected), self.quantised.largest))
+
+    async def client(self, me: Any, update: Update, expected: Expected, least: int, deadline: float) -> None:
+        measurement = None
+        if update.weight > 0:
+            whole = self._contribution(me, replace(update, weight=1), expected)
+            end = sum(expected.sizes) // 4
+            measurement = np.concatenate([whole[:end], whole[end + _COUNTS :]])
+        await reports.client(me, self.task(expected), measurement, deadline, basis=me.basis)
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        pass
+
+    async def server(
+        self, me: Any, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
+    ) -> Averages:
+        task, fewest = self.task(expected), self.fewest(least)
+        tally = await reports.server(me, members, task, fewest, deadline, basis=me.basis)
+        if isinstance(tally.counts, HollowArray):
+            return Averages(tally.contributors, tuple(map(blank, expected.sizes)), 0.0)
+        count, end = len(tally.contributors), sum(expected.sizes) // 4
+        ring = tally.counts.astype(np.uint64)
+        counts = np.full(_COUNTS, count, np.uint64)
+        whole = secure_sum.Total(tally.contributors, np.concatenate([ring[:end], counts, ring[end:]]), 0)
+        means, _, loss = self._opened(whole, expected)
+        return Averages(tally.contributors, tuple(map(encode, means)), loss)
+
+
+_COUNTS = 2
+"""The words of a sum that hold weight and 1, which a report lacks."""
+
+
+@dataclass(frozen=True)
 class ByCommittee(Secure):
     """A secure sum by a committee of members, with one upload a client; it needs `quantised`.
 
@@ -583,8 +644,25 @@ class CodedAveraging(SecureAveraging):
         ]
 
 
+def _task_of(tables: Any, among: Any) -> reports.Task:
+    task: reports.Task = among.settings.averaging.task(among.settings.expected)
+    return task
+
+
+@dataclass(frozen=True)
+class ProvedAveraging(SecureAveraging):
+    """`Proved` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
+
+    takes = (reports.Reports(_task_of, based=True),)
+    uses = _QUANTISING[:2]
+    learned: ClassVar[Mapping[str, str]] = {"helper": "with prio3 averages: how many reports there are"}
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        return []  # it has no miniature in which a server lies
+
+
 def committee_of(tables: Any, clients: int) -> committee.Committee:
-    """The committee of a sum among a number of clients. Raises ValueError if there is none."""
+    """Return the committee of a sum among a number of clients. Raises ValueError where there are too few."""
     keys = tables.training
     return committee.Committee.among(clients, keys.tolerated_dropouts, keys.corrupt_clients, keys.failure_exponent)
 
@@ -612,5 +690,6 @@ def ways(private: bool = False) -> dict[str, Part]:
         "secure": SecureAveraging(private),
         "secagg+": AveragingInGraph(private),
         "lightsecagg": CodedAveraging(private),
+        "prio3": ProvedAveraging(private),
         "committee": CommitteeAveraging(private),
     }

@@ -11,7 +11,7 @@ from tacit.parties.learning.spec import MODELS
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
-from tacit.protocols.federated.averaging import ByCommittee, LightSecAgg, SecAggPlus, committee_of
+from tacit.protocols.federated.averaging import ByCommittee, LightSecAgg, Proved, SecAggPlus, committee_of
 from tacit.protocols.federated.blame import key_of
 from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
@@ -85,6 +85,13 @@ def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None
     """Raise Problem for values that do not fit quantised numbers in a secure average."""
     training = tables.training
     averaging = settings.averaging
+    if isinstance(averaging, Proved):
+        if averaging.quantised is None:
+            problem = f'"{Proved.name}" proves that integers are in range: set training.value_bits'
+            raise Problem("training.averaging", problem)
+        if training.weighting != "equal":
+            problem = f'{toml(training.weighting)} does not go with training.averaging = "{Proved.name}", whose proof '
+            raise Problem("training.weighting", f'{problem}bounds numbers and no weights; allowed: "equal"')
     if isinstance(averaging, LightSecAgg | ByCommittee):
         if averaging.quantised is None:
             problem = f'"{averaging.name}" sums integers of few bits: set training.value_bits'
@@ -127,10 +134,15 @@ def _check_coding(training: Training, quantised: Quantised) -> None:
 def _check_committee(tables: TrainingTables, clients: int) -> None:
     """Raise Problem if no committee of `clients` clients tolerates the required losses."""
     try:
-        committee_of(tables, clients)
+        committee = committee_of(tables, clients)
     except ValueError as error:
-        key = "share" if "too few" in str(error) else "tolerated_dropouts"
-        raise Problem(f"training.{key}", f"no committee can be drawn: {error}") from None
+        raise Problem("training.share", str(error)) from None
+    if committee.failure == 0:
+        lost, corrupt = int(tables.training.tolerated_dropouts * clients + 1e-9), committee.private
+        problem = f"of {clients} clients, {corrupt} of them corrupt, a committee withstands the loss of "
+        problem += f"{committee.tolerated}, not of {lost}"
+        most = f"less than {(committee.tolerated + 1) / clients:g}"
+        raise Problem("training.tolerated_dropouts", f"{problem}; allowed: {most}")
 
 
 def _check_update(tables: TrainingTables) -> None:

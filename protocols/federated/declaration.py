@@ -26,7 +26,7 @@ from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
 from tacit.protocols.promises import Promise
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
-from tacit.protocols.sums import committee, lightsecagg, secure_sum
+from tacit.protocols.sums import committee, lightsecagg, reports, secure_sum
 from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.protocols.xclp.variants import ROW_SUMS
@@ -92,10 +92,17 @@ class LocalTraining(NetworkTraining):
         return self.private and tables.privacy.noise_at == "clients"
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise]:
-        answers = (averaging.LocalModel, secure_sum.MaskedChunk, lightsecagg.CodedVector, committee.SharesSent)
+        answers = (
+            averaging.LocalModel, secure_sum.MaskedChunk, lightsecagg.CodedVector, committee.SharesSent, reports.Report
+        )  # fmt: skip
         extra = self.over * tables.training.extra
         share = tables.training.share
-        return {**PROMISES, **promises_of_rounds(TrainingRound, share, labeled=True, answers=answers, extra=extra)}
+        return {
+            **PROMISES,
+            **promises_of_rounds(
+                TrainingRound, share, labeled=True, answers=answers, extra=extra, released=(reports.HelperAggregate,)
+            ),
+        }
 
 
 class RandomisedLabels(Part):

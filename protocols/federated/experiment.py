@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import counted
+from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs
 from tacit.parties.learning.settings import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
@@ -23,6 +24,7 @@ from tacit.protocols.federated.averaging import (
     ByCommittee,
     LightSecAgg,
     Plain,
+    Proved,
     SecAggPlus,
     Secure,
     fewest_hidden,
@@ -39,6 +41,7 @@ from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models
 from tacit.protocols.setup import Group
+from tacit.protocols.sums.reports import Helper, Task
 from tacit.protocols.xclp.choices import parameters_of
 from tacit.sim.setting_error import SettingError
 from tacit.sim.streams import generator
@@ -125,14 +128,26 @@ class Training:
         foresee(world, self.clients, TrainingRound)
         first = jobs.initial(self.settings.spec, tables.seed)
         self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.access("server"))
+        self.helpers: tuple[Helper, ...] = ()
+        if isinstance(averaging := self.settings.averaging, Proved):
+            task, patience, deadline = self._task, self.settings.patience, self.settings.deadline
+            least = averaging.fewest(self.settings.min_clients)
+            self.helpers = (Helper(world, task, least, deadline, patience, **setting.access(HELPER)),)
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, tables.training.evaluate_every
         )
+        self.observer.helpers = tuple(helper.device for helper in self.helpers)
         self.observer.spending = spending
         self.observer.randomised = partial(self._released, tables, len(held.classes))
         self._present = Present(self.clients)
         self.rounds = self.settings.rounds
         self._seed = tables.seed
+
+    def _task(self, number: int) -> Task:
+        """The task of the reports of each round, where averages are of proved numbers."""
+        averaging = self.settings.averaging
+        assert isinstance(averaging, Proved)
+        return averaging.task(self.settings.expected)
 
     def _released(self, tables: TrainingTables, classes: int, rounds: int) -> Randomised | None:
         """The budget that randomised answers have spent after this number of `rounds`, if some hash points."""
@@ -211,6 +226,8 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
     if tables.training.averaging == LightSecAgg.name:
         lost, corrupt = tables.training.tolerated_dropouts, tables.training.corrupt_clients
         return LightSecAgg(identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt)
+    if tables.training.averaging == Proved.name:
+        return Proved(quantised=quantised)
     if tables.training.averaging == ByCommittee.name:
         lost, corrupt, exponent = (
             tables.training.tolerated_dropouts, tables.training.corrupt_clients, tables.training.failure_exponent

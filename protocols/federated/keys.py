@@ -178,14 +178,16 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "fedavg"
     mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
     averaging: Annotated[
-        Literal["plain", "secure", "secagg+", "lightsecagg", "committee"],
+        Literal["plain", "secure", "secagg+", "lightsecagg", "committee", "prio3"],
         Meta(
             description=(
                 "`plain`: the server sees each client's model. `secure`: a secure sum, so that the server "
                 "sees only the average. `secagg+`: a secure sum for many clients, in which each client "
                 "shares secrets with k neighbours in a random graph. `lightsecagg`: a secure sum whose opening costs "
                 "the same whoever is lost; needs `training.value_bits`. `committee`: a secure sum with one upload per "
-                "client, whose shares a committee of members adds; needs `training.value_bits`."
+                "client, whose shares a committee of members adds; needs `training.value_bits`. `prio3`: a sum by two "
+                "aggregators, the server and a further party `helper`, to which clients prove that each number is "
+                "within `training.clip`; needs `training.value_bits` and `training.weighting` = `equal`."
             ),
         ),
     ] = "plain"

@@ -24,6 +24,7 @@ about the data can be found out; who has how many points and labels; and what th
 average.
 """
 
+import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -187,6 +188,8 @@ class TrainingClient(RoundsClient[TrainingSettings]):
     labelled_in = Observed(int)
     pseudo: Observed[PseudoLabels | None] = Observed(lambda: None)
     call = TrainingRound
+    basis = b""
+    """The SHA-256 of the model that its update began from."""
     _own: Usable | None = None
 
     @classmethod
@@ -194,6 +197,8 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return Resting(type_names((*cls.other, cls.call)), "server", settings.patience)
 
     def is_allowed(self, call: TrainingRound) -> bool:
+        if not self.settings.averaging.individual:
+            self.basis = hashlib.sha256(call.model).digest()
         return self.settings.averaging.individual or may_answer(self, b"".join((call.model, *call.additions)))
 
     async def go_on_at(self, place: str) -> bool:
@@ -291,6 +296,12 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
     attributes: ClassVar[tuple[str, ...]] = ("model", "_kept")
     record_type = Record
     _kept: State = ()  # by the server's update
+
+    @property
+    def basis(self) -> bytes:
+        """The SHA-256 of the model that a round begins with."""
+        return hashlib.sha256(self.model).digest()
+
     mean: bytes = b""
     """The average of the last round that was not lost, before noise and the server's update."""
     _enough = 0  # models in a round

@@ -28,7 +28,18 @@ from tacit.protocols.values import BadValues, values_of
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
-__all__ = ["Agreed", "Agreement", "Signed", "if_signed", "is_agreed", "needed", "sign", "signed_by", "witness"]
+__all__ = [
+    "Agreed",
+    "Agreement",
+    "Signed",
+    "if_signed",
+    "is_agreed",
+    "needed",
+    "sign",
+    "signature_of",
+    "signed_by",
+    "witness",
+]
 
 _SIGNED = "sets of a sum"
 
@@ -75,8 +86,13 @@ def _parts(names: Sequence[str], survivors: Sequence[str]) -> tuple[bytes, bytes
 
 
 async def sign(me: Client, identities: Identities, names: Sequence[str], survivors: Sequence[str]) -> None:
-    """Sign A = `names` and U3 = `survivors`, once in an attempt."""
-    me.send(me.server, Agreed(await identities.sign(me, _SIGNED, me.attempt, *_parts(names, survivors))))
+    """Sign A = `names` and U3 = `survivors`, once an attempt."""
+    me.send(me.server, Agreed(await signature_of(me, identities, names, survivors)))
+
+
+async def signature_of(me: Client, identities: Identities, names: Sequence[str], survivors: Sequence[str]) -> bytes:
+    """The signature of `me` on A = `names` and U3 = `survivors`."""
+    return await identities.sign(me, _SIGNED, me.attempt, *_parts(names, survivors))
 
 
 async def is_agreed(
