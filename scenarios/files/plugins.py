@@ -173,7 +173,7 @@ def _use(plugins: Sequence[Plugin]) -> None:
 
 @functools.cache
 def _installed() -> tuple[Plugin, ...]:
-    """Those that can be used."""
+    """The installed plugins that can be used."""
     found = []
     for entry in sorted(metadata.entry_points(group=_GROUP), key=lambda entry: entry.name):
         try:

@@ -446,7 +446,7 @@ def _known() -> list[str]:
 
 
 def _settable() -> list[str]:
-    """Those of them that are no tables of keys."""
+    """The known keys without tables of keys, which a change may set."""
     known = [key for key in _known() if key != "plugins"]
     tables = {key.rpartition(".")[0] for key in known}
     return [key for key in known if not _owns(key) and key not in tables]

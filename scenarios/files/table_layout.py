@@ -160,7 +160,7 @@ def _check_cell(row: Place, column: Place) -> None:
 
 
 def _claims(table: Table, columns: Sequence[Part], rows: Sequence[Part]) -> Iterator[Claim]:
-    """Those of its claims all of whose parts are there at this scale."""
+    """Yield the claims of the table whose parts all exist at this scale."""
     every: dict[str, Sequence[Part]] = {"column": table.column, "row": table.row}
     for number, claim in enumerate(table.order):
         at = f"table.order.{number}"
