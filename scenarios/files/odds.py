@@ -177,7 +177,7 @@ def _enough(bounds: SumBounds, begin: int, masked: int, revealed: int) -> bool:
 
 
 def _completes(bounds: SumBounds, clients: int, losses: Sequence[_Loss]) -> float:
-    """The sum of the probabilities of all numbers of clients that are left at each stage with which a run completes."""
+    """The sum of the probabilities of all numbers of clients at each stage with which a run completes."""
     kept = np.ones((3, len(losses[0].chances)))
     for one in losses:
         kept[one.stage] *= 1 - one.chances
@@ -195,7 +195,7 @@ def _completes(bounds: SumBounds, clients: int, losses: Sequence[_Loss]) -> floa
 
 
 def _need(bounds: SumBounds, clients: int) -> str:
-    """The clients that a run needs, in words with the keys."""
+    """The number of clients that a run needs, in words with the keys."""
     if bounds.kind != "shamir":
         table = "training" if bounds.kind == "average" else "protocol"
         return f"{bounds.fewest} of {clients} clients ({table}.min_clients = {bounds.fewest})"
