@@ -1,4 +1,4 @@
-"""What all tests need."""
+"""Fixtures of all tests."""
 
 import gc
 import os
@@ -47,7 +47,7 @@ def browser() -> Iterator[Browser]:
 
 
 class _Walks:
-    """Whether the garbage collector has come to walk many objects again, as a test's imports stay, and its reports."""
+    """Reports of the garbage collector, which walks many objects again while a test's imports stay."""
 
     def __init__(self) -> None:
         self.long = False

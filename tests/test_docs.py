@@ -1,4 +1,4 @@
-"""What the site makes from the code, and that the pages of it are run: by its build, or by the long tests."""
+"""Tests of the site: pages made from the code, and blocks that are run by its build, or by the long tests."""
 
 import importlib
 import json

@@ -231,7 +231,7 @@ def bits(chosen: Sequence[str], among: Sequence[str]) -> bytes:
 
 
 def named(data: bytes, among: Sequence[str]) -> tuple[str, ...]:
-    """Those of `among` whose bit is set. Raises ValueError where there are not as many bits."""
+    """The elements of `among` whose bit is set. Raises ValueError for a wrong number of bits."""
     if len(data) != packed_bytes(len(among), 1):
         raise ValueError(f"{len(among)} bits take {packed_bytes(len(among), 1)} bytes, not {len(data)}")
     found = np.unpackbits(np.frombuffer(bytes(data), np.uint8))

@@ -461,7 +461,7 @@ async def _reports(me: Server, members: Sequence[str], batch: Batch, deadline: f
 
 
 def _repeated(sent: Mapping[str, Report], taken: Sequence[bytes]) -> list[str]:
-    """Those whose nonce was taken before, in the order of clients."""
+    """The clients whose nonce was taken before, in order."""
     seen, found = set(taken), []
     for name, report in sent.items():
         if report.nonce in seen:

@@ -1,18 +1,18 @@
-"""A server's view of a secure sum, as linear relations, and whose inputs follow from them.
+"""A server's view of a secure sum, as linear relations, and the inputs that they reveal.
 
 The unknowns are the clients' inputs (one for each client, model that a round begins with, and block: in all rounds that
-begin with the same model the same) and the masks, one for each key and block.
-Every masked block that a client sends is one relation with coefficients -1, 0 and 1. Nothing is assumed about the
-protocol's bookkeeping: the coefficients are solved for from the bytes that were sent, and a block that is no such sum
-cannot be judged and raises an error. A mask is known to the server where its key follows from shares that it received,
-of whatever attempt and incarnation, also when they were too late for the protocol.
+begin with the same model the same) and the masks, one for each key and block. Every masked block that a client sends is
+one relation with coefficients -1, 0 and 1. Nothing is assumed about the protocol's bookkeeping: the coefficients are
+solved for from the bytes that were sent, and a block that is no such sum cannot be judged and raises an error. A mask
+is known to the server where its key follows from shares that it received, of whatever attempt and incarnation, also
+when they were too late for the protocol.
 
 The promise is a rank test. Eliminating all masks that the server does not know leaves the space B of combinations of
 inputs that it knows. For a set S of clients some nonzero combination is supported on S alone exactly if
 
     rank(B) > rank(B without the columns of S),
 
-and that may be for no S of fewer than `min_clients` clients. Ranks are taken modulo 2 as well as modulo a large prime,
+which must hold for no S of fewer than `min_clients` clients. Ranks are taken modulo 2 as well as modulo a large prime,
 for in Z_{2^64} a combination with even coefficients still shows a value's lowest bits.
 
 Of a sum by a committee the unknowns are the r numbers of a block of each vector, and the values of its polynomial at
@@ -49,7 +49,7 @@ from tacit.sim.world import World
 __all__ = ["CommitteeView", "Input", "Judged", "Mask", "Relation", "Upload", "View", "corrupt", "exposed"]
 
 Input = tuple[str, int, int]
-"""A client's input on a block: the client, the number of the model that it is made from, that of the block."""
+"""A client's input on a block: the client, the number of the model that it is made from, and that of the block."""
 
 Mask = tuple[bytes, int]
 """A mask's key, and the number of the block in the key's stream."""
@@ -72,7 +72,7 @@ class Relation:
 def exposed(
     relations: Sequence[Relation], known: Iterable[Mask], least: int, primes: Sequence[int] = _PRIMES
 ) -> tuple[str, ...]:
-    """The smallest set of fewer than `least` clients of whose inputs alone a combination follows; () if there is none.
+    """The smallest set of fewer than `least` clients with a combination of only their inputs; () if there is none.
 
     `known` are the masks that are known besides the relations; ranks are taken modulo each of `primes`.
     """
@@ -97,7 +97,7 @@ def exposed(
 
 
 def _echelon(table: NDArray[np.int64], prime: int, columns: int | None = None) -> tuple[int, NDArray[np.int64]]:
-    """The rank of the first `columns` of `table` modulo `prime`, and the table after eliminating them."""
+    """Eliminate `columns` of `table` modulo `prime`. Returns their rank and the resulting table."""
     rows, rank = table % prime, 0
     for column in range(rows.shape[1] if columns is None else columns):
         pivots = np.flatnonzero(rows[rank:, column])
@@ -125,7 +125,7 @@ class Judged(NamedTuple):
 
 
 class View:
-    """All that the server of `world` receives, from now on; and for the judge alone, what clients compute with.
+    """Records everything that the server of `world` receives from now on and, for the judge only, the clients' secrets.
 
     `inputs` are the true ones, of at least as many words as there are inputs and masks in a block.
     """
@@ -156,11 +156,11 @@ class View:
         return Judged(exposed(relations, {*opened, *guessed}, least), len(relations), len(opened), len(guessed))
 
     def relations(self) -> list[Relation]:
-        """The masked blocks, taken apart. Raises ValueError for one that is no sum of inputs and masks."""
+        """The masked blocks as relations. Raises ValueError for a block that is no sum of inputs and masks."""
         return [relation for packet, message in self._received for relation in self._taken_apart(packet, message)]
 
     def opened(self) -> list[Mask]:
-        """The masks whose keys follow from what was received."""
+        """The masks whose keys follow from the messages received."""
         masks = {
             key: (client, number, attempt) for (client, number, attempt), keys in self._keys.items() for key in keys
         }
@@ -173,7 +173,7 @@ class View:
         return {key for keys in self._keys.values() for key in keys}
 
     def masks_of(self, keys: set[bytes]) -> list[Mask]:
-        """The masks that clients have computed under those `keys`."""
+        """The masks that clients have computed with these `keys`."""
         return [(key, block) for key in self.keys & keys for block in self._blocks]
 
     # What clients compute
@@ -188,7 +188,7 @@ class View:
                 self._note_shares(rows)
 
     def _note_shares(self, rows: list[bytes]) -> None:
-        """Enter what was dealt: row i has the shares of each secret at x = i + 1."""
+        """Record dealt shares: row i has the shares of each secret at x = i + 1."""
         table = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1, SHARE)
         secrets = shamir.combine(range(1, len(rows) + 1), table, len(rows), KEY_BYTES)
         for x, row in enumerate(table, 1):
@@ -209,7 +209,7 @@ class View:
         return [secret for secret, shares in held.items() if _give(shares) == secret]
 
     def _known_keys(self, stamps: set[tuple[int, int]]) -> set[bytes]:
-        """Every key that follows from a secret that the server has, whatever it takes it for."""
+        """All keys that follow from the server's secrets, under any interpretation of them."""
         public = [
             message.public_key
             for _, message in self._received
@@ -255,7 +255,7 @@ class View:
             )
 
     def _likely_blocks(self, sender: str, message: Any, count: int) -> list[int]:
-        """The blocks that are the rows of `message`, if the sender masks for all clients and as it should."""
+        """The blocks that are the rows of `message`, if the sender masks for all clients and correctly."""
         if isinstance(message, secure_sum.MaskedChunk):
             return [message.number] * count
         others = [place for place, name in enumerate(n for n in self._parties if n != self._server) if name != sender]
@@ -263,7 +263,7 @@ class View:
 
 
 def _give(shares: Mapping[int, bytes]) -> bytes:
-    """The secret of these shares, given by their x, once there are enough of them; else b"" or anything."""
+    """The secret of these shares, given by their x; if there are too few, b"" or a wrong value."""
     table = np.frombuffer(b"".join(shares.values()), np.uint8).reshape(len(shares), 1, SHARE)
     try:
         return shamir.combine(list(shares), table, len(shares), KEY_BYTES)[0]
@@ -291,7 +291,7 @@ def _coefficients(columns: Sequence[Ring], value: Ring) -> list[int] | None:
 
 
 def _byte_strings(values: Any, size: int) -> Iterator[bytes]:
-    """The byte strings of `size` bytes in nested lists and tuples."""
+    """Yield the byte strings of `size` bytes in nested lists and tuples."""
     if isinstance(values, bytes):
         if len(values) == size:
             yield values
@@ -301,7 +301,7 @@ def _byte_strings(values: Any, size: int) -> Iterator[bytes]:
 
 
 def _byte_strings_of_several(values: Any, size: int) -> Iterator[list[bytes]]:
-    """The lists of byte strings, in nested lists and tuples, that each hold two or more pieces of `size` bytes."""
+    """Yield the lists of byte strings, in nested lists and tuples, with two or more pieces of `size` bytes each."""
     if not isinstance(values, list | tuple):
         return
     if values and all(isinstance(one, bytes) and len(one) == 2 * size for one in values):

@@ -15,13 +15,13 @@ NOT_PREVENTED = ("d, guessed", *OUTSIDE)
 
 @pytest.fixture(scope="module")
 def quick() -> dict[str, Finding]:
-    """What each attack finds when it is carried out quickly."""
+    """The findings of each attack in a quick run."""
     return {letter: attack(True) for letter, attack in ATTACKS.items()}
 
 
 @pytest.fixture(scope="module")
 def guessed() -> list[hashes.Guess]:
-    """What a server makes of hashes and distances, found quickly."""
+    """The guesses of a server from hashes and distances, in a quick run."""
     return hashes.guesses(quick=True)
 
 

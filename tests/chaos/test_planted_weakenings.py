@@ -125,7 +125,7 @@ def the_last_model_alone(plant: pytest.MonkeyPatch) -> None:
 
 
 def forgotten_in_a_crash(plant: pytest.MonkeyPatch) -> None:
-    """What must not be done twice is in memory alone."""
+    """Actions that must not be repeated are remembered in memory only."""
 
     def latest_of(me: Any, what: str) -> tuple[int, int]:
         return me.__dict__.get("entered", {}).get(what, (0, 0))
@@ -231,7 +231,7 @@ def trials_with_noise(name: str) -> list[NoiseTrial]:
 
 
 def disk_is_forgotten(plant: pytest.MonkeyPatch) -> None:
-    """What a client has released is in memory alone."""
+    """The releases of a client are remembered in memory only."""
     rejoin = Device.rejoin
 
     def forgetful(self: Device) -> None:

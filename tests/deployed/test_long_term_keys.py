@@ -85,7 +85,7 @@ def test_without_files_nobody_begins(together: Together, tmp_path: Path) -> None
 
 
 class FormerRun:
-    """What a client's process knows as it begins: the folder of an earlier one, and no run yet."""
+    """The state of a client's process at its start: the folder of an earlier one, and no run yet."""
 
     recorder = None
 

@@ -1,4 +1,4 @@
-"""What tests of predictions share: the bytes of a run by step and type, measured and predicted."""
+"""Helpers of tests of predictions: the bytes of a run by step and type, measured and predicted."""
 
 from contextlib import closing
 

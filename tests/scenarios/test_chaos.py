@@ -57,7 +57,7 @@ def test_a_crash_before_and_after_each_step_each_time() -> None:
 
 @pytest.fixture(scope="module")
 def quickly(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> tuple[Scenario, Findings]:
-    """That scenario, and a quick campaign with it."""
+    """The quick scenario, and a quick campaign with it."""
     file = tmp_path_factory.mktemp("quick") / "quick.toml"
     file.write_text(quick_text)
     scenario = load(file, SMALL)

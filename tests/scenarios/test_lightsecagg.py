@@ -41,7 +41,7 @@ def ran(tiny: Path, *changes: str, faults: str = "") -> Result:
 @pytest.mark.parametrize("weighting", ["equal", "points"])
 @pytest.mark.parametrize("bits", [2, 9, 16])
 def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(tiny: Path, weighting: str, bits: int) -> None:
-    """Of eight clients five must answer: one is lost before its vector, two after it, which counts."""
+    """Five of eight clients must answer: one is lost before its vector, two after it, which counts."""
     faults = crashes('before = "sum.mask"', 'before = "sum.reveal"', 'at = "sum.reveal"')
     found = ran(tiny, f"training.weighting={weighting}", f"training.value_bits={bits}", faults=faults)
     assert found.outcome == "completed" and found.equals_plaintext
