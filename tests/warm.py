@@ -15,8 +15,8 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -86,15 +86,24 @@ def run(
     command: Words, *, cwd: str | Path | None = None, env: Mapping[str, str] | None = None, check: bool = False
 ) -> "subprocess.CompletedProcess[str]":
     """Return how `command` ended and the text that it wrote, as `subprocess.run` does."""
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = Process(command, stdout=output, stderr=errors, cwd=cwd, env=env)
-        code = process.wait()
-        for file in (output, errors):
-            file.seek(0)
-        done = subprocess.CompletedProcess(process.args, code, output.read().decode(), errors.read().decode())
+    pipes = [os.pipe() for _ in range(2)]
+    process = Process(command, stdout=pipes[0][1], stderr=pipes[1][1], cwd=cwd, env=env)
+    with ThreadPoolExecutor(2) as threads:
+        reading = []
+        for read, written in pipes:
+            os.close(written)
+            reading.append(threads.submit(_whole, read))
+        output, errors = (one.result() for one in reading)
+    done = subprocess.CompletedProcess(process.args, process.wait(), output, errors)
     if check:
         done.check_returncode()
     return done
+
+
+def _whole(descriptor: int) -> str:
+    """The text that is written to a pipe until its other end is closed."""
+    with open(descriptor, encoding="utf-8") as file:
+        return file.read()
 
 
 @cache
