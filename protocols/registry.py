@@ -27,7 +27,7 @@ PROTOCOLS: Registry[Declaration] = Registry(
 def using(*keys: str) -> tuple[str, ...]:
     """The names of the protocols that use any of `keys`: names, or ``TABLE.*`` for a whole table."""
     used = _used(plugged.active(), tuple(PROTOCOLS))
-    return tuple(name for name, its in used.items() if not its.isdisjoint(keys))
+    return tuple(name for name, own in used.items() if not own.isdisjoint(keys))
 
 
 @lru_cache(maxsize=8)
