@@ -126,7 +126,7 @@ def _tenseal(cell: PeerCell) -> Row:
         return _absent(cell)
     changes = {
         "data.name": "synthetic", "data.clients": cell.clients,
-        "data.limit": max(200, 4 * cell.clients), "protocol.name": TENSEAL, "protocol.numbers": cell.numbers,
+        "data.limit": max(200, 4 * cell.clients), "data.labeled": 1.0, "protocol.name": TENSEAL, "protocol.numbers": cell.numbers,
         "cost": "measured", "engine": "inline",
     }  # fmt: skip
     latency, bandwidth = NETWORKS[cell.network]
