@@ -37,8 +37,8 @@ def _time(value: float | None) -> str:
 def overview(rows: Sequence[Row]) -> str:
     """The table: a line for each sum and size, over the network `home`."""
     head = (
-        "sum", "clients", "numbers", "how", "client up", "client down", "client CPU", "server CPU", "server CPU, 30% lost",
-        "time", "may collude", "sums under losses",
+        "sum", "clients", "numbers", "how", "client up", "client down", "client CPU", "server CPU",
+        "server CPU, 30% lost", "time", "may collude", "sums under losses",
     )  # fmt: skip
     body = []
     home = [row for row in rows if row.network == "home"]
@@ -83,7 +83,15 @@ def papers(rows: Sequence[Row]) -> str:
     for clients, numbers, theirs in ((2**10, 2**20, 1.73), (2**14, 2**24, 1.98)):
         ours = _expansion(clients, numbers)
         verdict = "same" if round(ours, 2) == theirs else f"ratio {ours / theirs:.2f}"
-        body.append(("Bonawitz et al.", f"expansion, n = {clients:,}, d = {numbers:,}, 16 bits", str(theirs), f"{ours:.3f}", verdict))
+        body.append(
+            (
+                "Bonawitz et al.",
+                f"expansion, n = {clients:,}, d = {numbers:,}, 16 bits",
+                str(theirs),
+                f"{ours:.3f}",
+                verdict,
+            )
+        )
     k = degree_of(10_000, Tolerance(0.05, 0.05)).k
     body.append((
         "Bell et al.", "share of 10,000 clients that a client talks to; 5% corrupt, 5% lost", "3%", f"{k / 100:.1f}%",
@@ -101,7 +109,13 @@ def papers(rows: Sequence[Row]) -> str:
             "smaller: masks here cost AES at memory speed, and the round is bound by the network and the deadline",
         ))  # fmt: skip
     body += [
-        ("Bell et al. (ACORN)", "bytes beyond the sum without checks of inputs", "0.1", "", "not run: Tacit has no ACORN"),
+        (
+            "Bell et al. (ACORN)",
+            "bytes beyond the sum without checks of inputs",
+            "0.1",
+            "",
+            "not run: Tacit has no ACORN",
+        ),
         ("Bell et al. (ACORN)", "client's speed-up over SecAgg+", "2 to 8", "", "not run: Tacit has no ACORN"),
         ("Ngong et al. (Olympia)", "running times with 5% lost, n to 10,000, d to 10^7", "", "", "not compared"),
     ]
