@@ -97,6 +97,12 @@ def test_the_pages_on_privacy_list_what_protocols_declare() -> None:
     assert {letter for option in made["OPTIONS"] for letter in option.attacks} <= letters <= set(ATTACKS)
 
 
+def test_the_page_on_secure_sums_has_the_rows_of_its_file() -> None:
+    pytest.importorskip("matplotlib")
+    made = runpy.run_path(str(DOCS / "sums.py"))
+    assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "run: python docs/sums.py"
+
+
 def texts(picture: Path) -> str:
     """The texts in an SVG."""
     elements = ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}text")
