@@ -41,6 +41,7 @@ class Option:
 _HONEST = "all follow the protocol; no client helps the server"
 _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
+_COMMITTEE = ("r", "r, unsigned")
 
 OPTIONS = (
     Option(
@@ -140,6 +141,15 @@ OPTIONS = (
         (),
     ),
     Option(
+        "training.averaging",
+        "committee",
+        "each client's model, with one upload per client",
+        "all follow the protocol; at most t of the m members help the server, for which m and t are chosen by "
+        "`training.corrupt_clients`; members sign one set of survivors a round before they answer",
+        "(m - t) / r times the words of the vector: twice for large committees; see secure-sums.md",
+        _COMMITTEE,
+    ),
+    Option(
         "protocol.identity",
         "signed",
         "inputs, against a server that swaps or replays keys or shows different lists: clients reject and report it",
@@ -169,6 +179,14 @@ OPTIONS = (
         "each client's labels of public points, and the counts against clients that vote more than once",
         "all follow the protocol but for clients' votes; the server and the helper do not put their shares together",
         "five times the bytes of `secure`, and a second aggregator: see prio3.md",
+        (),
+    ),
+    Option(
+        "training.averaging",
+        "prio3",
+        "each client's model, and the average against clients that send numbers out of range",
+        "all follow the protocol but for clients' numbers; the server and the helper do not put their shares together",
+        "16 times the bytes of a plain model at 8 bits per number, and a second aggregator: see prio3.md",
         (),
     ),
     Option(

@@ -1,4 +1,4 @@
-"""The protocols that a scenario can name: those that come with Tacit, and those that plugins add."""
+"""The registry of protocols that a scenario can name: built-in ones, and those of plugins."""
 
 from tacit.protocols.cells import declaration as cells
 from tacit.protocols.cotraining import declaration as cotraining
@@ -22,14 +22,14 @@ PROTOCOLS: Registry[Declaration] = Registry(
 
 
 def using(*keys: str) -> tuple[str, ...]:
-    """The names of the protocols that use any of `keys`: names, or ``TABLE.*`` for all of a table."""
+    """The names of the protocols that use any of `keys`: names, or ``TABLE.*`` for a whole table."""
     return tuple(name for name, protocol in PROTOCOLS.items() if not set(keys).isdisjoint(protocol.uses))
 
 
 def add(declaration: Declaration) -> None:
-    """Let scenario files name the protocol of `declaration`, an instance of a class derived from `Declaration`.
+    """Register the protocol of `declaration`, an instance of a class derived from `Declaration`, for scenario files.
 
-    Raises ValueError for a name that is taken or invalid, and for what is declared wrongly.
+    Raises ValueError for a name that is taken or invalid, and for wrong declarations.
     """
     if not isinstance(declaration, Declaration):
         raise ValueError(f"{declaration!r} is not an instance of a class derived from OneShot or Protocol.")

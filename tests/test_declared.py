@@ -19,7 +19,7 @@ BY_NAME = {
     "scenarios/command/bytes.py",  # "fedavg" is a field of result.json there, and below
     "scenarios/command/entry.py",  # the command of this name, and below
     "scenarios/command/flower.py",
-    "scenarios/command/listing.py",  # names of scenarios, one of which is that of its protocol
+    "scenarios/command/reference.py",  # names of scenarios, one of which is that of its protocol
     "scenarios/command/main.py",
     "scenarios/reporting/printed.py",
     "scenarios/reporting/run_page.py",

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,6 +20,7 @@ from tacit.protocols.declaration import messages_in
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.running.folder import byte_rows
 from tacit.scenarios.schema.keys import keys
+from tests import warm
 from tests.test_readme import blocks
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -108,7 +108,7 @@ def test_the_picture_shows_a_run(tmp_path: Path) -> None:
     changes = [word for text in quick for word in ("--set", text)]
     out = tmp_path / "run.svg"
     command = [sys.executable, str(DOCS / "picture.py"), "xclp-digits", "--out", str(out), *changes]
-    done = subprocess.run(command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True)
+    done = warm.run(command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     shown = texts(out)
     for wanted in ("$ tacit run xclp-digits", "completed", "equal to the plaintext oracle", "client/3", "total"):

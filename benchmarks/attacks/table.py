@@ -14,6 +14,7 @@ from pathlib import Path
 from tacit.benchmarks.attacks import (
     again,
     cells,
+    committee,
     graph,
     hashes,
     identities,
@@ -68,6 +69,8 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "q": again.noisy_sums_again,
     "q, answers": again.answers_again,
     "q, hashes": again.hashes_again,
+    "r": committee.two_sets,
+    "r, unsigned": committee.one_set_and_a_part,
 }
 """The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
 

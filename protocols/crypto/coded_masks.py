@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.protocols.crypto import shamir
+from tacit.protocols.crypto.mersenne import GF31
 from tacit.protocols.crypto.shamir import PRIME, Field
 from tacit.sim.hollow import filled, hollow
 from tacit.sim.streams import Entropy
@@ -24,9 +24,6 @@ __all__ = ["PIECE_BITS", "decoded", "decoded_work", "mask_and_pieces", "piece_le
 
 PIECE_BITS = PRIME.bit_length()
 """Bits of a number of a mask or a piece."""
-
-_TERMS = 64
-"""Products of a number below 2^31 and one below 2^16 that a float64 adds exactly: 2^47 times 2^6."""
 
 
 def piece_length(dimension: int, needed: int, private: int) -> int:
@@ -60,12 +57,12 @@ def mask_and_pieces(
     `needed` pieces, U, give a mask back; `private` of them, T, say nothing about it.
     """
     length = piece_length(dimension, needed, private)
-    mask = shamir.uniform((dimension,), entropy)
+    mask = GF31.uniform((dimension,), entropy)
     parts = np.zeros((needed, length), np.uint64)
     parts[: needed - private].reshape(-1)[:dimension] = mask
-    parts[needed - private :] = shamir.uniform((private, length), entropy)
+    parts[needed - private :] = GF31.uniform((private, length), entropy)
     at = range(needed + 1, needed + clients + 1)
-    return mask, _times(shamir.lagrange(range(1, needed + 1), at), parts)
+    return mask, GF31.times(GF31.lagrange(range(1, needed + 1), at), parts)
 
 
 @hollow(lambda pieces, dimension, needed, private: filled(dimension, np.uint64))
@@ -77,20 +74,8 @@ def decoded(pieces: Mapping[int, Field], dimension: int, needed: int, private: i
     if len(pieces) < needed:
         raise ValueError(f"{len(pieces)} pieces are there; {needed} are needed")
     places = sorted(pieces)[:needed]
-    parts = shamir.lagrange([needed + 1 + place for place in places], range(1, needed - private + 1))
-    return _times(parts, np.stack([pieces[place] for place in places])).reshape(-1)[:dimension]
-
-
-def _times(left: Field, right: Field) -> Field:
-    """The product of two matrices over GF(p), by exact products of floating point."""
-    total = np.zeros((left.shape[0], right.shape[1]), np.uint64)
-    for start in range(0, left.shape[1], _TERMS):
-        some = left[:, start : start + _TERMS].astype(np.float64)
-        rows = right[start : start + _TERMS]
-        low = (some @ (rows & np.uint64(0xFFFF)).astype(np.float64)).astype(np.uint64)
-        high = (some @ (rows >> np.uint64(16)).astype(np.float64)).astype(np.uint64)
-        total += low % np.uint64(PRIME) + (high % np.uint64(PRIME) << np.uint64(16)) % np.uint64(PRIME)
-    return total % np.uint64(PRIME)
+    parts = GF31.lagrange([needed + 1 + place for place in places], range(1, needed - private + 1))
+    return GF31.times(parts, np.stack([pieces[place] for place in places])).reshape(-1)[:dimension]
 
 
 def summed(rows: Sequence[Field]) -> Field:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.crypto.mersenne import GF31
 from tacit.sim.streams import Entropy
 
 __all__ = [
@@ -28,12 +29,10 @@ __all__ = [
     "check",
     "combine",
     "combine_work",
-    "lagrange",
     "lagrange_at_zero",
     "share_bytes",
     "split",
     "split_work",
-    "uniform",
 ]
 
 PRIME = 2**31 - 1
@@ -44,27 +43,27 @@ Field = NDArray[np.uint64]
 
 
 def limbs(size: int) -> int:
-    """Field elements of a secret of `size` bytes."""
+    """The number of field elements of a secret of `size` bytes."""
     return -(-8 * size // LIMB_BITS)
 
 
 def share_bytes(size: int) -> int:
-    """Bytes of one share of a secret of `size` bytes: 4 ceil(8 size / 30)."""
+    """The bytes of one share of a secret of `size` bytes: 4 ceil(8 size / 30)."""
     return WIDTH * limbs(size)
 
 
 def split_work(size: int, secrets: int, threshold: int, shares: int) -> dict[str, int]:
-    """Multiply-adds of `split`."""
+    """The multiply-adds of `split`."""
     return {"shamir.multiply": (threshold - 1) * shares * secrets * limbs(size)}
 
 
 def combine_work(size: int, secrets: int, threshold: int) -> dict[str, int]:
-    """Multiply-adds of `combine`: the coefficients (products, their inverses), then the sums."""
+    """The multiply-adds of `combine`: the coefficients (products, their inverses), then the sums."""
     return {"shamir.multiply": threshold * (threshold + 2 * PRIME.bit_length() + secrets * limbs(size))}
 
 
 def split(secrets: Sequence[bytes], threshold: int, shares: int, entropy: Entropy) -> NDArray[np.uint8]:
-    """Shares of `secrets`, all of one size, of which `threshold` give them back: (shares, secrets, share_bytes).
+    """Split `secrets`, all of one size, into shares of which `threshold` restore them: (shares, secrets, share_bytes).
 
     Row i holds the shares at x = i + 1. Raises ValueError unless 1 <= threshold <= shares < p.
     """
@@ -74,7 +73,7 @@ def split(secrets: Sequence[bytes], threshold: int, shares: int, entropy: Entrop
     if len(sizes) != 1 or 0 in sizes:
         raise ValueError(f"secrets must be of one size of at least 1 byte, not {sorted(sizes)}.")
     constant = _limbs_of(secrets)
-    coefficients = uniform((threshold - 1, *constant.shape), entropy)
+    coefficients = GF31.uniform((threshold - 1, *constant.shape), entropy)
     x = np.arange(1, shares + 1, dtype=np.uint64)[:, None, None]
     # Horner: f(x) = (...(a_{t-1} x + a_{t-2}) x + ...) x + s
     values = np.zeros((shares, *constant.shape), np.uint64)
@@ -86,10 +85,10 @@ def split(secrets: Sequence[bytes], threshold: int, shares: int, entropy: Entrop
 
 
 def combine(xs: Sequence[int], shares: NDArray[np.uint8], threshold: int, size: int) -> list[bytes]:
-    """The secrets of `size` bytes from `shares` (len(xs), secrets, share_bytes), row i taken at x = xs[i].
+    """Restore the secrets of `size` bytes from `shares` (len(xs), secrets, share_bytes), row i taken at x = xs[i].
 
-    The first `threshold` rows are used. Raises ValueError if there are fewer, if xs repeat or are not in [1, p), and
-    if they cannot be shares of such secrets.
+    The first `threshold` rows are used. Raises ValueError if there are fewer, if xs repeat or are not in [1, p), and if
+    they cannot be shares of such secrets.
     """
     if not 1 <= threshold <= len(xs):
         raise ValueError(f"{len(xs)} shares are there; threshold(={threshold}) must be 1 to {len(xs)}.")
@@ -112,29 +111,13 @@ def check(shares: bytes) -> None:
 
 
 def lagrange_at_zero(xs: Sequence[int]) -> Field:
-    """L_i for the points `xs`, in GF(p): (len(xs),). Raises ValueError as `combine` does."""
+    """The coefficients L_i for the points `xs`, in GF(p): (len(xs),). Raises ValueError like `combine`."""
     _check_distinct(xs)
     x = np.array(xs, dtype=np.uint64)
     # L_i = (prod_j x_j) / (x_i prod_{j != i} (x_j - x_i)); the diagonal of the differences holds x_i itself.
     factors = (x[:, None] + np.uint64(PRIME) - x) % np.uint64(PRIME)
     np.fill_diagonal(factors, x)
     return _reduce(_product(x[:, None]) * _inverse(_product(factors)))
-
-
-def lagrange(xs: Sequence[int], at: Sequence[int]) -> Field:
-    """The coefficients of values at the points `xs` in values at the points `at`, in GF(p): (len(at), len(xs)).
-
-    They are of polynomials of degree below len(xs). Raises ValueError where points repeat, are shared, or lie outside
-    [1, p).
-    """
-    _check_distinct([*xs, *at])
-    x, y, p = np.array(xs, np.uint64), np.array(at, np.uint64), np.uint64(PRIME)
-    # L_i(y) = prod_m (y - x_m) / ((y - x_i) prod_{m != i} (x_i - x_m))
-    own = (x[None, :] + p - x[:, None]) % p
-    np.fill_diagonal(own, 1)
-    ways = (y[None, :] + p - x[:, None]) % p  # (xs, at): y - x_m
-    below = _reduce(_product(own)[:, None] * ways)
-    return _reduce(_product(ways)[None, :] * _inverse(below)).T
 
 
 def _product(factors: Field) -> Field:
@@ -151,7 +134,7 @@ def _check_distinct(xs: Sequence[int]) -> None:
 
 
 def _reduce(values: Field) -> Field:
-    """`values` below 2^62 modulo p, in place: 2^31 = 1 there."""
+    """Reduce `values` below 2^62 modulo p in place, using 2^31 = 1 mod p."""
     for _ in range(2):  # to at most 2p, then to at most p
         high = values >> np.uint64(31)
         values &= np.uint64(PRIME)
@@ -161,7 +144,7 @@ def _reduce(values: Field) -> Field:
 
 
 def _inverse(values: Field) -> Field:
-    """values^(p-2)."""
+    """Compute values^(p-2), the inverses modulo p."""
     result, power, exponent = np.ones_like(values), values.copy(), PRIME - 2
     while exponent:
         if exponent & 1:
@@ -171,17 +154,8 @@ def _inverse(values: Field) -> Field:
     return result
 
 
-def uniform(shape: tuple[int, ...], entropy: Entropy) -> Field:
-    """Uniform elements of GF(p), by rejection: 31 bits of every 32, redrawn where they are p."""
-    count = int(np.prod(shape))
-    drawn = np.frombuffer(entropy.bytes(WIDTH * count), dtype="<u4").astype(np.uint64) >> np.uint64(1)
-    for place in np.flatnonzero(drawn == PRIME):
-        drawn[place] = entropy.below(PRIME)
-    return drawn.reshape(shape)
-
-
 def _limbs_of(secrets: Sequence[bytes]) -> Field:
-    """Each secret as numbers of 30 bits, lowest first: (secrets, limbs)."""
+    """Cut each secret into numbers of 30 bits, lowest first: (secrets, limbs)."""
     data = np.frombuffer(b"".join(secrets), np.uint8).reshape(len(secrets), -1)
     count = limbs(data.shape[1])
     bits = np.zeros((len(secrets), count * LIMB_BITS), np.uint64)
@@ -192,7 +166,7 @@ def _limbs_of(secrets: Sequence[bytes]) -> Field:
 
 
 def _secrets_of(numbers: Field, size: int) -> list[bytes]:
-    """Join what `_limbs_of` has cut up."""
+    """Join the numbers of `_limbs_of` to secrets of `size` bytes."""
     bits = (numbers[..., None] >> np.arange(LIMB_BITS + 1, dtype=np.uint64)) & np.uint64(1)
     low = bits[..., :LIMB_BITS].reshape(len(numbers), -1)
     if bits[..., LIMB_BITS].any() or low[:, 8 * size :].any():

@@ -1,4 +1,4 @@
-"""The tables [model] and [training] of a scenario: which network is trained, and how."""
+"""The tables [model] and [training] of a scenario: the network, and its training."""
 
 from typing import Annotated, Literal, Protocol
 
@@ -51,7 +51,7 @@ class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[training]: rounds of local updates, and how the models come together."""
+    """[training]: rounds of local updates, and the averaging of models."""
 
     rounds: Annotated[int, Meta(ge=1, description="Number of rounds.", extra={"unit": "rounds"})] = 20
     share: Annotated[
@@ -178,13 +178,16 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "fedavg"
     mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
     averaging: Annotated[
-        Literal["plain", "secure", "secagg+", "lightsecagg"],
+        Literal["plain", "secure", "secagg+", "lightsecagg", "committee", "prio3"],
         Meta(
             description=(
                 "`plain`: the server sees each client's model. `secure`: a secure sum, so that the server "
                 "sees only the average. `secagg+`: a secure sum for many clients, in which each client "
                 "shares secrets with k neighbours in a random graph. `lightsecagg`: a secure sum whose opening costs "
-                "the same whoever is lost; needs `training.value_bits`."
+                "the same whoever is lost; needs `training.value_bits`. `committee`: a secure sum with one upload per "
+                "client, whose shares a committee of members adds; needs `training.value_bits`. `prio3`: a sum by two "
+                "aggregators, the server and a further party `helper`, to which clients prove that each number is "
+                "within `training.clip`; needs `training.value_bits` and `training.weighting` = `equal`."
             ),
         ),
     ] = "plain"
@@ -220,10 +223,10 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             lt=1,
             description=(
-                "With `secagg+` and `lightsecagg`: share of a cohort that may be lost without ending the sum. "
-                "The number of neighbours k, or the number U of clients that must answer, is chosen for this. The "
-                "sum of this key and `corrupt_clients` must be less than 1. For `lightsecagg`, twice this key and "
-                "`corrupt_clients` must add up to less than 1."
+                "With `secagg+`, `lightsecagg` and `committee`: share of a cohort that may be lost without ending the "
+                "sum. The number of neighbours k, the number U of clients that must answer, or the number of members "
+                "is chosen for this. The sum of this key and `corrupt_clients` must be less than 1. For `lightsecagg` "
+                "and `committee`, twice this key and `corrupt_clients` must add up to less than 1."
             ),
         ),
     ] = 0.1
@@ -233,9 +236,9 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             lt=1,
             description=(
-                "With `secagg+` and `lightsecagg`: share of a cohort that may collude with the server without "
-                "revealing other clients' inputs. The server must be semi-honest, and with `secagg+` draw the graph "
-                "as specified."
+                "With `secagg+`, `lightsecagg` and `committee`: share of a cohort that may collude with the server "
+                "without revealing other clients' inputs. The server must be semi-honest, and with `secagg+` draw the "
+                "graph as specified."
             ),
         ),
     ] = 0.1
@@ -245,8 +248,8 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=1,
             le=128,
             description=(
-                "With `secagg+`: a sum with the tolerated losses and collusion fails with a probability "
-                "of at most 2 to the power of minus this number."
+                "With `secagg+` and `committee`: a sum with the tolerated losses and collusion fails with a "
+                "probability of at most 2 to the power of minus this number."
             ),
         ),
     ] = 40
@@ -319,7 +322,7 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "auto"
 
     def fewest(self, unless_given: int = 1) -> int:
-        """`min_clients`, or its default."""
+        """The value of `min_clients`, or its default `unless_given`."""
         return unless_given if self.min_clients is None else self.min_clients
 
 

@@ -54,8 +54,8 @@ from tacit.protocols.outcome import Abort, require
 from tacit.protocols.parts import Among, Part, Taken
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.masking import joined, read
-from tacit.protocols.sums.refusal import MASKED, enter, latest, refuse, sum_done, sum_masked
-from tacit.protocols.values import understood
+from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.values import first_understood, understood
 from tacit.sim.hollow import HollowArray
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
@@ -166,7 +166,7 @@ async def client(me: Client, vector: NDArray[np.uint64], names: Sequence[str], s
             sum_done(me)
             return
         if isinstance(answer, CodedStart):
-            if _may_begin(me, number, names, settings):
+            if may_mask_once(me, number, names, settings.min_clients):
                 own = await _deal_and_mask(me, vector, names, coding)
         elif isinstance(answer, CodedSurvivors) and own:
             await _answer(me, answer.names, own, names, coding, settings)
@@ -179,20 +179,6 @@ async def client_at_end(me: Client, settings: CodedSettings) -> None:
     if isinstance(await me.recv(_ANSWERS, me.server, 2 * settings.deadline), CodedDone):
         sum_done(me)
     me.rest_at("")
-
-
-def _may_begin(me: Client, number: int, names: Sequence[str], settings: CodedSettings) -> bool:
-    """True if `me` may send masked values in the sum that has begun; if not, the trace says why."""
-    masked_in, _ = latest(me, "sum.mask")
-    if me.round != number:
-        refuse(me, f"begin a sum of round {me.round}: its vector is of round {number}")
-    elif masked_in >= number:
-        refuse(me, f"begin a sum: it has sent masked values in round {masked_in}")
-    elif len(names) < settings.min_clients:
-        refuse(me, f"take part in a sum: {len(names)} clients are fewer than {settings.min_clients}")
-    else:
-        return enter(me, "deal") and enter(me, "sum.mask")
-    return False
 
 
 async def _deal_and_mask(
@@ -313,15 +299,9 @@ async def _answers(
 ) -> dict[str, NDArray[np.uint64]]:
     """The first U sums of pieces that can be used, or all that were received by the deadline."""
     length = piece_length(settings.dimension, coding.needed, coding.private)
-    found: dict[str, NDArray[np.uint64]] = {}
-    left, end = tuple(survivors), me.world.loop.time() + settings.deadline
-    while (lacking := coding.needed - len(found)) > 0 and left and (seconds := end - me.world.loop.time()) > 0:
-        sent = await me.collect(CodedSum, left, deadline=seconds, quorum=lacking)
-        found |= understood(me, sent.answers, lambda name, answer: _numbers(answer.pieces, length))
-        left = sent.missing
-        if me.are_gone(dict.fromkeys(left)):
-            break
-    return found
+    return await first_understood(
+        me, CodedSum, survivors, coding.needed, settings.deadline, lambda name, answer: _numbers(answer.pieces, length)
+    )
 
 
 @dataclass(frozen=True)

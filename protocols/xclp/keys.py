@@ -1,4 +1,4 @@
-"""The table [protocol]: which protocol runs, what it computes and with which cryptography."""
+"""The table [protocol]: the protocol, its parameters and its cryptography."""
 
 from typing import Annotated, Literal, Protocol
 
@@ -14,7 +14,7 @@ __all__ = ["ProtocolKeys", "XclpTables"]
 
 
 class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[protocol]: what is computed and with which cryptography."""
+    """[protocol]: the protocol, its parameters and its cryptography."""
 
     name: Annotated[str, Meta(description="Name of the protocol. `tacit steps NAME` lists its steps.")] = "xclp"
     hamming: Annotated[

@@ -39,6 +39,9 @@ _CODED = (
     *("training.averaging=lightsecagg", "training.min_clients=2", "training.tolerated_dropouts=0.38"),
     *("training.value_bits=9", "training.clip=0.5", "data.clients=8"),
 )
+_PROVED = ("training.averaging=prio3", "training.min_clients=2", "training.weighting=equal", *_FEW_BITS)
+_PRIO3 = ("cotraining.votes=prio3", "training.min_clients=2", "public.size=20")
+_COMMITTEE = tuple(one.replace("lightsecagg", "committee") for one in _CODED)
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
 _SIGNED = ("protocol.identity=signed",)
 _CELLS = ("data.limit=60", "protocol.min_clients=3", "cells.count=3", "cells.steps=1")
@@ -111,6 +114,15 @@ CONFIGURATIONS = (
     _training("fedavg", "lightsecagg, star", _CODED),
     _training("fedavg", "lightsecagg, mesh, datagram", _CODED, _MESH, _DATAGRAM),
     _training("scaffold", "lightsecagg, lossy TCP", _CODED, _TCP),
+    _training("fedavg", "prio3, star", _PROVED),
+    _training("scaffold", "prio3, lossy TCP", _PROVED, _TCP),
+    _cotraining("fedct", "prio3, star", _PRIO3),
+    _cotraining("fedct", "prio3, datagram", _PRIO3, _DATAGRAM),
+    _cotraining("dp-pate", "prio3, lossy TCP", _PRIO3, _TCP, ("privacy.noise=1.0",)),
+    _training("fedavg", "committee, star", _COMMITTEE),
+    _training("fedavg", "committee, mesh, datagram", _COMMITTEE, _MESH, _DATAGRAM),
+    _training("fedavg", "committee, signed, connections watched", _COMMITTEE, _SIGNED, _CLOSED),
+    _training("scaffold", "committee, numbers of 61 bits, lossy TCP", _COMMITTEE, _TCP, ("training.value_bits=32",)),
     _training("fedavg", "secagg+, complete graph", _GRAPH),
     _training("fedavg", "secagg+, eight clients, values of 6 bits", _GRAPH, _FEW_BITS, ("data.clients=8",)),
     _training(

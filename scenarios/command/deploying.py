@@ -47,12 +47,12 @@ def certify(
     debug: Debug = False,
 ) -> int:
     """Write keys and certificates for all parties of a scenario, and clients' long-term keys; keep existing files."""
-    from tacit.scenarios.deploying.plan import IDENTITIES, certified_identities, clients_of
+    from tacit.scenarios.deploying.plan import IDENTITIES, certified_identities, joining
     from tacit.scenarios.files.reading import read
     from tacit.sim.deployed.certificates import certify as write
 
     scenario = read(file, changes or (), without_data=True).scenario
-    for path in [*write(out, ["server", *clients_of(scenario)], days), *certified_identities(scenario, out)]:
+    for path in [*write(out, ["server", *joining(scenario)], days), *certified_identities(scenario, out)]:
         typer.echo(str(path))
     typer.echo("each party needs its own two files and authority.pem; authority.key stays here")
     if scenario.protocol.identity == "signed":
@@ -102,7 +102,7 @@ def serve(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Run the server of a scenario as a process; clients connect with `tacit join` over TCP and TLS."""
+    """Run the server of a scenario as a process; the other parties connect with `tacit join` over TCP and TLS."""
     _use_one_thread()
     from tacit.scenarios.deploying.options import ProcessOptions
     from tacit.scenarios.deploying.process import run_server
@@ -118,7 +118,7 @@ def serve(
 
 def join(
     file: SourceFile,
-    name: Annotated[str, typer.Option("--as", metavar="PARTY", help="Name of this party, such as client/3.")],
+    name: Annotated[str, typer.Option("--as", metavar="PARTY", help="Name of this party, such as client/3 or helper.")],
     server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the server.")],
     certificates: Certificates = Path("certificates"),
     out: Annotated[
@@ -142,10 +142,10 @@ def join(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Run one client of a scenario as a process, connected to a server started with `tacit serve`."""
+    """Run one client of a scenario, or its helper, as a process, connected to a server started with `tacit serve`."""
     _use_one_thread()
     from tacit.scenarios.deploying.options import ProcessOptions
-    from tacit.scenarios.deploying.process import run_client, split_address
+    from tacit.scenarios.deploying.process import run_joining, split_address
     from tacit.sim.deployed.connection import Limits
 
     loaded = _read(file, changes, seed, seeded=seeded)
@@ -153,7 +153,7 @@ def join(
     stopping.interrupt_work()
     path = out or Path(name.replace("/", "-"))
     options = ProcessOptions(path, certificates, _log, seeded, with_faults, patience, Limits(idle=idle), engine, data)
-    return run_client(loaded, name, host, port, options)
+    return run_joining(loaded, name, host, port, options)
 
 
 def gather(

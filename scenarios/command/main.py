@@ -9,27 +9,19 @@ from typing import Annotated
 import typer
 
 from tacit.scenarios.command import data, devices
-from tacit.scenarios.command.artifact import artifact
 from tacit.scenarios.command.audit_sum import audit_sum
-from tacit.scenarios.command.bytes_command import show_bytes
-from tacit.scenarios.command.chaos_command import chaos
+from tacit.scenarios.command.campaigns import chaos, sweep
 from tacit.scenarios.command.compare import compare
 from tacit.scenarios.command.deploying import certify, deploy_local, gather, join, outline, serve
 from tacit.scenarios.command.events import events
+from tacit.scenarios.command.finished import artifact, plot, report, show_bytes, trace
 from tacit.scenarios.command.flower import flower
 from tacit.scenarios.command.guarding import guarded
-from tacit.scenarios.command.keys import keys
-from tacit.scenarios.command.listing import list_scenarios
 from tacit.scenarios.command.new import new
 from tacit.scenarios.command.options import PlainCommand, PlainGroup, show_version
-from tacit.scenarios.command.plot import plot
 from tacit.scenarios.command.predict import predict
-from tacit.scenarios.command.report import report
+from tacit.scenarios.command.reference import keys, list_scenarios, schema, steps
 from tacit.scenarios.command.run import run
-from tacit.scenarios.command.schema import schema
-from tacit.scenarios.command.steps import steps
-from tacit.scenarios.command.sweep_command import sweep
-from tacit.scenarios.command.trace import trace
 
 __all__ = ["app"]
 

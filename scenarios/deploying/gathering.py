@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.parties.data.splits import named
 from tacit.parties.life import Present
-from tacit.protocols.experiment.experiment import Checkpointable, Setting
+from tacit.protocols.experiment.experiment import Checkpointable, Setting, parties_in
 from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.deploying.gathered import Gathered, gather_events, parts_in
@@ -88,7 +88,7 @@ def _looked_at(scenario: Scenario, gathered: Gathered, endings: dict[str, Ending
     server, clients = experiment.server, Present(experiment.clients)
     records: list[Any] = []
     try:
-        for name, device in {server.name: server.device, **clients.devices}.items():
+        for name, device in Present(parties_in(experiment)).devices.items():
             ending = endings.get(name)
             if ending is None:
                 device.endpoint.alive = False

@@ -1,4 +1,4 @@
-"""A client's process of a deployed run: it connects, runs its party, and connects again where it was cut off."""
+"""The process of a client or helper in a deployed run: it connects, and connects again where it was cut off."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from tacit.protocols.identity_files import enter_run
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
 from tacit.scenarios.deploying.plain_state import write_whole
-from tacit.scenarios.deploying.plan import IDENTITIES, digest_of, identities_in
+from tacit.scenarios.deploying.plan import IDENTITIES, clients_of, digest_of, identities_in
 from tacit.sim.deployed.certificates import Identity, context
 from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.deployed.records import Begin, Carry, Ended, Record, RecordError, Welcome
@@ -21,7 +21,7 @@ __all__ = ["join"]
 
 
 class _Stored(msgspec.Struct):
-    """``state.json`` of a client: its last incarnation, and the run that it was in."""
+    """``state.json`` of a client or a helper: its last incarnation, and the run that it was in."""
 
     incarnation: int = 0
     run_id: bytes = b""
@@ -31,13 +31,15 @@ def _stored(path: Path) -> _Stored:
     return msgspec.json.decode(path.read_bytes(), type=_Stored) if path.is_file() else _Stored()
 
 
-class _Client:
-    """The process of a client, while it is connected and while it is not."""
+class _Joined:
+    """The process of a client or a helper, while it is connected and while it is not."""
 
     def __init__(self, run: PartyRun, loop: RealLoop, spoke: Spoke, options: ProcessOptions) -> None:
         self.run, self._loop, self.spoke, self._log = run, loop, spoke, options.log
         self._certificates = options.certificates
-        self._identities = identities_in(options.certificates, run.scenario, [run.name], seeded=options.seeded)
+        self._identities = None
+        if run.name in clients_of(run.scenario):  # which sign; a helper does not
+            self._identities = identities_in(options.certificates, run.scenario, [run.name], seeded=options.seeded)
         self.begun = self.ended = False
         self._patience = options.patience + options.limits.idle
         self._begins_by = 0.0  # by `time.monotonic`: the loop's clock is set when the run begins
@@ -123,7 +125,7 @@ class _Client:
 
 
 async def join(run: PartyRun, loop: RealLoop, host: str, port: int, options: ProcessOptions) -> None:
-    """Run a client's party, of a server at `host` and `port`, which is tried for the options' `patience`.
+    """Run the party of a client or helper, of a server at `host` and `port`, tried for the options' `patience`.
 
     Raises TimeoutError where there is no such server, where it does not begin the run in time, and where it is lost and
     not found again while the party only waits for a round to begin; RefusedError, CertificateError and OSError.
@@ -132,21 +134,21 @@ async def join(run: PartyRun, loop: RealLoop, host: str, port: int, options: Pro
     last = _stored(run.path / "state.json").incarnation
     tls = context(Identity.in_folder(options.certificates, run.name), is_server=False)
     spoke = Spoke(host, port, tls, digest_of(run.scenario, seeded=options.seeded), last, options.limits, log)
-    client = _Client(run, loop, spoke, options)
-    client.welcome(await spoke.connect(options.patience))
+    joined = _Joined(run, loop, spoke, options)
+    joined.welcome(await spoke.connect(options.patience))
     log(f"connected as incarnation {spoke.incarnation}")
-    staying = loop.create_task(client.stay_connected(options.patience), name="connection")
+    staying = loop.create_task(joined.stay_connected(options.patience), name="connection")
     staying.add_done_callback(lambda task: run.changed.set())
     try:
-        while not client.over:
+        while not joined.over:
             if staying.done():
                 error = staying.exception()
-                if not client.begun or not isinstance(error, TimeoutError):
+                if not joined.begun or not isinstance(error, TimeoutError):
                     raise error or RuntimeError("the connection has ended without an error")
                 if run.idle:
                     problem = f"the server was not reached for {options.patience:g} s"
                     raise TimeoutError(f"{problem}: {run.name} waits no longer for a round to begin")
-            await client.wait()
+            await joined.wait()
     finally:
         staying.cancel()
         spoke.done()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.scenarios.deploying.plain_state import DiskFile
-from tacit.scenarios.deploying.plan import certified_identities, clients_of
+from tacit.scenarios.deploying.plan import certified_identities, joining
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.compute import ONE_THREAD
@@ -45,7 +45,7 @@ class Local:
         self._address, self._around = address, around
         self._port: asyncio.Future[int]
         self._running: dict[str, asyncio.subprocess.Process] = {}
-        self.names = ("server", *clients_of(scenario))
+        self.names = ("server", *joining(scenario))
         self.codes: dict[str, int] = {}
         self._struck: dict[str, int] = {}  # how many faults have killed each, as far as they were carried out
 

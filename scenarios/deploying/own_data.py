@@ -17,7 +17,7 @@ __all__ = ["OwnShards", "own_data"]
 
 
 class OwnShards(Shards):
-    """The share of client `own`, None for the server; of the others only how many points and labels they have."""
+    """The share of client `own`, None for another party; of the others only how many points and labels they have."""
 
     def __init__(self, all_shards: Shards, empty: Dataset, own: int | None) -> None:
         self.labels, self.points = all_shards.labels, all_shards.points
@@ -40,7 +40,7 @@ def own_data(scenario: Scenario, party: str, file: Path | None = None) -> tuple[
     many rows and labels of that client as the file has. Raises DataError.
     """
     parts = parts_of(scenario)
-    number = None if party == "server" else int(party.partition("/")[2])
+    number = int(party.removeprefix("client/")) if party.startswith("client/") else None
     held, empty = parts.held, parts.held.take(slice(0))
     if file is not None and number is not None:
         held = _with_own(scenario, held, number, file)

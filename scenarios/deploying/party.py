@@ -22,10 +22,11 @@ import msgspec
 import tomli_w
 
 from tacit.parties.data.splits import named
+from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
-from tacit.protocols.experiment.experiment import Checkpointable, Setting
+from tacit.protocols.experiment.experiment import Checkpointable, Setting, parties_in
 from tacit.protocols.identities import Identities, given
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.deploying.options import ProcessOptions
@@ -92,7 +93,6 @@ class PartyRun:
         )
         faults = [fault for one in scenario.fault for fault in faults_of(fault=one, clients=scenario.data.clients)]
         own = [fault for fault in faults if isinstance(fault, Crash)] if self._with_faults else []
-        device = scenario.device
         self.world = world = DeployedWorld(
             loop,
             self.name,
@@ -100,7 +100,7 @@ class PartyRun:
             run_id,
             scenario.seed,
             engine=self._engine,
-            threads=device.server_cores if self.name == "server" else device.cores,
+            threads=Fleet(scenario).of(self.name).cores,
             before=_limit_threads,
             faults=own,
             sinks=[recorder],
@@ -114,8 +114,8 @@ class PartyRun:
             Setting(world, scenario, parts, named(shards), [(fault,) for fault in own])
         )
         given.reset(token)
-        server, clients = self._experiment.server, Present(self._experiment.clients)
-        self.device = server.device if self.name == "server" else clients.devices[self.name]
+        server = self._experiment.server
+        self.device = Present(parties_in(self._experiment)).devices[self.name]
         endpoint = self.device.endpoint
         assert isinstance(endpoint, DeployedEndpoint)
         endpoint.incarnation = incarnation

@@ -8,7 +8,7 @@ import msgspec
 
 from tacit.protocols import identity_files
 from tacit.protocols.identities import Identities
-from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.faults import parties_of
 from tacit.scenarios.files.reading import find, parse_toml
 from tacit.scenarios.running.environment import version
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
@@ -16,7 +16,7 @@ from tacit.sim.deployed.certificates import CertificateError
 
 __all__ = [
     "IDENTITIES", "certified_identities", "check_deployable", "check_faults", "clients_of", "digest_of",
-    "identities_in", "refuse_seeded",
+    "identities_in", "joining", "refuse_seeded",
 ]  # fmt: skip
 
 IDENTITIES = "identities"
@@ -32,6 +32,11 @@ _NOT_AGREED = (
 def clients_of(scenario: Scenario) -> tuple[str, ...]:
     """The names of the clients."""
     return tuple(f"client/{number}" for number in range(scenario.data.clients))
+
+
+def joining(scenario: Scenario) -> tuple[str, ...]:
+    """The names of the parties that connect to the server: a helper, if there is one, and the clients."""
+    return tuple(parties_of(scenario)[1:])
 
 
 def digest_of(scenario: Scenario, *, seeded: bool) -> bytes:
@@ -77,9 +82,6 @@ def check_deployable(scenario: Scenario, where: str) -> None:
     for key, found, needed, why in wrong:
         if found != needed:
             raise ScenarioError(where, key, f'is "{found}"; a deployment needs "{needed}": {why}')
-    if helpers := PROTOCOLS[scenario.protocol.name].helpers(scenario):
-        key, problem = "cotraining.votes", f"a deployment has a server and clients, and no {', '.join(helpers)}"
-        raise ScenarioError(where, key, f'is "{scenario.cotraining.votes}"; {problem}; allowed: "plain", "secure"')
 
 
 def refuse_seeded(file: str, changes: Sequence[str]) -> None:

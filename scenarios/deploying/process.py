@@ -7,7 +7,7 @@ from tacit.parties.datasets.error import DataError
 from tacit.scenarios.deploying.joining import join
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
-from tacit.scenarios.deploying.plan import check_deployable, check_faults, clients_of
+from tacit.scenarios.deploying.plan import check_deployable, check_faults, joining
 from tacit.scenarios.deploying.serving import serve
 from tacit.scenarios.files.reading import Loaded
 from tacit.scenarios.running.folder import FolderError, locked
@@ -16,7 +16,7 @@ from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.engines import make_engine
 
-__all__ = ["PORT", "run_client", "run_server", "split_address"]
+__all__ = ["PORT", "run_joining", "run_server", "split_address"]
 
 PORT = 4433
 """The server's port, if no other is given."""
@@ -33,11 +33,13 @@ def run_server(loaded: Loaded, host: str, port: int, options: ProcessOptions, op
     return _run(loaded, "server", options, main)
 
 
-def run_client(loaded: Loaded, name: str, host: str, port: int, options: ProcessOptions) -> int:
-    """Run the process of the client `name`; returns its exit code. For errors see `_run`."""
-    names = clients_of(loaded.scenario)
+def run_joining(loaded: Loaded, name: str, host: str, port: int, options: ProcessOptions) -> int:
+    """Run the process of the party `name`, a client or a helper; returns its exit code. For errors see `_run`."""
+    names = joining(loaded.scenario)
     if name not in names:
-        raise ScenarioError("--as", "", f'"{name}" is no client of it; allowed: {names[0]} to {names[-1]}')
+        *helpers, first = names[: -loaded.scenario.data.clients + 1 or None]
+        allowed = ", ".join([*helpers, f"{first} to {names[-1]}"])
+        raise ScenarioError("--as", "", f'"{name}" is no party that joins it; allowed: {allowed}')
 
     async def main(run: PartyRun, loop: RealLoop) -> None:
         await join(run, loop, host, port, options)

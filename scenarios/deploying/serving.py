@@ -1,4 +1,4 @@
-"""The server's process of a deployed run: it waits for the clients, runs its party, and relays until all have ended."""
+"""The server's process of a deployed run: it waits for the others, runs its party, and relays until all have ended."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ import msgspec
 
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
-from tacit.scenarios.deploying.plan import clients_of, digest_of, identities_in
+from tacit.scenarios.deploying.plan import digest_of, identities_in, joining
 from tacit.sim.conditions import CONNECTION
 from tacit.sim.deployed.certificates import Identity, context
 from tacit.sim.deployed.hub import Hub, HubState
@@ -52,7 +52,7 @@ async def serve(
     store()
     tls = context(Identity.in_folder(options.certificates, "server"), is_server=True)
     identities = identities_in(options.certificates, run.scenario, (), seeded=seeded)
-    names = clients_of(run.scenario)
+    names = joining(run.scenario)
     hub = Hub(names, digest_of(run.scenario, seeded=seeded), tls, state, options.limits, log, store)
     run.make(loop, hub.send, state.run_id, state.incarnation, identities)
     hub.arrived = run.world.network.arrived
@@ -83,7 +83,7 @@ async def serve(
         for name in names:
             if name not in hub.ready:
                 see(name, there=False)
-        log("the run goes on" if came_back else f"the run begins with {len(hub.ready)} of {len(names)} clients")
+        log("the run goes on" if came_back else f"the run begins with {len(hub.ready)} of {len(names)} parties")
         while not run.over:
             await run.changed.wait()
             run.changed.clear()
@@ -97,7 +97,7 @@ async def serve(
 
 
 async def _wait_for(hub: Hub, patience: float, log: Callable[[str], object]) -> None:
-    """Wait until all clients are ready, for `patience` seconds at most."""
+    """Wait until all parties are ready, for `patience` seconds at most."""
     try:
         async with asyncio.timeout(patience):
             while len(hub.ready) < len(hub.names):

@@ -127,7 +127,7 @@ def _check_specs(scenario: Scenario) -> None:
     if duration(network.retransmission_timeout) == 0:
         problem = "0 s sends again before any answer can come; allowed: above 0 s"
         raise ScenarioError("", "network.retransmission_timeout", problem)
-    for name in ("bandwidth", "up", "down", "server_bandwidth"):
+    for name in ("bandwidth", "up", "down", "server_bandwidth", "helper_bandwidth"):
         value = getattr(network, name)
         if value is not None:
             read_text(f"network.{name}", rate, value)

@@ -100,6 +100,10 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
         'cotraining.consensus = "qualified"',
         lambda scenario: scenario.cotraining.consensus == "qualified",
     ),
+    *(
+        (key, 'cotraining.votes = "prio3"', lambda scenario: bool(PROTOCOLS[scenario.protocol.name].helpers(scenario)))
+        for key in ("network.helper_bandwidth", "device.helper_speed", "device.helper_cores")
+    ),
     ("public.distribution", "public.size > 0", lambda scenario: scenario.public.size > 0),
     ("public.source", "public.size > 0", lambda scenario: scenario.public.size > 0),
     ("model.width", 'model.name = "cnn13"', lambda scenario: scenario.model.name == "cnn13"),

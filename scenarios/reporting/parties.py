@@ -8,9 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from tacit.parties.fleet.fleet import SERVER, Fleet
+from tacit.parties.fleet.fleet import HELPER, SERVER, Fleet
 from tacit.parties.fleet.kinds import Kind
 from tacit.parties.fleet.presets import PRESETS
+from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.latency import parse_latency
 from tacit.sim.units import format_duration
@@ -35,13 +36,14 @@ class PartyTable(Struct, frozen=True):
 def party_tables(scenario: Scenario) -> list[PartyTable]:
     """The parties by kind; and, where the scenario says anything of them, links of some pairs, hosts, and handling."""
     fleet, network = Fleet(scenario), scenario.network
-    server = (
-        SERVER, "1", "", "", network.server_bandwidth, network.server_bandwidth, "",
-        str(scenario.device.server_cores), f"{scenario.device.server_speed:g}", "",
-    )  # fmt: skip
+    device, rate = scenario.device, network.server_bandwidth
+    servers = [(SERVER, "1", "", "", rate, rate, "", str(device.server_cores), f"{device.server_speed:g}", "")]
+    if PROTOCOLS[scenario.protocol.name].helpers(scenario):
+        access, rate = fleet.of(HELPER), network.helper_bandwidth or rate
+        servers.append((HELPER, "1", "", "", rate, rate, "", str(access.cores), f"{access.speed:g}", ""))
     columns = ("who", "parties", "preset", "latency", "up", "down", "loss", "cores", "speed", "is up")
     groups = list(fleet.groups())
-    rows = [server, *(_row(*group, scenario) for group in groups[:_KINDS])]
+    rows = [*servers, *(_row(*group, scenario) for group in groups[:_KINDS])]
     if len(groups) > _KINDS:
         left = sum(len(numbers) for numbers, _ in groups[_KINDS:])
         more = f"and {len(groups) - _KINDS:,} more kinds", f"{left:,}", *[""] * (len(columns) - 2)

@@ -13,7 +13,7 @@ from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.life import Present
 from tacit.parties.playing import Begin, play
 from tacit.parties.registered import Registered
-from tacit.protocols.experiment.experiment import Checkpointable, EndingReporter, Setting
+from tacit.protocols.experiment.experiment import Checkpointable, EndingReporter, Setting, parties_in
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
 from tacit.protocols.identities import given, identities_of
@@ -137,9 +137,7 @@ class Simulation:
                 vars(taps).update(seen)
                 self._ended: list[Ended] = []
                 self._experiment.server.observers[:] = [self._note_ended]
-            clients = self._experiment.clients
-            self._parties = [self._experiment.server, *([clients] if isinstance(clients, Registered) else clients)]
-            self._parties += getattr(self._experiment, "helpers", ())
+            self._parties = parties_in(self._experiment)
             self._begin: Begin | None = None
         except BaseException:
             self._engine.close()

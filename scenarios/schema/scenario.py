@@ -18,7 +18,6 @@ from tacit.protocols.cotraining.keys import Byzantine, Cotraining, Learner, Publ
 from tacit.protocols.federated.keys import Model, Training
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.keys import ProtocolKeys
-from tacit.scenarios.schema.expect import Expect
 from tacit.sim.faults import AnyFault, Fault
 from tacit.sim.table import Keys
 from tacit.sim.units import DURATION, Duration
@@ -46,6 +45,57 @@ __all__ = [
     "Training",
     "as_table",
 ]
+
+
+class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[expect]: what makes the file a test; only the keys that are given are compared.
+
+    Whatever it holds, every fault must come, but for those with a probability.
+    """
+
+    outcome: Annotated[
+        Literal["completed", "aborted", "failed"] | None,
+        Meta(description="Expected outcome of the run. `failed`: every client is lost, or no client gets labels."),
+    ] = None
+    reason: Annotated[str | None, Meta(description="Text that the reason of the outcome must contain.")] = None
+    equals_plaintext: Annotated[
+        bool | None,
+        Meta(description="`true` requires that every round equals the oracle, which is computed in plain numpy."),
+    ] = None
+    lost: Annotated[
+        tuple[str, ...] | None,
+        Meta(
+            description=(
+                "Exactly the parties that must be lost, in any round: `client/3`, or with the step, "
+                "`client/3 at hamming.evaluate`."
+            )
+        ),
+    ] = None
+
+    lost_at_most: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(
+            description=(
+                "Largest number of parties that may be lost, in all rounds together. Cannot be combined with `lost`."
+            ),
+            extra={"unit": "parties"},
+        ),
+    ] = None
+    lost_includes: Annotated[
+        tuple[str, ...] | None,
+        Meta(
+            description=(
+                "Parties that must be lost, written as in `lost`; others may be lost too. Cannot be "
+                "combined with `lost`."
+            )
+        ),
+    ] = None
+
+    @property
+    def losses(self) -> tuple[tuple[str, str, str], ...]:
+        """Key, party and step of each entry in `lost` and `lost_includes`; the step is "" where none is given."""
+        entries = [(key, entry) for key in ("lost", "lost_includes") for entry in getattr(self, key) or ()]
+        return tuple((key, *entry.partition(" at ")[::2]) for key, entry in entries)
 
 
 # The table [attack]: what a curious server is after.
@@ -269,6 +319,13 @@ class Network(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     server_bandwidth: Annotated[
         str, Meta(description="Bandwidth of the server, in each direction, shared by all clients.", extra=_RATE)
     ] = "1Gbit/s"
+    helper_bandwidth: Annotated[
+        str | None,
+        Meta(
+            description="Bandwidth of the helper of `prio3`, in each direction (default: `server_bandwidth`).",
+            extra=_RATE,
+        ),
+    ] = None
     jitter: Annotated[
         Duration, Meta(description="Random addition to each latency, uniform between 0 and this value.", extra=DURATION)
     ] = "0ms"
@@ -320,6 +377,20 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = 1.0
     server_cores: Annotated[int, Meta(ge=1, description="Number of cores of the server.")] = 4
+    helper_speed: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(
+            description=(
+                "Speed of the core of the helper of `prio3` relative to the machine of the cost table "
+                "(default: `server_speed`)."
+            ),
+            extra={"unit": "factor"},
+        ),
+    ] = None
+    helper_cores: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Number of cores of the helper of `prio3` (default: `server_cores`)."),
+    ] = None
     handling: Annotated[
         Duration,
         Meta(

@@ -10,7 +10,7 @@ from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
 from tacit.scenarios.deploying.plain_state import read_ending
 from tacit.scenarios.deploying.plan import digest_of
-from tacit.scenarios.deploying.process import run_client
+from tacit.scenarios.deploying.process import run_joining
 from tacit.scenarios.files.reading import load, read
 from tacit.scenarios.files.result import Result
 from tacit.sim.deployed.certificates import Identity, certify, context
@@ -68,7 +68,7 @@ def test_a_client_that_hears_nothing_more_ends_by_a_deadline_of_its_own(
                 await hub.close()
 
     monkeypatch.setattr("tacit.scenarios.deploying.process.join", lambda run, loop, *_: beside(run, loop))
-    assert run_client(loaded, "client/1", HOST, 1, options) == 3
+    assert run_joining(loaded, "client/1", HOST, 1, options) == 3
     assert said[-1] == why
     assert not read_ending(options.path / "ending").finished
 

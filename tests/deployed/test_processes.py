@@ -76,6 +76,20 @@ def test_a_party_that_has_come_back_carries_out_the_faults_that_are_left(tmp_pat
     assert real.model_digest == simulated.model_digest
 
 
+@pytest.mark.parametrize(("when", "deadline", "rounds"), [("report.prepare", "20s", 3), ("report.collect", "5s", 2)])
+def test_a_killed_helper_ends_the_batch_as_in_the_simulator(
+    when: str, deadline: str, rounds: int, tmp_path: Path
+) -> None:
+    fault = f'fault=[{{kind="crash", party="helper", before="{when}", occurrence=2, back_after="1s"}}]'
+    changes = [*FEDCT, "cotraining.votes=prio3", "public.size=20", f"protocol.deadline={deadline}", fault, "expect={}"]
+    scenario, real = deployed("fedct-digits", changes, tmp_path)
+    simulated = run(scenario, out=tmp_path / "simulated")
+    assert what_became(real)[:3] == what_became(simulated)[:3]  # who rests at the end hears more of it there
+    assert (real.model_digest, real.labels_digest) == (simulated.model_digest, simulated.labels_digest)
+    assert [one.problem for one in real.round_records] == [one.problem for one in simulated.round_records]
+    assert len(real.round_records) == rounds and "helper" in real.round_records[1].lost
+
+
 def test_a_killed_server_ends_the_run_as_in_the_simulator(tmp_path: Path) -> None:
     fault = 'fault=[{kind="crash", party="server", before="setup.seed"}]'
     scenario, real = deployed("xclp-digits", [*XCLP, "protocol.deadline=3s", fault], tmp_path)

@@ -9,7 +9,7 @@ from tacit.scenarios.deploying.gathering import gather
 from tacit.scenarios.deploying.joining import join
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
-from tacit.scenarios.deploying.plan import certified_identities, clients_of
+from tacit.scenarios.deploying.plan import certified_identities, joining
 from tacit.scenarios.deploying.serving import serve
 from tacit.scenarios.files.result import Result
 from tacit.scenarios.schema.scenario import Scenario
@@ -65,7 +65,7 @@ class Together:
 
     def __init__(self, scenario: Scenario, path: Path, *, seeded: bool = True, limits: Limits = LIMITS) -> None:
         self.scenario, self.path, self.seeded, self.limits = scenario, path, seeded, limits
-        self.names = ("server", *clients_of(scenario))
+        self.names = ("server", *joining(scenario))
         self.certificates = path / "certificates"
         certify(self.certificates, self.names, days=1)
         certified_identities(scenario, self.certificates)

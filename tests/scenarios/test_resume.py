@@ -3,7 +3,6 @@
 import json
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -24,6 +23,7 @@ from tacit.scenarios.running.runner import Watch, resume
 from tacit.scenarios.running.simulation import Simulation
 from tacit.sim.plain import NotPlain
 from tacit.sim.trace import Event
+from tests import warm
 
 Resumable = Callable[..., Path]
 BreakOff = Callable[..., None]
@@ -134,7 +134,7 @@ def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(
     file = resumable(tmp_path, faults)
     unbroken = run(load(file, changes), out=tmp_path / "unbroken")
     arguments = [str(file), str(tmp_path / "killed"), moment, f'engine="{engine}"', *changes]
-    process = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, timeout=120)
+    process = warm.run([sys.executable, "-c", KILLED, *arguments])
     assert process.returncode == -signal.SIGKILL, process.stderr
     assert not (tmp_path / "killed" / "result.json").exists()
     checkpoint = read_checkpoint(tmp_path / "killed")

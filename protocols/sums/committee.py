@@ -1,0 +1,542 @@
+"""Secure sum by a committee: clients send shares of their vectors to a few members, who add them and send the sums.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| sum.collect | CommitteeStart | server -> each in P | 0 | the sum begins |
+| sum.mask | VectorShare | j -> each other member, sealed | 16, or w ceil(d / r) / 8 | a seed, or a share |
+| sum.mask | SharesSent | j -> server | 0 | j has sent all of its shares |
+| sum.collect | SharesWanted | server -> each member in P | n / 8 | whose shares there should be |
+| sum.hold | SharesHeld | member -> server | n / 8 | whose shares it holds |
+| sum.collect | CommitteeSurvivors | server -> each in M | (n + m) / 8 | M, and U1, whose shares all of M hold |
+| sum.agree | Agreed | member -> server | 64 | its signature on M and U1, as it was shown them |
+| sum.collect | Agreement | server -> each in M | 64 q | q members' signatures |
+| sum.reveal | CommitteeSum | member -> server | w ceil(d / r) / 8 | the sum of U1's shares for it |
+| sum.collect | CommitteeDone | server -> each in U1 | 0 | the sum is there |
+
+P, in the order of the set-up, has n clients, of which m are members, drawn from what the set-up fixed (`members`). Sets
+travel as bits, a bit for each of P or of the members. Vectors are shared in blocks of r (`packed_shamir`) modulo
+p = 2^31 - 1 (words of w = 31 bits), or 2^61 - 1 (w = 64) where sums may be larger. A client sends a seed each to t
+members and a share each to the m - t others, and nothing else: one upload, without masks, and of its keys only those
+with members are used. A client that is lost before is out. Each member adds what it holds of U1; any t + r of these
+sums give the whole.
+
+The server takes as M those that have reported whose shares they hold; where leaving out a member lets more clients
+into U1, it does, down to what the sum needs. A vector counts in one U1 alone. Two of them could both be opened if
+m >= t + 2r. With fewer members, answers to two sets still open one and show linear relations of the other, so of their
+difference. Members therefore sign what they are shown, each one U1 a round, and add once q = floor((m + t) / 2) + 1 of
+them have signed the same. Two sets of q members share more than t, so one that is honest. So m - q members may be lost
+before they have signed, and m - (t + r) before they have answered.
+
+Papers: Franklin and Yung, STOC 1992 (packed sharing). Relatives are DisAgg (Mehmood et al., MLSys 2026) and OPA
+(Karthikeyan and Polychroniadou, CRYPTO 2025), in which a committee also helps a server to a sum after one upload.
+In DisAgg, clients share their vectors among aggregators, too, and the server is honest but curious. In OPA, a vector is
+uploaded under a mask from a homomorphic generator, and only its seed is shared, so that the committee's work does not
+grow with the vector. What differs here: members sign one set before they answer, t of the shares are seeds, and every
+party draws the members itself from the keys of the round.
+
+Security: semi-honest clients, no more than t members collude with the server. The server learns the sum over U1, who is
+in it, and whose shares each member holds. A member learns whose shares it holds and who is in U1; t members together
+with the server learn nothing else but the sum. From t + 1 to t + r - 1 of them learn linear relations of the numbers in
+each block of each vector, as many as they are more than t; t + r learn all vectors. Other clients learn who takes part.
+A client sends shares once a round. A member signs once a round, a U1 of at least `min_clients` whose shares it holds
+and in which it is, answers once, for that U1, and remembers both over a crash. A server that names different sets to
+members gets sums for one of them at most. m and t follow from assumed shares of corrupt and lost clients, by the tail
+of the hypergeometric distribution (`Committee.among`); one that tries several draws succeeds more often (`members`).
+Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which spoil the sum unseen.
+"""
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache, cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols.crypto.mersenne import GF31, GF61, Elements, Mersenne
+from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine, share
+from tacit.protocols.crypto.words import packed_bytes
+from tacit.protocols.identities import SIGNATURE_BYTES, Identities
+from tacit.protocols.outcome import Abort, require
+from tacit.protocols.parts import Among, Part, Taken, messages_in
+from tacit.protocols.setup import Group
+from tacit.protocols.steps import Step
+from tacit.protocols.sums import consistency, secure_sum
+from tacit.protocols.sums.consistency import Agreed, Agreement
+from tacit.protocols.sums.masking import joined, read
+from tacit.protocols.sums.members import drawn, exceeded_by
+from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.values import first_understood, understood, values_of
+from tacit.sim.hollow import HollowArray, filled, hollow
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message
+
+__all__ = [
+    "BEFORE_END",
+    "Committee",
+    "CommitteeSettings",
+    "SumByCommittee",
+    "bits",
+    "client",
+    "client_at_end",
+    "named",
+    "server",
+]
+
+_, _MASK, _AGREE, _REVEAL, _COLLECT = secure_sum.STEPS
+_HOLD = Step("client", "sum.hold", "report whose shares it holds, as a member of the committee")
+
+_PHASES = 5
+"""Deadlines of the server that may pass between a client's upload and the end of the sum, with one to spare."""
+
+
+class CommitteeStart(Message):
+    announces: ClassVar[bool] = True
+
+
+class VectorShare(Message):
+    share: bytes
+
+
+class SharesSent(Message):
+    pass
+
+
+class SharesWanted(Message):
+    clients: bytes
+
+
+class SharesHeld(Message):
+    clients: bytes
+
+
+class CommitteeSurvivors(Message):
+    members: bytes
+    clients: bytes
+
+
+class CommitteeSum(Message):
+    share: bytes
+
+
+class CommitteeDone(Message):
+    pass
+
+
+_ANSWERS = (CommitteeDone, CommitteeStart, SharesWanted, CommitteeSurvivors, Agreement)
+
+BEFORE_END = ("CommitteeStart", "SharesWanted", "CommitteeSurvivors", "Agreement")
+"""The messages that could ask for more of a client that has done its part."""
+
+
+@dataclass(frozen=True)
+class Committee:
+    """The m `members` of a sum among a number of `clients`, with `private` t and `block` r.
+
+    `failure`: the probability that more than t members are corrupt or more than `tolerated` are lost, as its logarithm
+    to base 2; -inf where neither can be, 0 where more losses were to be withstood than can be.
+    """
+
+    clients: int
+    members: int
+    private: int
+    block: int
+    failure: float = -math.inf
+
+    @classmethod
+    @cache
+    def among(cls, clients: int, tolerated: float, corrupt: float, exponent: int = 40) -> "Committee":
+        """The smallest committee that withstands the loss of a share `tolerated` of the clients, and `corrupt` ones.
+
+        It does except with a probability of 2^-exponent, if these are chosen before the members are drawn. At least
+        one client counts as corrupt. Where no committee withstands both, all are members, and as many may be lost as
+        can be. Raises ValueError for fewer than two clients that are not all corrupt.
+        """
+        marked, lost = max(1, int(corrupt * clients + 1e-9)), int(tolerated * clients + 1e-9)
+        allowed, members = Fraction(1, 2 ** (exponent + 1)), 1
+        while members <= clients:
+            private, seen = exceeded_by(clients, marked, members, allowed)
+            spare, short = exceeded_by(clients, lost, members, allowed)
+            private = max(1, private)
+            due = private + 2 * spare + 1  # so that q members are left
+            if due <= members:
+                failure = math.log2(seen + short) if seen + short else -math.inf
+                return cls(clients, members, private, members - private - spare, failure)
+            members = due  # both grow with the members: none between is enough
+        spare = (clients - marked - 1) // 2
+        if spare < 0:
+            raise ValueError(f"{clients} clients are too few for a committee of which {marked} may be corrupt")
+        return cls(clients, clients, marked, clients - marked - spare, 0.0)
+
+    @property
+    def quorum(self) -> int:
+        """How many members must sign a set: q."""
+        return (self.members + self.private) // 2 + 1
+
+    @property
+    def needed(self) -> int:
+        """How many members must answer: t + r."""
+        return self.private + self.block
+
+    @property
+    def tolerated(self) -> int:
+        """How many members may be lost at any step: the smaller number of two."""
+        return self.members - max(self.quorum, self.needed)
+
+    def __str__(self) -> str:
+        rare = "" if math.isinf(self.failure) or not self.failure else f"; failure at most 2^{self.failure:.1f}"
+        return (
+            f"{self.members} members of {self.clients} clients; {self.private} of them may collude with the server; "
+            f"{self.tolerated} may be lost ({self.members - self.quorum} before signing, "
+            f"{self.members - self.needed} before answering); blocks of {self.block}{rare}"
+        )
+
+
+@dataclass(frozen=True)
+class CommitteeSettings:
+    """The public settings of a sum of vectors of `dimension` numbers, whose sums are at most `largest` < 2^61 - 1.
+
+    `field`: of the numbers; sums are below its number of elements. `tolerated`, `corrupt` and `exponent` as in
+    `Committee.among`. `min_clients`: the fewest in a sum; `deadline`: longest wait of the server, in virtual seconds.
+    """
+
+    dimension: int
+    field: Mersenne
+    tolerated: float
+    corrupt: float
+    exponent: int = 40
+    min_clients: int = 3
+    deadline: float = 60.0
+
+    def committee(self, clients: int) -> Committee:
+        """The committee among a number of clients. Raises ValueError as `Committee.among` does."""
+        return Committee.among(clients, self.tolerated, self.corrupt, self.exponent)
+
+    def packing(self, clients: int) -> Packing:
+        """How vectors are shared among the members of a number of clients."""
+        committee = self.committee(clients)
+        return Packing(self.field, committee.members, committee.private, committee.block)
+
+
+def bits(chosen: Sequence[str], among: Sequence[str]) -> bytes:
+    """A bit for each of `among`, set for those that are `chosen`."""
+    known = frozenset(chosen)
+    return np.packbits([name in known for name in among]).tobytes()
+
+
+def named(data: bytes, among: Sequence[str]) -> tuple[str, ...]:
+    """Those of `among` whose bit is set. Raises ValueError where there are not as many bits."""
+    if len(data) != packed_bytes(len(among), 1):
+        raise ValueError(f"{len(among)} bits take {packed_bytes(len(among), 1)} bytes, not {len(data)}")
+    found = np.unpackbits(np.frombuffer(bytes(data), np.uint8))
+    if found[len(among) :].any():
+        raise ValueError(f"bits after the last of {len(among)} are set")
+    return tuple(name for name, bit in zip(among, found, strict=False) if bit)
+
+
+@hollow(lambda shares, packing, dimension, seeded: filled(packing.length(dimension), np.uint64))
+def _summed(shares: Sequence[bytes], packing: Packing, dimension: int, seeded: bool) -> Elements:
+    """The sum of `shares`, as they were sent; `seeded`: to one of the first t members, who got seeds."""
+    length, gf = packing.length(dimension), packing.field
+    total = np.zeros(length, np.uint64)
+    for data in shares:
+        row = gf.expanded(data, length) if seeded else _words(data, packing, dimension)
+        total = gf.reduced(total + row)
+    return total
+
+
+def _words(data: bytes, packing: Packing, dimension: int) -> Elements:
+    """The numbers of a share. Raises ValueError for bytes that are no such numbers."""
+    (values,) = read(data, [packing.length(dimension)], packing.word_bits)
+    return values if isinstance(values, HollowArray) else packing.field.reduced(values.astype(np.uint64))
+
+
+def _checked(data: bytes, packing: Packing, dimension: int, seeded: bool) -> bytes:
+    """`data`, if it can be a seed or a share. Raises ValueError."""
+    due = SEED_BYTES if seeded else packing.share_bytes(dimension)
+    if len(data) != due:
+        raise ValueError(f"a share of {due} bytes was due, not of {len(data)}")
+    if not seeded and (spare := 8 * due - packing.length(dimension) * packing.word_bits) and data[-1] >> (8 - spare):
+        raise ValueError("bits after the last number of a share are set")
+    return data
+
+
+@dataclass
+class _Taking:
+    """A client's part in the sum of a round, from its upload on; `shares` are those that it holds as a member."""
+
+    me: Client
+    group: Group
+    settings: CommitteeSettings
+    identities: Identities
+    shares: dict[str, bytes] = field(default_factory=dict, repr=False)
+    attempt: int = 0
+    signed: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    done: bool = False
+
+    @property
+    def seeded(self) -> bool:
+        """True if the shares for this client, a member, are seeds."""
+        return self.me.name in self.members[: self.packing.private]
+
+    @property
+    def is_current(self) -> bool:
+        return self.attempt == self.me.attempt
+
+    @cached_property
+    def committee(self) -> Committee:
+        return self.settings.committee(len(self.group.names))
+
+    @cached_property
+    def packing(self) -> Packing:
+        return self.settings.packing(len(self.group.names))
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        return drawn(self.group, self.packing.members)
+
+    async def upload(self, vector: Elements) -> None:
+        """Send the members their shares of `vector`."""
+        me, packing = self.me, self.packing
+        shown = derive(b"VectorShare", self.group.digest, *self.members, str(packing.private), str(packing.block))
+        for channel in me.channels.values():
+            channel.bind(shown)  # who was shown other clients, or draws other members, cannot open a share
+        with me.step("sum.mask"):
+            drawn_seeds = me.entropy("share seeds").bytes(SEED_BYTES * packing.private)
+            seeds = tuple(drawn_seeds[i : i + SEED_BYTES] for i in range(0, len(drawn_seeds), SEED_BYTES))
+            rows = await me.compute(packing.share_work(len(vector)), share, vector, packing, seeds)
+            sum_masked(me)
+            for place, name in enumerate(self.members):
+                late = place - packing.private
+                sent = seeds[place] if late < 0 else joined([rows[late]], packing.word_bits)
+                if name == me.name:
+                    self.shares[name] = sent
+                else:
+                    me.send(name, VectorShare(sent))
+            me.send(me.server, SharesSent())
+        self.attempt = me.attempt
+        self.done = me.name not in self.members
+
+    async def report(self, wanted: SharesWanted) -> None:
+        """Tell the server whose shares this member holds, of those that should have come."""
+        me, names = self.me, self.group.names
+        with values_of(me, me.server, "SharesWanted"):
+            dealers = named(wanted.clients, names)
+        if not enter(me, "sum.hold"):
+            refuse(me, "report its shares: it has in this attempt")
+            return
+        with me.step("sum.hold"):
+            awaited = [name for name in dealers if name not in self.shares]
+            deadline = self.settings.deadline / 2
+            found = await me.collect(VectorShare, awaited, deadline=deadline, until=(CommitteeDone,))
+            self.shares |= understood(
+                me,
+                found.answers,
+                lambda name, sent: _checked(sent.share, self.packing, self.settings.dimension, self.seeded),
+            )
+            me.send(me.server, SharesHeld(bits(tuple(self.shares), names)))
+
+    async def sign(self, shown: CommitteeSurvivors) -> None:
+        """Sign U1 and M, once a round; the trace says why where it does not."""
+        me, committee = self.me, self.committee
+        with values_of(me, me.server, "CommitteeSurvivors"):
+            left = named(shown.members, self.members), named(shown.clients, self.group.names)
+        least = max(committee.quorum, committee.needed)
+        missing = [name for name in left[1] if name not in self.shares]
+        if me.name not in left[0] or me.name not in left[1]:
+            refuse(me, "sign: it is in the sum, and not named")
+        elif len(left[0]) < least:
+            refuse(me, f"sign: {len(left[0])} members are fewer than {least}")
+        elif len(left[1]) < self.settings.min_clients:
+            refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.settings.min_clients}")
+        elif missing:
+            refuse(me, f"sign: shares of {', '.join(missing)} were not received")
+        elif latest(me, "sum.agree")[0] >= me.round or not enter(me, "sum.agree"):
+            refuse(me, "sign: it has signed already, and once a round is all")
+        else:
+            with me.step("sum.agree"):
+                await consistency.sign(me, self.identities, *left)
+            self.signed = left
+
+    async def answer(self, agreement: Agreement) -> None:
+        """Send the sum of the shares of the U1 that was signed, once q members have signed it."""
+        me = self.me
+        if self.signed is None:
+            refuse(me, "open the sum: it has signed no set")
+            return
+        members, survivors = self.signed
+        with me.step("sum.reveal"):
+            if not await consistency.is_agreed(
+                me, self.identities, agreement, members, survivors, self._titles, self.committee.quorum, members
+            ):
+                return
+            if latest(me, "sum.reveal")[0] >= me.round or not enter(me, "sum.reveal"):
+                refuse(me, "open the sum: it has answered already, and once a round is all")
+                return
+            shares, dimension = [self.shares[name] for name in survivors], self.settings.dimension
+            work = {"ring.add": len(shares) * self.packing.length(dimension)}
+            if self.seeded:
+                work["aes.byte"] = work["ring.add"] * (4 if self.packing.field is GF31 else 8)
+            total = await me.compute(work, _summed, shares, self.packing, dimension, self.seeded)
+            me.send(me.server, CommitteeSum(joined([total], self.packing.word_bits)))
+        self.done = True
+
+    @property
+    def _titles(self) -> Mapping[str, str]:
+        """Each client of the set-up with its incarnation."""
+        signed = consistency.signed_by(self.me, self.identities, self.group.secrets)
+        return {} if signed is None else signed.titles
+
+
+async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings: CommitteeSettings) -> None:
+    """Contribute `vector` (dimension,), numbers of the field, to the sum of the round among `group`, P.
+
+    `group` has identities (`members.with_keys`), and the channels of `me` are those of its set-up.
+    """
+    if vector.shape != (settings.dimension,) or int(vector.max()) >= settings.field.prime:
+        raise ValueError(f"a vector of {settings.dimension} numbers below 2^{settings.field.bits} - 1 was due.")
+    if group.identities is None:
+        raise ValueError("members sign: the group needs identities.")
+    number, part = me.round, None
+    while True:
+        if part is not None and part.done:
+            me.rest_at(secure_sum.END)
+        deadline = (2 if part is None else _PHASES) * settings.deadline
+        answer = await me.recv(_ANSWERS, me.server, deadline)
+        me.rest_at("")
+        if isinstance(answer, CommitteeDone):
+            sum_done(me)
+            return
+        if isinstance(answer, CommitteeStart):
+            if may_mask_once(me, number, group.names, max(2, settings.min_clients)):
+                part = _Taking(me, group, settings, group.identities)
+                await part.upload(vector)
+        elif part is None or not part.is_current or me.name not in part.members:
+            continue  # what follows a start that was refused
+        elif isinstance(answer, SharesWanted):
+            await part.report(answer)
+        elif isinstance(answer, CommitteeSurvivors):
+            await part.sign(answer)
+        else:
+            await part.answer(answer)
+
+
+async def client_at_end(me: Client, settings: CommitteeSettings) -> None:
+    """The rest of `client` where it rests before its end, when the server has the sum."""
+    me.rest_at(secure_sum.END)
+    if isinstance(await me.recv(_ANSWERS, me.server, _PHASES * settings.deadline), CommitteeDone):
+        sum_done(me)
+    me.rest_at("")
+
+
+async def server(me: Server, group: Group, settings: CommitteeSettings) -> secure_sum.Total:
+    """Sum the vectors of `group`, P in the order of the set-up, or of those of them who live. Raises Abort."""
+    names, identities = group.names, group.identities
+    if identities is None:
+        raise ValueError("members sign: the group needs identities.")
+    require(len(names), "clients", max(2, settings.min_clients))
+    committee, packing = settings.committee(len(names)), settings.packing(len(names))
+    members, least = drawn(group, committee.members), max(committee.quorum, committee.needed)
+    with me.step("sum.collect"):
+        me.advance(me.round, me.attempt + 1)
+        me.world.note("metric", me.name, step=me.step_name, note=f"committee: {', '.join(members)}")
+        me.broadcast(names, CommitteeStart())
+        enter(me, MASKED)
+        sent = (await me.collect(SharesSent, names, deadline=settings.deadline)).answers
+        _leave_out(me, [name for name in names if name not in sent], settings)
+        dealers = tuple(name for name in names if name in sent)
+        require(len(dealers), "clients", settings.min_clients)
+        asked = [name for name in members if name in sent]
+        me.broadcast(asked, SharesWanted(bits(dealers, names)))
+        answers = (await me.collect(SharesHeld, asked, deadline=settings.deadline)).answers if asked else {}
+        held = understood(me, answers, lambda name, report: frozenset(named(report.clients, names)))
+        chosen, survivors = _chosen(held, dealers, least)
+        if len(chosen) < least:
+            silent = [name for name in members if name not in held]
+            me.lose([name for name in silent if name in sent], "it did not report its shares: the round has no sum")
+            raise Abort(f"no sum: {len(held)} of {len(members)} members reported their shares; {least} are needed")
+        _leave_out(me, [name for name in dealers if name not in survivors], settings)
+        require(len(survivors), "clients", settings.min_clients)
+        me.broadcast(chosen, CommitteeSurvivors(bits(chosen, members), bits(survivors, names)))
+        titles = {name: f"{name}#{me.incarnations[name]}" for name in chosen}
+        unsigned = await consistency.witness(
+            me, identities, chosen, survivors, titles, committee.quorum, settings.deadline, chosen
+        )
+        if unsigned:
+            me.lose(unsigned, "it did not sign who is in the sum: the round ends without one")
+            signed = len(chosen) - len(unsigned)
+            raise Abort(f"no sum: {signed} of {len(members)} members signed its set; {committee.quorum} are needed")
+        shares = await first_understood(
+            me, CommitteeSum, chosen, committee.needed, settings.deadline,
+            lambda name, answer: _words(answer.share, packing, settings.dimension),
+        )  # fmt: skip
+        if len(shares) < committee.needed:
+            silent = [name for name in chosen if name not in shares]
+            me.lose(silent, "it did not add the shares of the vectors: the round ends without a sum")
+            raise Abort(f"no sum: {len(shares)} of {len(members)} members answered; {committee.needed} are needed")
+        by_place = {members.index(name): row for name, row in shares.items()}
+        work = packing.combine_work(settings.dimension)
+        ring = await me.compute(work, combine, by_place, packing, settings.dimension)
+        me.broadcast(survivors, CommitteeDone())
+    return secure_sum.Total(survivors, ring, 0)
+
+
+def _leave_out(me: Server, names: Sequence[str], settings: CommitteeSettings) -> None:
+    me.lose(names, "its shares never came to all members: the sum goes without it")
+    me.dismiss(names, f"your shares did not come to all members within {settings.deadline:g} s")
+
+
+def _chosen(
+    held: Mapping[str, frozenset[str]], dealers: Sequence[str], least: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """M and U1: at least `least` members of U1 who hold the shares of all of U1, with as many clients as can be.
+
+    `held`: whose shares each member holds that has reported. Empty where there are too few members. Members who lack
+    the shares of most clients are left out first.
+    """
+    order = sorted(held, key=lambda name: -len(held[name]))  # a stable order: ties as they were drawn
+    best: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    for count in range(len(order), least - 1, -1):
+        common = frozenset.intersection(*(held[name] for name in order[:count])) & frozenset(dealers)
+        members = tuple(name for name in held if name in order[:count] and name in common)
+        if len(members) >= least and len(common) > len(best[1]):
+            best = members, tuple(name for name in dealers if name in common)
+        if len(common) == len(dealers):
+            break
+    return best
+
+
+@dataclass(frozen=True)
+class SumByCommittee(Part):
+    """A secure sum by a committee as a part of a protocol; `committee` gives it from tables and a number of clients."""
+
+    committee: Any
+    messages = (*messages_in(sys.modules[__name__]), Agreed, Agreement)
+    between_clients = (VectorShare,)
+
+    @property
+    def takes(self) -> Sequence[Taken]:
+        return (_MASK, _HOLD, _AGREE, _REVEAL, _COLLECT)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        n, one = len(among.names), self.committee(tables, len(among.names))
+        packing = Packing(GF31 if among.word_bits == GF31.bits else GF61, one.members, one.private, one.block)
+        m, words = one.members, packing.share_bytes(among.dimension)
+        sets, members = packed_bytes(n, 1), packed_bytes(m, 1)
+        return {
+            "VectorShare": (n - 1) * (one.private * SEED_BYTES + (m - one.private) * words),
+            "SharesWanted": m * sets,
+            "SharesHeld": m * sets,
+            "CommitteeSurvivors": m * (sets + members),
+            "Agreed": m * SIGNATURE_BYTES,
+            "Agreement": m * one.quorum * SIGNATURE_BYTES,
+            "CommitteeSum": m * words,
+        }
+
+    def waits(self, tables: Any) -> int:
+        return _PHASES

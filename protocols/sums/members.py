@@ -1,0 +1,79 @@
+"""Members of a sum: a few of its clients, drawn once all keys of the round are fixed, who sign what they answer to.
+
+Every party draws the members itself, from the names and a digest of the set-up (`setup.Group.digest`) of all
+clients, their incarnations and their fresh keys: each client's name is hashed with the digest, and the members are the
+first in the order of these hashes. A list of other clients, or another key of one of them, gives another
+draw. Whoever has the last word on the list, a server with clients that collude with it, may try several: each try costs
+it a hash, and 2^g tries raise the probability of a draw that is bad for others by a factor of 2^g.
+
+Members sign the sets of a sum (`consistency`) with long-term identities, or with keys that every client makes for the
+round and publishes in the set-up (`SigningKeys`). The latter are as good as the server's list of them.
+
+How many of m members are among c marked ones of n clients, X ~ Hypergeometric(n, c, m): `exceeded_by` gives the least x
+with P[X > x] at most a given probability. It is computed exactly, in whole numbers.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache, lru_cache
+
+from tacit.parties.client import Client
+from tacit.parties.party import Party
+from tacit.protocols.identities import KEY_BYTES, Identities, public_half
+from tacit.protocols.setup import Group, Keys
+from tacit.sim.streams import derive
+
+__all__ = ["SigningKeys", "drawn", "exceeded_by", "with_keys"]
+
+
+def drawn(group: Group, count: int) -> tuple[str, ...]:
+    """The members, `count` of the clients of `group`, in the order of their hashes. Raises ValueError for too few."""
+    if not 1 <= count <= len(group.names):
+        raise ValueError(f"{count} members cannot be drawn of {len(group.names)} clients")
+    return _in_order(group.names, group.digest)[:count]
+
+
+@lru_cache(8)  # all parties of a simulation ask for the same
+def _in_order(names: tuple[str, ...], digest: bytes) -> tuple[str, ...]:
+    return tuple(sorted(names, key=lambda name: derive(digest, "member", name)))
+
+
+@cache
+def exceeded_by(clients: int, marked: int, members: int, allowed: Fraction) -> tuple[int, Fraction]:
+    """The least x with P[X > x] at most `allowed`, and that probability.
+
+    X counts the `marked` of `clients` that are among `members` drawn at random.
+    """
+    of, ways, x = math.comb(clients, members), 0, min(marked, members)
+    here = math.comb(marked, x) * math.comb(clients - marked, members - x) if members - x <= clients - marked else 0
+    while x > 0 and Fraction(ways + here, of) <= allowed:
+        ways += here
+        # comb(c, x - 1) comb(n - c, m - x + 1) from comb(c, x) comb(n - c, m - x)
+        x, here = x - 1, here * x * (clients - marked - members + x) // ((marked - x + 1) * (members - x + 1))
+    return x, Fraction(ways, of)
+
+
+class SigningKeys:
+    """A fresh Ed25519 key of each client, as its contribution to the set-up of a round."""
+
+    published = "signing key"
+
+    async def generate_keys(self, me: Client) -> Keys:
+        private = me.entropy("signing key").bytes(KEY_BYTES)
+        public = await me.compute({"ed25519.sign": 1}, public_half, private)
+        return Keys(public, private)
+
+    async def examine(self, me: Party, published: Mapping[str, bytes]) -> tuple[dict[str, bytes], dict[str, str]]:
+        problems = {
+            name: f"an Ed25519 key is {KEY_BYTES} bytes, not {len(key)}"
+            for name, key in published.items()
+            if len(key) != KEY_BYTES
+        }
+        return {name: key for name, key in published.items() if name not in problems}, problems
+
+
+def with_keys(group: Group, private: Mapping[str, bytes]) -> Group:
+    """`group` with the keys of its round, which its clients contributed, for identities. `private`: those held here."""
+    return replace(group, identities=Identities(group.contributions, private).bound(group.digest))
