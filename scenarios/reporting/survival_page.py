@@ -60,19 +60,23 @@ def _survival(found: Sequence[Survival], chosen: Survival | None, by: str, survi
         parts.append(element("p", text, class_="outcome good" if chosen else "outcome warn", data_name="cheapest"))
     parts += [element("p", f"Loss: {one.words()}.") for one in found[0].dropouts]
     rows, energy = [], any(one.counts_energy for one in found)
+    exact = any(one.exact is not None for one in found)
     for one in found:
         low, high = one.interval
         cells: list[str] = [
             _named(one), f"{one.completed:,} of {one.runs:,}", number(one.probability, f"{one.probability:.4f}"),
-            f"{low:.4f} to {high:.4f}", "-" if one.exact is None else f"{one.exact.probability:.4f} ({one.exact.why})",
+            f"{low:.4f} to {high:.4f}",
         ]  # fmt: skip
+        if exact:
+            cells.append("-" if one.exact is None else number(one.exact.probability, f"{one.exact.probability:.4f}"))
         for name in ("bytes", "seconds", "rounds_lost", *(["joules"] if energy else [])):
             figure = one.figure(name, completed=name != "rounds_lost")
             values = () if figure is None else (figure.mean, figure.percentile_95)
             cells += [_shown(name, value) for value in values] or ["-", "-"]
         rows.append(cells)
     columns = (
-        "", "runs that complete", "probability", "95 % interval", "exact", "bytes", "bytes, 95 %", "time", "time, 95 %",
+        "", "runs that complete", "probability", "95 % interval", *(["exact"] if exact else []), "bytes",
+        "bytes, 95 %", "time", "time, 95 %",
         "rounds lost", "rounds lost, 95 %", *(["energy", "energy, 95 %"] if energy else []),
     )  # fmt: skip
     parts.append(table(columns, rows, columns[1:], title="survival"))
@@ -95,7 +99,16 @@ def _distributions(found: Sequence[Survival]) -> Html:
         if found[0].figure(name) is None:
             continue
         series = [charts.Series(_named(one), _shares(one, name)) for one in found[:_SERIES] if one.figure(name)]
-        drawn.append(charts.lines(series, f"{title.capitalize()}: share of runs at or below", axis, "share of runs"))
+        drawn.append(
+            charts.lines(
+                series,
+                f"{title.capitalize()}: share of runs at or below",
+                axis,
+                "share of runs",
+                whole=name == "rounds_lost",
+                stairs=True,
+            )
+        )
     notes = []
     if len(found) > _SERIES:
         notes.append(element("p", f"The first {_SERIES} of {len(found)} combinations.", class_="note"))
