@@ -87,6 +87,9 @@ def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "
     if not part and labeled < keys.min_clients <= len(together):
         problem = f"{keys.min_clients} is too large: {labeled} clients have labels; allowed: no more than these"
         raise Problem("protocol.min_clients", problem)
+    if len(together) < keys.min_clients and part.startswith("a group"):
+        problem = f"{keys.groups} is too large: a group of {len(together)} has fewer than {keys.min_clients} clients"
+        raise Problem("protocol.groups", f"{problem} (protocol.min_clients); allowed: fewer groups")
     if len(together) < keys.min_clients:  # a natural partition's clients are known only now
         problem = f"{len(together)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
         raise Problem("data.clients", f"{part}{problem}")

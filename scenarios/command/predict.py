@@ -86,8 +86,7 @@ def predict(
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.whole import check_whole
-    from tacit.scenarios.schema.scenario import ScenarioError
-    from tacit.scenarios.sweeping.predicted import FEW_SEEDS, MANY, predicted_of
+    from tacit.scenarios.sweeping.predicted import FEW_SEEDS, MANY, check_energy, predicted_of
     from tacit.scenarios.sweeping.runs import plan
 
     check_whole(Path(file))
@@ -106,11 +105,11 @@ def predict(
     console = printing.make_console()
     count = seeds or FEW_SEEDS
     plans = plan(file, over or (), count, changes or (), seed, to_run=False)
+    if by is By.ENERGY:
+        for one in plans:
+            check_energy(one.loaded)
     most = None if seeds else MANY
     found = [predicted_of(plans[first : first + count], most) for first in range(0, len(plans), count)]
-    if by is By.ENERGY and any(one.energy is None for one in found):
-        problem = "is needed for --by energy, or device.processor"
-        raise ScenarioError(found[0].plan.loaded.where, "device.radio", problem)
     complete = [one for one in found if one.outcome == "completed"]
     least = min((_cost(one, by) for one in complete), default=None)
     cheapest = [one for one in complete if _cost(one, by) == least]
@@ -188,6 +187,8 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
         if (energy := found[0].energy) is not None:
             printing.print_lines(console, [printed.energy_line(energy)])
             console.print(printed.energy_table(energy))
+    unused = dict.fromkeys(line for one in found for line in one.plan.loaded.without_effect())
+    printing.print_lines(console, (f"unused    {line}" for line in unused))
     printing.print_lines(console, _remarks([one.plan.loaded.scenario for one in found]))
     noted = dict.fromkeys(line for one in found for line in notes(one.plan.loaded.scenario))
     printing.print_lines(console, (f"note      {line}" for line in noted))

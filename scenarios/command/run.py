@@ -113,9 +113,7 @@ def carry_out(
 
     scenario, console, seconds = loaded.scenario, printing.make_console(), seconds_of(limit)
     _introduce(console, loaded)
-    unused = dict.fromkeys(loaded.unused, f"not a key of {scenario.protocol.name}")
-    unused |= {key: f"only with {takes}" for key, takes in loaded.needless.items()}
-    printing.print_lines(console, (f"unused   {key}: {why}" for key, why in unused.items()))
+    printing.print_lines(console, (f"unused   {line}" for line in loaded.without_effect()))
     if checkpoint:
         note = f"note     starts again; tacit run --resume {checkpoint} continues the interrupted run"
         printing.print_lines(console, [note])

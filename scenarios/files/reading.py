@@ -149,6 +149,12 @@ class Loaded(Struct, frozen=True):
     needless: Mapping[str, str] = {}
     layout: Layout | None = None
 
+    def without_effect(self) -> list[str]:
+        """A line for each key that was given and has no effect, with the reason."""
+        found = dict.fromkeys(self.unused, f"not a key of {self.scenario.protocol.name}")
+        found |= {key: f"only with {takes}" for key, takes in self.needless.items()}
+        return [f"{key}: {why}" for key, why in found.items()]
+
 
 def load(scenario: Source, changes: Sequence[str] = (), *, seed: int | None = None) -> Scenario:
     """Return the scenario in a file, checked.

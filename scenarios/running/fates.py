@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from tacit.scenarios.files.dropouts import Dropout, drawn
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.running.memory import predicted_memory
+from tacit.scenarios.running.prediction import energy_meter
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
@@ -23,8 +24,8 @@ Steps = dict[int, tuple[str, ...]]
 class Fate(Struct, frozen=True):
     """The end of one run, with its costs: bytes, virtual seconds, and the number of rounds without a result.
 
-    `lost` holds a pair (party, step) for each loss, once a round. `memory` is the predicted number of bytes at the
-    peak.
+    `lost`: who was lost where, as (party, step), each once a round. `memory`: predicted bytes at the peak. `joules` of
+    all clients and `most_joules` of one: None if the scenario counts no energy.
     """
 
     seed: int
@@ -35,6 +36,8 @@ class Fate(Struct, frozen=True):
     rounds_lost: int
     lost: tuple[tuple[str, str], ...]
     memory: int = 0
+    joules: float | None = None
+    most_joules: float | None = None
 
     @property
     def completed(self) -> bool:
@@ -99,15 +102,19 @@ def _in_words(scenario: Scenario, where: str, *sinks: object) -> Fate:
 
 
 def fate_of(scenario: Scenario, *sinks: object) -> Fate:
-    """Return the fate of a run of `scenario`. Raises Problem, and errors of a party's program."""
-    simulation = Simulation(scenario, sinks=sinks, engine="inline", hollow=True, hashed=False)  # type: ignore[arg-type]
+    """The fate of a run of `scenario`. Raises Problem, and errors of a party's program."""
+    metered = energy_meter(scenario)
+    every = (*sinks, *([metered[1]] if metered else []))
+    simulation = Simulation(scenario, sinks=every, engine="inline", hollow=True, hashed=False)  # type: ignore[arg-type]
     with closing(simulation):
         rounds = simulation.round[1]
         simulation.run()
         end = simulation.ending()
     sent = sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows())
+    used = metered[0].energy(metered[1].found()) if metered else None
     places = {(loss.party, loss.step, loss.round): (loss.party, loss.step) for loss in end.lost}
     return Fate(
         scenario.seed, end.outcome, end.reason, sent, simulation.now, max(0, rounds - end.held),
         tuple(places.values()), predicted_memory(*simulation.setting, simulation.most_held),
+        used and used.joules, used and max((one.most for one in used.classes), default=0.0),
     )  # fmt: skip

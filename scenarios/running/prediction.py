@@ -31,7 +31,7 @@ from tacit.sim.toml_text import toml
 from tacit.sim.trace import Event
 from tacit.sim.wire import LedgerRow
 
-__all__ = ["Prediction", "energy_of", "payloads_of", "predict_run", "predicted"]
+__all__ = ["Prediction", "energy_meter", "energy_of", "payloads_of", "predict_run", "predicted"]
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
@@ -104,11 +104,10 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
             overhead[event.step, event.type] += headers(event.payload + event.sealing + event.envelope)
 
     try:
-        fleet = Fleet(scenario)
+        energy = energy_meter(scenario)
     except Problem as error:
         raise ScenarioError(where, error.key, error.problem) from error
-    meter = EnergyMeter(fleet.power) if fleet.counts_energy else None
-    sinks: list[Callable[[Event], None]] = [*([note] if tcp else []), *([meter] if meter else [])]
+    sinks: list[Callable[[Event], None]] = [*([note] if tcp else []), *([energy[1]] if energy else [])]
     simulation = Simulation(scenario, sinks=sinks, engine="inline", hollow=True, hashed=False)
     try:
         with closing(simulation):
@@ -124,8 +123,8 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
         rows.append(ByteRow("", SET_UP_NAME, 0, 0, 0, 0, SET_UP * len(connected)))
     memory = predicted_memory(*simulation.setting, simulation.most_held)
     points = sum(counted(simulation.setting[-1])[0].values())
-    energy = fleet.energy(meter.found()) if meter else None
-    return Prediction(rows, simulation.now, memory, found.outcome, found.reason, found.lost, points, energy)
+    used = energy[0].energy(energy[1].found()) if energy else None
+    return Prediction(rows, simulation.now, memory, found.outcome, found.reason, found.lost, points, used)
 
 
 def _may_count_energy(scenario: Scenario) -> bool:
@@ -136,6 +135,16 @@ def _may_count_energy(scenario: Scenario) -> bool:
     return own or bool(device.radio or device.processor)
 
 
+def energy_meter(scenario: Scenario) -> tuple[Fleet, EnergyMeter] | None:
+    """The fleet of `scenario`, and a sink of events that counts the energy of its clients; None if it counts none.
+
+    Raises Problem for files of devices that cannot be read.
+    """
+    if not (_may_count_energy(scenario) and (fleet := Fleet(scenario)).counts_energy):
+        return None
+    return fleet, EnergyMeter(fleet.power)
+
+
 def energy_of(scenario: Scenario, record: Path) -> Energy | None:
     """Return the energy of the clients of a run with the `record`, its ``run.sqlite``; None if its scenario counts
     none.
@@ -143,9 +152,9 @@ def energy_of(scenario: Scenario, record: Path) -> Energy | None:
     The record of a run that was resumed holds the energy of all its parts. Raises sqlite3.Error, and Problem for files
     of devices that can no longer be read.
     """
-    if not (_may_count_energy(scenario) and (fleet := Fleet(scenario)).counts_energy):
+    if (found := energy_meter(scenario)) is None:
         return None
-    meter = EnergyMeter(fleet.power)
+    fleet, meter = found
     with opened_record(record) as connection:
         events = connection.execute(
             "SELECT time, kind, party, peer, payload, sealing, envelope, value FROM events "

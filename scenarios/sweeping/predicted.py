@@ -9,12 +9,14 @@ from msgspec import to_builtins
 from tacit.parties.fleet.energy import Energy
 from tacit.parties.server import Loss
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.reading import Loaded
 from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.running.folder import ByteRow
-from tacit.scenarios.running.prediction import predict_run
+from tacit.scenarios.running.prediction import energy_meter, predict_run
+from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.scenarios.sweeping.runs import Plan
 
-__all__ = ["FEW_SEEDS", "MANY", "Predicted", "predicted_of"]
+__all__ = ["FEW_SEEDS", "MANY", "Predicted", "check_energy", "predicted_of"]
 
 FEW_SEEDS = 5
 """The number of seeds whose median is the predicted time, unless the user names another."""
@@ -23,6 +25,12 @@ MANY = 100_000
 """The messages of a run from which one seed is enough, unless the user decides: with many, times differ little."""
 
 _COLUMNS = ("messages", "payload", "sealing", "envelope", "total", "headers")
+
+
+def check_energy(loaded: Loaded) -> None:
+    """Raise ScenarioError unless the scenario counts the energy of its clients, as --by energy needs."""
+    if energy_meter(loaded.scenario) is None:
+        raise ScenarioError(loaded.where, "device.radio", "is needed for --by energy, or device.processor")
 
 
 class Predicted(NamedTuple):

@@ -72,11 +72,12 @@ class Cell(Struct, frozen=True):
     output: tuple[tuple[float, float | None], ...] | None
     virtual_seconds: tuple[float, float | None] | None
     bytes_total: tuple[float, float | None] | None
+    joules: tuple[float, float | None] | None = None
 
 
 FIGURES = (
     "outcome", "reason", "lost", "unmet", "fidelity", "entropy", "accuracy", "output", "virtual_seconds",
-    "wall_seconds", "bytes_total", "trace_hash",
+    "wall_seconds", "bytes_total", "joules", "trace_hash",
 )  # fmt: skip
 """The names that the results of `fields` have in a sweep's table of runs."""
 
@@ -204,7 +205,8 @@ def fields(result: Result) -> list[object]:
     lost = (f"round {loss.round}: " * many + f"{loss.party} at {loss.step}" for loss in result.lost)
     numbers = map(str, result.output or ())
     lists = {"lost": "; ".join(lost), "unmet": "; ".join(result.unmet), "output": "; ".join(numbers)}
-    return [lists.get(name, getattr(result, name)) for name in FIGURES]
+    lists["joules"] = "" if result.energy is None else str(result.energy.joules)
+    return [lists[name] if name in lists else getattr(result, name) for name in FIGURES]
 
 
 def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -> None:
@@ -228,6 +230,7 @@ def cell(values: tuple[tuple[str, str], ...], runs: Sequence[Result]) -> Cell:
     completed = [run for run in runs if run.outcome == "completed"]
     accuracies = [run.accuracy for run in completed if run.accuracy is not None]
     outputs = [run.output for run in completed if run.output is not None]
+    joules = [run.energy.joules for run in completed if run.energy is not None]
     endings = Counter(run.outcome for run in runs if run.outcome != "completed")
     return Cell(
         values=values,
@@ -241,6 +244,7 @@ def cell(values: tuple[tuple[str, str], ...], runs: Sequence[Result]) -> Cell:
         output=_spreads(outputs) if outputs else None,
         virtual_seconds=_spread([run.virtual_seconds for run in completed]) if completed else None,
         bytes_total=_spread([float(run.bytes_total) for run in completed]) if completed else None,
+        joules=_spread(joules) if joules else None,
     )
 
 

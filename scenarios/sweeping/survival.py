@@ -16,13 +16,16 @@ from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.running.fates import Fate, Steps, fates_of, steps_by_round
 from tacit.scenarios.running.workers import Jobs, in_workers
 
-__all__ = ["Figure", "Survival", "enough_runs", "survival_of", "wilson"]
+__all__ = ["FIGURES", "Figure", "Survival", "enough_runs", "survival_of", "wilson"]
 
 _Z = 1.959963984540054
 """The quantile of the standard normal distribution for an interval of 95 %."""
 
-_CHUNK = 25
-"""The runs that a worker makes in one call."""
+_CHUNK = 5
+"""Runs that a worker makes in one call: few, so that progress is seen where a run takes seconds."""
+
+FIGURES = ("bytes", "seconds", "rounds_lost", "joules", "most_joules")
+"""The numbers of a run whose distribution is shown; the last two only where energy is counted."""
 
 Report = Callable[[int, int], None]
 """Reports progress: the number of runs that have ended, and of all."""
@@ -75,20 +78,26 @@ class Survival(Struct, frozen=True):
         `interval`."""
         return (self.interval[0] if self.exact is None else self.exact.probability) >= probability
 
-    def figure(self, name: str, *, completed: bool = False) -> Figure | None:
-        """Return the distribution of ``bytes``, ``seconds`` or ``rounds_lost``; None over no run.
+    @property
+    def counts_energy(self) -> bool:
+        """True if the scenario counts the energy of its clients."""
+        return self.fates[0].joules is not None
 
-        With `completed` it is over the completed runs alone.
+    def figure(self, name: str, *, completed: bool = False) -> Figure | None:
+        """The distribution of one of `FIGURES`; None over no run, and of energy that is not counted.
+
+        `completed`: over the runs that complete alone. ``joules`` are those of all clients, ``most_joules`` those of
+        the client that uses the most.
         """
-        found = sorted(getattr(one, name) for one in self.fates if one.completed or not completed)
-        if not found:
+        every = [getattr(one, name) for one in self.fates if one.completed or not completed]
+        if not every or every[0] is None:
             return None
+        found = sorted(every)
         place = math.ceil(0.95 * len(found)) - 1
         return Figure(len(found), statistics.fmean(found), statistics.median(found), found[place], found[-1])
 
     def cost(self, name: str) -> float:
-        """Return the mean of ``bytes`` or ``seconds`` over the completed runs, or ``memory``; infinite if none
-        completes."""
+        """The mean of one of `FIGURES` over the runs that complete, or ``memory``; infinite where none does."""
         if name == "memory":
             return max(one.memory for one in self.fates)
         figure = self.figure(name, completed=True)
@@ -120,6 +129,7 @@ class Survival(Struct, frozen=True):
             {
                 "seed": one.seed, "outcome": one.outcome, "reason": one.reason, "bytes": one.bytes,
                 "virtual_seconds": one.seconds, "rounds_lost": one.rounds_lost, "lost": len(one.lost),
+                **({} if one.joules is None else {"joules": one.joules, "most_joules": one.most_joules}),
             }
             for one in self.fates
         ]  # fmt: skip
@@ -136,7 +146,7 @@ class Survival(Struct, frozen=True):
                 over: None if (one := self.figure(name, completed=over == "completed")) is None else _plain(one)
                 for over in ("all", "completed")
             }
-            for name in ("bytes", "seconds", "rounds_lost")
+            for name in (FIGURES if self.counts_energy else FIGURES[:3])
         }
         return {
             "scenario": self.loaded.name, "protocol": scenario.protocol.name, "values": dict(self.values),
@@ -198,13 +208,17 @@ def survival_of(
     scenario = loaded.scenario
     found = tuple(dropouts(loss, scenario))
     steps: Steps = steps_by_round(scenario, loaded.where) if found else {}
+    report(0, runs)
     seeds = range(scenario.seed, scenario.seed + runs)
-    chunks = [seeds[first : first + _CHUNK] for first in range(0, runs, _CHUNK)]
+    size = 1 if jobs == 1 else _CHUNK
+    chunks = [seeds[first : first + size] for first in range(0, runs, size)]
     calls = [(scenario, tuple(chunk), found, steps, loaded.where) for chunk in chunks]
     fates: dict[int, list[Fate]] = {}
+    ended = 0
     for place, some in _made(calls, jobs):
         fates[place] = some
-        report(sum(map(len, fates.values())), runs)
+        ended += len(some)
+        report(ended, runs)
     every = tuple(one for place in sorted(fates) for one in fates[place])
     return Survival(values, loaded, found, every, odds_of(scenario, found))
 
