@@ -21,7 +21,7 @@ LARGEST = np.full(5, 255)
 honest = reports._shard
 
 Verdict = tuple[bool, bool]
-"""Whether the helper accepts a report, and whether the leader does."""
+"""Two truth values: the helper accepts the report, and the leader does."""
 
 
 def report(seed: int, batch: Batch = INTEGERS, measurement: Any = LARGEST, added: Any = None) -> Report:
