@@ -75,7 +75,8 @@ def seconds_by(segments: Iterable[Segment], *names: str) -> dict[tuple[str, ...]
     return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
 
-_OF_PROGRAMS = ("send", "deliver", "enter", "leave", "compute", "waited")
+_OF_PROGRAMS = frozenset(("send", "deliver", "enter", "leave", "compute", "waited"))
+_FOLLOWED = frozenset((*_OF_PROGRAMS, "relay", "wait"))
 _RECEIVED = ("answered", "until", "interrupted")
 """How waits end by a message."""
 
@@ -167,24 +168,30 @@ class Walk:
 
     def add(self, row: Row) -> None:
         """Take one more event in."""
-        if row.kind in ("send", "relay"):
+        kind = row.kind
+        if kind not in _FOLLOWED:
+            return
+        if kind == "deliver":
+            self._delivered.add(row.receiver, row.time, row.n)
+            self._last = row
+            return
+        if kind in ("send", "relay"):
             hops = self._hops[row.hop - 1]
             hops.put(row.copy, row.n)
             if row.copy != row.message and not hops[row.message]:
                 self._first.setdefault((row.message, row.hop), row.n)
-        elif row.kind == "deliver":
-            self._delivered.add(row.receiver, row.time, row.n)
-        elif row.kind == "compute" and row.value > 0:
-            self._jobs.add(row.party, _end_of(row), row.n)
-        elif row.kind == "wait":
+        elif kind == "compute":
+            if row.value > 0:
+                self._jobs.add(row.party, _end_of(row), row.n)
+        elif kind == "wait":
             self._begun.put(row.message, row.n)
-        elif row.kind == "waited":
+        elif kind == "waited":
             self._waited.add(row.party, row.time, row.n)
             if row.type in ("deadline", "gone"):
                 self._deadlines.add(row.party, row.time, row.n)
-        if row.kind in _OF_PROGRAMS:
+        if kind in _OF_PROGRAMS:
             self._last = row
-            if row.party in self._jobs and row.kind != "deliver" and not row.note.startswith("sent again"):
+            if row.party in self._jobs and not row.note.startswith("sent again"):
                 self._doings[row.party].append(row.n)
 
     def back(self, end: float) -> list[Segment]:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from tacit.parties.presence import GONE
 from tacit.scenarios.seeing.reading import News, Row
@@ -146,6 +147,7 @@ _LASTING = {name: kind for name, kind in KINDS.items() if issubclass(kind, Party
 _ENDS = {kind.over: kind.spell for kind in _LASTING.values()}
 
 
+@lru_cache(maxsize=4096)  # a large run has many faults with few notes
 def spell_begun(note: str) -> str:
     """The kind of spell that a fault's note begins; "" if it begins none."""
     kind = _LASTING.get(note.partition(" ")[0])
@@ -158,6 +160,7 @@ def went(note: str) -> str:
     return "went down" if kind is None else kind.went
 
 
+@lru_cache(maxsize=4096)
 def spell_ended(note: str) -> str:
     """The kind of spell that a fault's note ends; "" if it begins one."""
     return next((kind for words, kind in _ENDS.items() if note.startswith(words) or note.endswith(words)), "")
@@ -325,7 +328,7 @@ class Facts:
         return found
 
     def _hop(self, row: Row) -> None:
-        one, kind = self._message(row), row.kind
+        one, kind = self.messages.get(row.message) or self._message(row), row.kind
         if kind == "deliver":
             one.received = row.time
             return

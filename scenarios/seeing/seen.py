@@ -10,7 +10,7 @@ from tacit.scenarios.seeing.reading import Record, Row
 
 __all__ = ["Seen"]
 
-_DOINGS = ("send", "enter", "leave", "compute", "waited")
+_DOINGS = frozenset(("send", "enter", "leave", "compute", "waited"))
 
 
 class Seen:
