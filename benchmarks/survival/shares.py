@@ -101,7 +101,7 @@ def compared(title: str, runs: int, jobs: int = 1) -> Compared:
 
 
 def _summary(found: list[Compared]) -> list[str]:
-    """What all cases say together."""
+    """Return lines on all cases together."""
     count, runs = len(found), sum(one.runs for one in found)
     inside, within = sum(one.in_interval for one in found), sum(one.in_range for one in found)
     squares = math.fsum(one.apart**2 for one in found)
