@@ -1,4 +1,4 @@
-"""What the site makes from the code, and that the pages of it are run: by its build, or by the long tests."""
+"""Tests of the site: pages made from the code, and blocks that are run by its build, or by the long tests."""
 
 import importlib
 import json
@@ -95,6 +95,12 @@ def test_the_pages_on_privacy_list_what_protocols_declare() -> None:
         assert path.read_text(encoding="utf-8") == text, "run: python docs/privacy.py"
     letters = {one["attack"] for one in json.loads((DOCS / "attacks.json").read_text(encoding="utf-8"))["findings"]}
     assert {letter for option in made["OPTIONS"] for letter in option.attacks} <= letters <= set(ATTACKS)
+
+
+def test_the_page_on_secure_sums_has_the_rows_of_its_file() -> None:
+    pytest.importorskip("matplotlib")
+    made = runpy.run_path(str(DOCS / "sums.py"))
+    assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "run: python docs/sums.py"
 
 
 def texts(picture: Path) -> str:

@@ -15,8 +15,8 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -47,24 +47,24 @@ class Process:
         assert first == sys.executable, command
         variables = dict(os.environ if env is None else env)
         request = {"arguments": arguments, "cwd": str(cwd or Path.cwd()), "env": variables}
-        given, told = os.pipe()
+        read, written = os.pipe()
         with open(os.devnull, "r+b") as nothing:
             streams = [nothing if stream == subprocess.DEVNULL else stream for stream in (stdin, stdout, stderr)]
             files = [stream if isinstance(stream, int) else stream.fileno() for stream in streams]
-            socket.send_fds(_warm(), [json.dumps(request).encode()], [*files, told])
-        os.close(told)
+            socket.send_fds(_warm(), [json.dumps(request).encode()], [*files, written])
+        os.close(written)
         self.args = [first, *arguments]
         self.returncode: int | None = None
-        self._told = os.fdopen(given, "rb", buffering=0)
-        self.pid = int(self._told.readline())
+        self._status = os.fdopen(read, "rb", buffering=0)
+        self.pid = int(self._status.readline())
 
     def wait(self, timeout: float = 120) -> int:
         """Return the exit code, or minus the signal that ended it; raises `subprocess.TimeoutExpired`."""
         if self.returncode is None:
-            if not select.select([self._told], [], [], timeout)[0]:
+            if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(self.args, timeout)
-            with self._told:
-                self.returncode = int(self._told.readline())
+            with self._status:
+                self.returncode = int(self._status.readline())
         return self.returncode
 
     def poll(self) -> int | None:
@@ -86,15 +86,24 @@ def run(
     command: Words, *, cwd: str | Path | None = None, env: Mapping[str, str] | None = None, check: bool = False
 ) -> "subprocess.CompletedProcess[str]":
     """Return how `command` ended and the text that it wrote, as `subprocess.run` does."""
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = Process(command, stdout=output, stderr=errors, cwd=cwd, env=env)
-        code = process.wait()
-        for file in (output, errors):
-            file.seek(0)
-        done = subprocess.CompletedProcess(process.args, code, output.read().decode(), errors.read().decode())
+    pipes = [os.pipe() for _ in range(2)]
+    process = Process(command, stdout=pipes[0][1], stderr=pipes[1][1], cwd=cwd, env=env)
+    with ThreadPoolExecutor(2) as threads:
+        reading = []
+        for read, written in pipes:
+            os.close(written)
+            reading.append(threads.submit(_whole, read))
+        output, errors = (one.result() for one in reading)
+    done = subprocess.CompletedProcess(process.args, process.wait(), output, errors)
     if check:
         done.check_returncode()
     return done
+
+
+def _whole(descriptor: int) -> str:
+    """The text that is written to a pipe until its other end is closed."""
+    with open(descriptor, encoding="utf-8") as file:
+        return file.read()
 
 
 @cache
@@ -138,15 +147,15 @@ def _serve(channel: socket.socket) -> None:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-    *streams, told = files
+    *streams, status = files
     if child := os.fork():
         for file in streams:
             os.close(file)
-        os.write(told, f"{child}\n".encode())
-        _, status = os.waitpid(child, 0)
-        os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        os.write(status, f"{child}\n".encode())
+        _, ending = os.waitpid(child, 0)
+        os.write(status, f"{os.waitstatus_to_exitcode(ending)}\n".encode())
         os._exit(0)
-    os.close(told)
+    os.close(status)
     _begin(streams, **json.loads(data))
 
 

@@ -16,8 +16,8 @@ from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.crypto.packed_shamir import combine
 from tacit.protocols.sums import committee, consistency
 from tacit.protocols.sums.masking import read
-from tacit.scenarios.chaos.server_committee import CommitteeView
 from tacit.scenarios.chaos.server_lies import parse
+from tacit.scenarios.chaos.server_view import CommitteeView
 from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
 
 __all__ = ["one_set_and_a_part", "two_sets"]

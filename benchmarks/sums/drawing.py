@@ -80,12 +80,15 @@ def _sum(rows: Sequence[Row]) -> float | None:
 
 
 def _best(rows: Sequence[Row], figure: _Figure, most: bool) -> tuple[list[str], float] | None:
-    """The secure sums with the best figure, or one as good, and that figure; None if no row has it."""
+    """The secure sums with the best figure, or one as good, and that figure; None if a sum was not run for it."""
     found: dict[str, float] = {}
     for way in SUMS:
-        value = figure([row for row in rows if row.sum == way]) if way != "plain" else None
+        some = [row for row in rows if row.sum == way and way != "plain"]
+        value = figure(some)
         if value is not None:
             found[way] = value
+        elif any(row.fidelity == "formula" for row in some):
+            return None
     if not found:
         return None
     best = max(found.values()) if most else min(found.values())
@@ -113,6 +116,7 @@ def draw_choice(path: Path, rows: Sequence[Row]) -> None:
         for line, (_, value, text, most) in enumerate(_QUESTIONS):
             best = _best(part, value, most)
             if best is None:
+                panel.text(column + 0.5, line + 0.5, "not run", ha="center", va="center", fontsize=7.5, color="#777777")
                 continue
             ways, figures = best
             for place, way in enumerate(ways):

@@ -126,8 +126,8 @@ def _tenseal(cell: PeerCell) -> Row:
         return _absent(cell)
     changes = {
         "data.name": "synthetic", "data.clients": cell.clients,
-        "data.limit": max(200, 4 * cell.clients), "protocol.name": TENSEAL, "protocol.numbers": cell.numbers,
-        "cost": "measured", "engine": "inline",
+        "data.limit": max(200, 4 * cell.clients), "data.labeled": 1.0, "protocol.name": TENSEAL,
+        "protocol.numbers": cell.numbers, "cost": "measured", "engine": "inline",
     }  # fmt: skip
     latency, bandwidth = NETWORKS[cell.network]
     changes |= {"network.latency": latency, "network.bandwidth": bandwidth}

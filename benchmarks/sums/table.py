@@ -28,7 +28,8 @@ from typing import Any
 from tacit.benchmarks.measure import environment
 from tacit.parties.data.splits import named
 from tacit.protocols.federated.averaging import coding_of, ways
-from tacit.protocols.parts import taken
+from tacit.protocols.parts import Part, taken
+from tacit.protocols.setup import SetUp
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.quorum import threshold_of
 from tacit.scenarios.console.printing import make_console, table
@@ -48,8 +49,8 @@ from tacit.sim.wire import Ledger
 
 __all__ = ["NETWORKS", "SUMS", "Cell", "Row", "cells", "main", "measured", "read_rows", "steps_of"]
 
-SUMS = tuple(ways())
-"""The values of `training.averaging`."""
+SUMS = tuple(way for way in ways() if way != "prio3")
+"""The values of `training.averaging`, but for `prio3`, which has a second server and proofs that clients compute."""
 
 NETWORKS = {
     "lan": ("250us", "1Gbit/s"),
@@ -67,8 +68,6 @@ DROPOUTS, CORRUPT = 0.3, 0.1
 MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
 """The most clients of a sum that is really computed; the most clients and numbers of one whose messages are sent."""
 
-_ALL_WITH_ALL = ("secure", "lightsecagg")
-"""The sums in which every client sends every other one a message: two million among 1,000, which takes minutes."""
 
 _FEATURES, _CLASSES = 54, 7
 
@@ -76,12 +75,21 @@ SEED = 1
 
 
 @cache
+def _taken(way: str) -> tuple[Step | Part, ...]:
+    tables = Scenario()
+    return tuple(taken(ways()[way].takes, lambda key: attrgetter(key)(tables)))
+
+
+@cache
 def steps_of(way: str) -> tuple[str, ...]:
     """The steps of a client in a sum before which clients are lost; of a plain average the training."""
-    tables = Scenario()
-    items = taken(ways()[way].takes, lambda key: attrgetter(key)(tables))
-    found = dict.fromkeys(one.name for one in items if isinstance(one, Step) and one.role == "client")
+    found = dict.fromkeys(one.name for one in _taken(way) if isinstance(one, Step) and one.role == "client")
     return tuple(found) or ("train.update",)
+
+
+def _agrees_with_all(way: str) -> bool:
+    """True if each client agrees on a key with every other one: a run among 1,000 then takes many minutes."""
+    return any(isinstance(one, SetUp) for one in _taken(way))
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,7 @@ class Cell:
         if self.clients <= MOST_REAL:
             return "real"
         small = self.clients <= MOST_RUN and self.numbers <= MOST_NUMBERS
-        return "hollow" if small and self.sum not in _ALL_WITH_ALL else "formula"
+        return "hollow" if small and not _agrees_with_all(self.sum) else "formula"
 
     @property
     def gone(self) -> range:

@@ -139,7 +139,7 @@ def cotraining_takings(
                 words = hidden.settings(words, classes, 1.0).dimension
             found += [((votes,), replace(among, dimension=words))] * times
         if isinstance(hidden, ProvedVotes):
-            found = proved_takings(method, shards, found)
+            found = proved_takings(tables, method, shards, found)
         counts = {"AskedCounts": clients * questions * 2 * asked * classes} if questions else {}
         return [*found, ((Stated(down | counts),), among)]
     mute = 0 if method.training.labelled else sum(1 for shard in shards.values() if not shard.labeled.any())
@@ -149,7 +149,10 @@ def cotraining_takings(
 
 
 def proved_takings(
-    method: CotrainingMethod, shards: Mapping[str, Shard], found: list[tuple[Sequence[Taken], Among]]
+    tables: CotrainingTables,
+    method: CotrainingMethod,
+    shards: Mapping[str, Shard],
+    found: list[tuple[Sequence[Taken], Among]],
 ) -> list[tuple[Sequence[Taken], Among]]:
     """The batches `found`, with the first one excluding clients that have no label and nothing to learn from."""
     mute = [] if method.training.labelled else [name for name, shard in shards.items() if not shard.labeled.any()]
@@ -157,7 +160,7 @@ def proved_takings(
         return found
     (items, among), *others = found
     able = {name: count for name, count in among.points.items() if name not in mute}
-    asked = wanted_of(len(mute))
+    asked = wanted_of(tables, len(mute))
     return [(items, replace(among, points=able)), ((asked,), among), *others]
 
 
@@ -278,6 +281,7 @@ class Proving(Part):
         Reports(lambda tables, among: Task("votes", (among.dimension, among.classes))),
     )
     messages = ()
+    uses = ("protocol.identity",)
 
 
 VOTES = Choice("cotraining.votes", {"plain": Shared(), "secure": Voting(), "prio3": Proving()})

@@ -29,6 +29,7 @@ from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import probe_of
 from tacit.protocols.federated.averaging import fewest_hidden
 from tacit.protocols.federated.experiment import model_of
+from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import Spent
 from tacit.protocols.sums.reports import Helper
@@ -127,9 +128,8 @@ class CotrainingRun:
         self.helpers: tuple[Helper, ...] = ()
         if isinstance(votes := self.settings.votes, ProvedVotes):
             patience, deadline = self.settings.patience, self.settings.deadline
-            self.helpers = (
-                Helper(world, self.settings.task, votes.least, deadline, patience, **setting.access(HELPER)),
-            )
+            access = {"identities": votes.identities, **setting.access(HELPER)}
+            self.helpers = (Helper(world, self.settings.task, votes.least, deadline, patience, **access),)
         self.observer = CotrainingObserver(
             world,
             setting.parts,
@@ -244,8 +244,8 @@ def questions_of(tables: CotrainingTables) -> int:
 
 def votes_of(tables: CotrainingTables) -> SecureVotes | ProvedVotes | None:
     """The way in which votes are counted privately; None if each client sends its labels."""
-    kinds: dict[str, type[SecureVotes] | type[ProvedVotes]] = {"secure": SecureVotes, "prio3": ProvedVotes}
-    kind = kinds.get(tables.cotraining.votes)
-    if kind is None or not method_of(tables).sharing.countable:
+    kind = tables.cotraining.votes
+    if kind == "plain" or not method_of(tables).sharing.countable:
         return None
-    return kind(max(2, tables.training.fewest(fewest_hidden(tables.data.clients, False))))
+    least = max(2, tables.training.fewest(fewest_hidden(tables.data.clients, False)))
+    return SecureVotes(least) if kind == "secure" else ProvedVotes(least, identities_of(tables))

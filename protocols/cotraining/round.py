@@ -237,7 +237,9 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
             added = None
             if lie is not None and labels is not None:
                 added = lie.added(labels, settings.classes, self.entropy("false report").bytes(32))
-            await reports.client(self, settings.task(self.round), labels, settings.deadline, added=added)
+            await reports.client(
+                self, settings.task(self.round), labels, settings.deadline, added=added, identities=votes.identities
+            )
             await self._hear_counts()
             return
         words = packed(labels, points, settings.classes)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.identities import Identities
 from tacit.protocols.sums import reports, secure_sum
 from tacit.protocols.sums.masking import Ring
 
@@ -50,9 +51,13 @@ class SecureVotes:
 
 @dataclass(frozen=True)
 class ProvedVotes:
-    """Votes that are counted as reports of Prio3; `least`: the fewest of which the helper releases the counts."""
+    """Votes that are counted as reports of Prio3; `least`: the fewest of which the helper releases the counts.
+
+    `identities`: by which the helper signs its keys, if it does.
+    """
 
     least: int
+    identities: Identities | None = None
 
     def waits(self, clients: int) -> int:
         """The most deadlines that a batch takes."""

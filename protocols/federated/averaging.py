@@ -469,7 +469,7 @@ class Proved(Secure):
             whole = self._contribution(me, replace(update, weight=1), expected)
             end = sum(expected.sizes) // 4
             measurement = np.concatenate([whole[:end], whole[end + _COUNTS :]])
-        await reports.client(me, self.task(expected), measurement, deadline, basis=me.basis)
+        await reports.client(me, self.task(expected), measurement, deadline, basis=me.basis, identities=self.identities)
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         pass
@@ -654,7 +654,7 @@ class ProvedAveraging(SecureAveraging):
     """`Proved` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
 
     takes = (reports.Reports(_task_of, based=True),)
-    uses = _QUANTISING[:2]
+    uses = ("protocol.identity", *_QUANTISING[:2])
     learned: ClassVar[Mapping[str, str]] = {"helper": "with prio3 averages: how many reports there are"}
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:

@@ -132,7 +132,8 @@ class Training:
         if isinstance(averaging := self.settings.averaging, Proved):
             task, patience, deadline = self._task, self.settings.patience, self.settings.deadline
             least = averaging.fewest(self.settings.min_clients)
-            self.helpers = (Helper(world, task, least, deadline, patience, **setting.access(HELPER)),)
+            access = {"identities": averaging.identities, **setting.access(HELPER)}
+            self.helpers = (Helper(world, task, least, deadline, patience, **access),)
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, tables.training.evaluate_every
         )
@@ -227,7 +228,7 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
         lost, corrupt = tables.training.tolerated_dropouts, tables.training.corrupt_clients
         return LightSecAgg(identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt)
     if tables.training.averaging == Proved.name:
-        return Proved(quantised=quantised)
+        return Proved(identities=identities_of(tables), quantised=quantised)
     if tables.training.averaging == ByCommittee.name:
         lost, corrupt, exponent = (
             tables.training.tolerated_dropouts, tables.training.corrupt_clients, tables.training.failure_exponent

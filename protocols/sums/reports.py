@@ -3,8 +3,8 @@
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | report.keys | BatchOpened | server -> helper | 32, and the basis | the verification key, which no client learns |
-| report.keys | HelperKey | helper -> server | 32 | the helper's public key of this batch |
-| report.keys | ReportsWanted | server -> each client | 32 | the same key |
+| report.keys | HelperKey | helper -> server | 32; signed 96 | the helper's public key of this batch |
+| report.keys | ReportsWanted | server -> each client | as much | the same key |
 | report.shard | Report | client -> server | `report_bytes` | a measurement in shares; 0 bytes without one |
 | report.prepare | AggregationJob | server -> helper | for each report | the helper's part, and a prepare share |
 | report.prepare | AggregationJobAnswer | helper -> server | 32 per report | prepare messages, or why one is refused |
@@ -34,7 +34,8 @@ differ from it by one client's values.
 Security: neither aggregator alone learns a measurement, whatever clients do; both together read all. A client that does
 not know the verification key passes an invalid measurement with probability at most `Prio3.soundness_error` a try. An
 aggregator that deviates can spoil the sum. The server relays the helper's key: one that swaps it could read the shares,
-as with the keys of `tacit.protocols.setup` (semi-honest). DAP's clients fetch the key from the helper themselves.
+as with the keys of `tacit.protocols.setup` (semi-honest). With `protocol.identity = "signed"` the helper signs it, and
+clients refuse another. DAP's clients fetch the key from the helper themselves.
 Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, how many reports there are, of
 whom none has a name, which are refused, and the basis.
 """
@@ -60,6 +61,7 @@ from tacit.parties.server import Dismissed, Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, derive_key
 from tacit.protocols.crypto.sealing import NONCE_BYTES, TAG_BYTES
 from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport, PrepareState, Prio3
+from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Overtaken, require
 from tacit.protocols.parts import Among, Found, Part, Phase, Stated
@@ -89,6 +91,7 @@ __all__ = [
 
 _LEADER, _HELPER = 0, 1
 _SEALING = KEY_BYTES + TAG_BYTES
+_SIGNED = "helper key"
 _TAKEN, _RELEASED, _BASES = "report nonces", "released batch", "released bases"  # on an aggregator's disk
 
 WAITS = 5
@@ -113,11 +116,13 @@ class BatchOpened(Message):
 
 class HelperKey(Message):
     public_key: bytes
+    incarnation: int
 
 
 class ReportsWanted(Message):
     announces: ClassVar[bool] = True
     helper_key: bytes
+    incarnation: int
 
 
 class Report(Message):
@@ -249,14 +254,14 @@ class Reports(Part):
 
     def payloads(self, tables: Any, among: Among) -> Mapping[str, int]:
         """The bytes of one batch of all clients of `among`."""
-        task, clients = self.task(tables, among), len(among.names)
+        task, clients, key = self.task(tables, among), len(among.names), _key_bytes(tables)
         prio3 = task.prio3
         part = _BOUND_BYTES + prio3.nonce_bytes + prio3.public_share_bytes + prio3.prepare_share_bytes
         part += prio3.input_share_bytes(_HELPER) + _SEALING
         return {
             "BatchOpened": prio3.verify_key_bytes + self.based * BASIS_BYTES,
-            "HelperKey": KEY_BYTES,
-            "ReportsWanted": clients * KEY_BYTES,
+            "HelperKey": key,
+            "ReportsWanted": clients * key,
             "Report": clients * task.report_bytes,
             "AggregationJob": clients * part,
             "AggregationJobAnswer": clients * prio3.prepare_message_bytes,
@@ -265,9 +270,14 @@ class Reports(Part):
         }
 
 
-def wanted_of(clients: int) -> Stated:
+def wanted_of(tables: Any, clients: int) -> Stated:
     """The bytes by which a number of clients are asked for reports, of which they have none."""
-    return Stated({"ReportsWanted": clients * KEY_BYTES})
+    return Stated({"ReportsWanted": clients * _key_bytes(tables)})
+
+
+def _key_bytes(tables: Any) -> int:
+    """The bytes of the helper's key, with its signature where it is signed."""
+    return KEY_BYTES + SIGNATURE_BYTES * (tables is not None and is_signed(tables))
 
 
 BASIS_BYTES = 32
@@ -279,12 +289,12 @@ _BOUND_BYTES = _CHECKSUM_BYTES = 32
 
 async def client(
     me: Any, task: Task, measurement: Any, deadline: float, *, basis: bytes = b"",
-    added: NDArray[np.uint64] | None = None,
+    added: NDArray[np.uint64] | None = None, identities: Identities | None = None,
 ) -> None:  # fmt: skip
     """Send a report of `measurement`, as the task's circuit takes it, without content for None.
 
     `basis`: the SHA-256 of what it was made from, if it is not to be summed twice. `added`: what a false client adds to
-    the elements of its share (`Task.elements`).
+    the elements of its share (`Task.elements`). `identities`: by which the helper signs its key, if it does.
     """
     wanted = await me.recv(ReportsWanted, me.server, 2 * deadline)
     with me.step("report.shard"):
@@ -295,10 +305,22 @@ async def client(
             pair, bound = KeyPair.generate(me.entropy("report key")), _bound(batch, me.name)
             work = {"prio3.shard": task.elements, "x25519.keygen": 1, "x25519.agree": 1}
             with values_of(me, me.server, "ReportsWanted"):
-                arguments = batch, measurement, nonce, rand, added, pair, wanted.helper_key, bound
+                key = await _examined(me, wanted, batch, identities)
+                arguments = batch, measurement, nonce, rand, added, pair, key, bound
                 sent = Report(*await me.compute(work, _shard, *arguments))
             release(me, "report", sent.public_share)
         me.send(me.server, sent)
+
+
+async def _examined(me: Any, wanted: ReportsWanted, batch: Batch, identities: Identities | None) -> bytes:
+    """The helper's key. Raises ValueError where it is not as the helper has signed it."""
+    if identities is None:
+        return wanted.helper_key
+    key, signature = parted(wanted.helper_key)
+    claim = Claim(f"{HELPER}#{wanted.incarnation}", (key, batch.context), signature)
+    if problems := await identities.problems(me, _SIGNED, 0, {HELPER: claim}):
+        raise ValueError(problems[HELPER])
+    return key
 
 
 def _bound(batch: Batch, name: str) -> bytes:
@@ -359,7 +381,7 @@ async def _count(me: Server, members: Sequence[str], batch: Batch, basis: bytes,
         verify_key = me.entropy("verification key").bytes(batch.prio3.verify_key_bytes)
         me.send(HELPER, BatchOpened(verify_key, basis))
         opened: HelperKey = await _from_helper(me, HelperKey, deadline)
-        me.broadcast(members, ReportsWanted(opened.public_key))
+        me.broadcast(members, ReportsWanted(opened.public_key, opened.incarnation))
     with me.step("report.prepare"):
         sent = await _reports(me, members, batch, deadline)
         require(len(sent), "clients with reports", least)
@@ -386,7 +408,8 @@ async def _count(me: Server, members: Sequence[str], batch: Batch, basis: bytes,
         accepted = tuple(name for name, problem in problems.items() if not problem)
         require(len(accepted), "clients with valid reports", least)
     with me.step("report.collect"):
-        if not enter(me, MASKED):
+        enter(me, MASKED)
+        if not enter(me, "report.collect"):
             raise Abort(f"the sum of round {me.round} was asked for before")
         late = [sent[name].nonce for name, by_helper in zip(held, answer.refused, strict=True)
                 if problems[name] and not by_helper]  # fmt: skip
@@ -438,7 +461,7 @@ async def _reports(me: Server, members: Sequence[str], batch: Batch, deadline: f
 
 
 def _repeated(sent: Mapping[str, Report], taken: Sequence[bytes]) -> list[str]:
-    """Those whose nonce was taken before, in the order of clients."""
+    """The clients whose nonce was taken before, in order."""
     seen, found = set(taken), []
     for name, report in sent.items():
         if report.nonce in seen:
@@ -533,8 +556,8 @@ def _unshard(batch: Batch, own: bytes, other: bytes, count: int) -> NDArray[np.i
 class Helper(Party):
     """The second aggregator. It serves one batch after another, for `patience` virtual seconds at most.
 
-    `task` gives what the reports of each round are of, `least` the fewest reports of which it releases a sum. `ending`
-    says how its latest batch ended.
+    `task` gives what the reports of each round are of, `least` the fewest reports of which it releases a sum. With
+    `identities` it signs its keys. `ending` says how its latest batch ended.
     """
 
     ending = Observed(lambda: "no batch was opened")
@@ -542,10 +565,11 @@ class Helper(Party):
 
     def __init__(
         self, world: World, task: Callable[[int], Task], least: int, deadline: float, patience: float,
-        server: str = "server", name: str = HELPER, **access: Any,
+        identities: Identities | None = None, server: str = "server", name: str = HELPER, **access: Any,
     ) -> None:  # fmt: skip
         super().__init__(world, name, **access)
         self.task, self.least, self.deadline, self.patience = task, least, deadline, patience
+        self.identities = identities
         self.server = self.authority = server
         self.until: float | None = None
 
@@ -589,7 +613,10 @@ class Helper(Party):
                     raise ValueError("a batch needs a key of 32 bytes, and a basis of as many or none")
             batch = Batch.of(self, self.task(self.round), opened.basis)
             pair = await self.compute({"x25519.keygen": 1}, KeyPair.generate, self.entropy("batch"))
-            self.send(self.server, HelperKey(pair.public))
+            key = pair.public
+            if self.identities is not None:
+                key += await self.identities.sign(self, _SIGNED, 0, key, batch.context)
+            self.send(self.server, HelperKey(key, self.incarnation))
         job = await self.recv(AggregationJob, self.server, 3 * self.deadline)
         with self.step("report.prepare"):
             taken, fresh = set(_taken(self)), []

@@ -1,7 +1,7 @@
 """The configurations that `tacit chaos --broad` goes through: every protocol with rounds, and XCLP, in small.
 
-Each is a scenario that comes with Tacit and what is changed in it, so that a failure's file is a scenario like any
-other. They are small for one reason: what a schedule of faults can hit is steps and messages, not points.
+Each is a built-in scenario with changes, so that a failure's file is a scenario like any other. They are small because
+faults strike steps and messages, not points.
 """
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ __all__ = ["CONFIGURATIONS", "Configuration"]
 
 
 class Configuration(Struct, frozen=True):
-    """A `scenario` by name with `changes` as of ``--set``, under a `name` of its own."""
+    """A configuration: a `scenario` by name with `changes` in the form of ``--set``, under a unique `name`."""
 
     name: str
     scenario: str

@@ -23,7 +23,7 @@ __all__ = ["predict"]
 
 
 class By(Enum):
-    """The quantity that is to be smallest."""
+    """The quantity to minimize."""
 
     BYTES = "bytes"
     TIME = "time"
@@ -127,14 +127,14 @@ def predict(
 
 
 def _cost(one: Predicted, by: By) -> float:
-    """The number by which choices are compared."""
+    """The cost by which choices are compared."""
     joules = 0.0 if one.energy is None else one.energy.joules
     costs = {By.BYTES: one.sums()["total"], By.TIME: one.virtual_seconds, By.MEMORY: one.memory, By.ENERGY: joules}
     return costs[by]
 
 
 def _in_words(one: Predicted, by: By) -> str:
-    """`_cost` with its unit."""
+    """The cost with its unit."""
     exact = f"{one.sums()['total']:,} bytes"
     return {
         By.BYTES: exact, By.TIME: format_duration(one.virtual_seconds), By.MEMORY: format_bytes(one.memory),
@@ -143,7 +143,7 @@ def _in_words(one: Predicted, by: By) -> str:
 
 
 def _time_in_words(one: Predicted) -> str:
-    """The virtual time, and how it differs with the seed."""
+    """The virtual time, and its variation between seeds."""
     found = format_duration(one.virtual_seconds)
     if len(one.seconds) == 1:
         return found
@@ -152,7 +152,8 @@ def _time_in_words(one: Predicted) -> str:
 
 
 def _ending_in_words(one: Predicted) -> list[str]:
-    """How the run with the scenario's own seed ends, and whom its server misses; nothing where all goes well."""
+    """The end of the run with the scenario's own seed, and the parties that its server misses; empty for a normal
+    end."""
     from tacit.protocols.experiment.simulated import SHOWN, more_than
 
     lines = [f"outcome   {one.outcome}: {one.reason}"] if one.reason else []
@@ -196,7 +197,7 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
 
 
 def _print_devices(console: Console, scenario: Scenario) -> None:
-    """Print the devices that the clients of the one predicted run have drawn, by class."""
+    """Print the devices drawn for the clients of the predicted run, by class."""
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting.parties import device_table
 
@@ -206,7 +207,7 @@ def _print_devices(console: Console, scenario: Scenario) -> None:
 
 
 def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
-    """A line for each combination of values, and the cheapest of them."""
+    """Print a line for each combination of values, and the cheapest ones."""
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.list_fields import label
 
@@ -251,7 +252,7 @@ def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Seque
 
 
 def _a_round(one: Predicted) -> tuple[str, str]:
-    """Bytes and virtual time of a round, the mean over all."""
+    """The bytes and virtual time of a round, averaged over all rounds."""
     rounds = one.extent["rounds"]
     if not rounds:
         return "-", "-"
@@ -259,7 +260,7 @@ def _a_round(one: Predicted) -> tuple[str, str]:
 
 
 def _remarks(scenarios: Sequence[Scenario]) -> list[str]:
-    """A line for each thing that is taken for granted."""
+    """A line for each assumption."""
     from tacit.protocols.registry import PROTOCOLS
 
     found = list(

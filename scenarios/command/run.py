@@ -102,9 +102,9 @@ def carry_out(
     limit: str | None = None,
     ci: bool = False,
 ) -> int:
-    """Run what was read, print it all, and return the exit code.
+    """Run a loaded scenario, print its progress and results, and return the exit code.
 
-    `checkpoint`: the folder of a run that could go on. `ci`: whether problems are reported to continuous integration.
+    `checkpoint`: the folder of a run that may be resumed. `ci`: report problems to continuous integration.
     """
     from tacit.scenarios.command.progress import Progress
     from tacit.scenarios.console import printing
@@ -159,7 +159,7 @@ def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool, 
 
 @contextmanager
 def _annotated(file: str) -> Iterator[None]:
-    """Within it, a mistake in the scenario `file` is also reported to continuous integration."""
+    """Inside this context, a mistake in the scenario `file` is also reported to continuous integration."""
     from tacit.scenarios.files.reading import find
     from tacit.scenarios.schema.scenario import ScenarioError
     from tacit.scenarios.testing.outcomes import Problem

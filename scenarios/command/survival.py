@@ -1,4 +1,4 @@
-"""The command `tacit predict --runs`: how often a run completes under losses, at which costs, and who is lost where."""
+"""The command `tacit predict --runs`: the probability and costs of completion under losses, and the losses by step."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ _NAMES = {"bytes": "bytes", "time": "seconds", "memory": "memory", "energy": "jo
 
 
 def choose(found: Sequence[Survival], by: str, survive: float | None) -> Survival | None:
-    """The cheapest of `found` that completes with the probability `survive`; without one, that ever completes.
+    """The cheapest of `found` that completes with the probability `survive`; without it, the cheapest that ever
+    completes.
 
     The cost is the mean over the runs that complete.
     """
@@ -94,7 +95,7 @@ def _in_words(value: float, name: str) -> str:
 
 
 def _chance(value: float) -> str:
-    """A probability with as many digits as it needs near 0 and 1."""
+    """Format a probability with more digits near 0 and 1."""
     return f"{value:.4f}" if 0.001 <= value <= 0.999 or value in (0, 1) else f"{value:.6f}"
 
 
@@ -177,7 +178,7 @@ def _verdict(one: Survival, survive: float) -> str:
 def _print_choices(
     console: Console, found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None
 ) -> None:
-    """A line for each combination of values, and the cheapest of them that survives."""
+    """Print a line for each combination of values, and the cheapest one that survives."""
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.list_fields import label
     from tacit.scenarios.sweeping.survival import enough_runs

@@ -1,4 +1,4 @@
-"""Fates of runs under losses: each is a run on hollow values, of which only the end and the costs are kept."""
+"""The fates of runs under losses. Each run computes on hollow values, and only its end and its costs are kept."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -52,10 +52,10 @@ def fates_of(
     steps: Steps | None = None,
     where: str = "",
 ) -> list[Fate]:
-    """The fate of a run of `scenario` with each of `seeds`, and with `dropouts` besides the losses that it names.
+    """Return the fate of a run of `scenario` with each of `seeds`, with `dropouts` besides the losses that it names.
 
-    `steps`: as `steps_by_round`, for the dropouts. What has been loaded for a run, as its data set, is used for the
-    next. Raises ScenarioError, naming `where` and the seed, for a run that cannot be made.
+    `steps` are those of `steps_by_round`, for the dropouts. Files loaded for one run, such as its data set, are used
+    for the next. Raises ScenarioError, naming `where` and the seed, for a run that cannot be made.
     """
     found = []
     for seed in seeds:
@@ -65,14 +65,14 @@ def fates_of(
 
 
 def with_dropouts(scenario: Scenario, dropouts: Sequence[Dropout], steps: Steps) -> Scenario:
-    """The scenario with the crashes that the `dropouts` stand for with its seed."""
+    """Return the scenario with the crashes that the `dropouts` stand for under its seed."""
     if not dropouts:
         return scenario
     return structs.replace(scenario, fault=(*scenario.fault, *drawn(dropouts, scenario, steps)))
 
 
 def steps_by_round(scenario: Scenario, where: str = "") -> Steps:
-    """The steps that clients take in each round of a run in which nobody and nothing is lost."""
+    """Return the steps that clients take in each round of a run in which no party and no message is lost."""
     found: dict[int, dict[str, None]] = {}
 
     def note(event: Event) -> None:
@@ -89,7 +89,7 @@ def steps_by_round(scenario: Scenario, where: str = "") -> Steps:
 
 
 def _in_words(scenario: Scenario, where: str, *sinks: object) -> Fate:
-    """`fate_of`, whose errors are a line that names `where`."""
+    """Return `fate_of` the scenario; raise its errors as a ScenarioError of one line that names `where`."""
     try:
         return fate_of(scenario, *sinks)
     except Problem as error:

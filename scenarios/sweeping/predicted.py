@@ -19,10 +19,10 @@ from tacit.scenarios.sweeping.runs import Plan
 __all__ = ["FEW_SEEDS", "MANY", "Predicted", "check_energy", "predicted_of"]
 
 FEW_SEEDS = 5
-"""The number of seeds of which the time is the median, unless said otherwise."""
+"""The number of seeds whose median is the predicted time, unless the user names another."""
 
 MANY = 100_000
-"""Messages of a run from which on one seed is enough, unless said otherwise: with many, times differ little."""
+"""The messages of a run from which one seed is enough, unless the user decides: with many, times differ little."""
 
 _COLUMNS = ("messages", "payload", "sealing", "envelope", "total", "headers")
 
@@ -36,8 +36,8 @@ def check_energy(loaded: Loaded) -> None:
 class Predicted(NamedTuple):
     """The prediction for the run of a `plan`: `rows` by step and type, and bytes of peak `memory`.
 
-    `seconds` are virtual seconds by seed, of which the first is the plan's; `outcome`, `reason`, whom the server has
-    `lost`, and `energy` (None if it is not counted) are those of the first.
+    `seconds` are virtual seconds by seed, of which the first is the plan's. `outcome`, `reason`, the parties that the
+    server has `lost`, and `energy` (None if it is not counted) are those of the first.
     """
 
     plan: Plan
@@ -52,22 +52,22 @@ class Predicted(NamedTuple):
 
     @property
     def extent(self) -> dict[str, int]:
-        """How much work the run is: its rounds, its clients and their points."""
+        """The work in the run: its rounds, its clients and their points."""
         scenario = self.plan.loaded.scenario
         rounds = PROTOCOLS[scenario.protocol.name].rounds(scenario)
         return {"rounds": rounds, "clients": scenario.data.clients, "points": self.points}
 
     def sums(self) -> dict[str, int]:
-        """The numbers of all messages and bytes."""
+        """Return the numbers of all messages and bytes."""
         return {name: sum(getattr(row, name) for row in self.rows) for name in _COLUMNS}
 
     @property
     def virtual_seconds(self) -> float:
-        """The median of all seeds."""
+        """The median virtual seconds over the seeds."""
         return statistics.median(self.seconds.values())
 
     def lines(self) -> list[dict[str, Any]]:
-        """Messages and bytes by step and type."""
+        """Return the messages and bytes by step and type."""
         return [
             {"step": row.step, "type": row.type, **{name: getattr(row, name) for name in _COLUMNS}} for row in self.rows
         ]
@@ -77,7 +77,7 @@ class Predicted(NamedTuple):
         return data_frame(self.lines())
 
     def record(self) -> dict[str, Any]:
-        """Return it as the JSON file has it."""
+        """Return the prediction as the JSON file has it."""
         scenario = self.plan.loaded.scenario
         about = {
             "scenario": self.plan.loaded.name, "protocol": scenario.protocol.name, "seed": scenario.seed,
@@ -91,7 +91,10 @@ class Predicted(NamedTuple):
 
 
 def predicted_of(plans: Sequence[Plan], most: int | None) -> Predicted:
-    """Return the prediction for the first of `plans`, which differ in seeds alone; above `most` messages the only."""
+    """Return the prediction for the first of `plans`, which differ only in their seeds.
+
+    Above `most` messages its time is of the first seed alone, else of each.
+    """
     first, *others = plans
     scenario = first.loaded.scenario
     found = predict_run(scenario, first.loaded.where)

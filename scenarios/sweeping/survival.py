@@ -28,7 +28,7 @@ FIGURES = ("bytes", "seconds", "rounds_lost", "joules", "most_joules")
 """The numbers of a run whose distribution is shown; the last two only where energy is counted."""
 
 Report = Callable[[int, int], None]
-"""Reports progress: how many runs have ended, and of how many."""
+"""Reports progress: the number of runs that have ended, and of all."""
 
 
 class Figure(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Figure(Struct, frozen=True):
 class Survival(Struct, frozen=True):
     """The fates of many runs of one scenario, in the order of their seeds.
 
-    `values`: those of the swept keys. `exact`: the probability by formula, where one applies.
+    `values` are the values of the swept keys. `exact` is the probability by formula, None if none applies.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -74,7 +74,8 @@ class Survival(Struct, frozen=True):
         return wilson(self.completed, self.runs)
 
     def survives(self, probability: float) -> bool:
-        """True if a run completes with this probability at least: by formula, else by the lower end of `interval`."""
+        """Return True if a run completes with at least this probability: by formula, else by the lower end of
+        `interval`."""
         return (self.interval[0] if self.exact is None else self.exact.probability) >= probability
 
     @property
@@ -103,12 +104,14 @@ class Survival(Struct, frozen=True):
         return math.inf if figure is None else figure.mean
 
     def endings(self) -> list[tuple[str, int]]:
-        """Why runs do not complete, in words without names of parties, with the number of runs; the most first."""
+        """Return the reasons for which runs do not complete, without names of parties, and their counts, most frequent
+        first."""
         reasons = (f"{one.outcome}: {_general(one.reason)}" for one in self.fates if not one.completed)
         return Counter(reasons).most_common()
 
     def steps(self) -> list[tuple[str, int, float]]:
-        """Each step at which a party is lost: the runs in which one is, and the mean number of losses in a run."""
+        """Return each step at which a party is lost: the runs with such a loss, and the mean number of losses in a
+        run."""
         runs, losses = Counter[str](), Counter[str]()
         for one in self.fates:
             losses.update(step for _, step in one.lost)
@@ -116,12 +119,12 @@ class Survival(Struct, frozen=True):
         return [(step, count, losses[step] / self.runs) for step, count in runs.most_common()]
 
     def parties(self) -> list[tuple[str, int]]:
-        """Each party that is lost in a run, with the number of these runs; the most first."""
+        """Return each party that is lost in a run, with the number of these runs, the largest first."""
         found = Counter(party for one in self.fates for party in {party for party, _ in one.lost})
         return sorted(found.items(), key=lambda item: (-item[1], _number(item[0])))
 
     def lines(self) -> list[dict[str, Any]]:
-        """One line for each run."""
+        """Return one line for each run."""
         return [
             {
                 "seed": one.seed, "outcome": one.outcome, "reason": one.reason, "bytes": one.bytes,
@@ -136,7 +139,7 @@ class Survival(Struct, frozen=True):
         return data_frame(self.lines())
 
     def record(self) -> dict[str, Any]:
-        """Return it as the JSON file has it."""
+        """Return the survival as the JSON file has it."""
         scenario, low_high = self.loaded.scenario, self.interval
         figures = {
             name: {
@@ -162,7 +165,7 @@ def _plain(figure: Figure) -> dict[str, float]:
 
 
 def _general(reason: str) -> str:
-    """A reason without the names of parties, so that equal ones are counted together."""
+    """Return a reason without the names of parties, so that equal ones are counted together."""
     shown = re.sub(r"; lost: .*", "", reason)
     return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", shown) or "no reason"
 
@@ -173,7 +176,7 @@ def _number(party: str) -> int:
 
 
 def wilson(successes: int, runs: int, z: float = _Z) -> tuple[float, float]:
-    """The interval of Wilson (1927) of a probability: `successes` of `runs` independent ones; of 95 % by default."""
+    """Return Wilson's (1927) interval of a probability: `successes` of `runs` independent ones; of 95 % by default."""
     if not 0 <= successes <= runs or runs < 1:
         raise ValueError(f"{successes} of {runs} runs: 1 run is needed, and no more successes than runs")
     share, square = successes / runs, z * z
@@ -184,7 +187,7 @@ def wilson(successes: int, runs: int, z: float = _Z) -> tuple[float, float]:
 
 
 def enough_runs(probability: float) -> int:
-    """The number of runs, all completed, of which the Wilson interval (95 %) lies above `probability`, below 1."""
+    """Return the number of runs, all completed, whose Wilson interval (95 %) lies above `probability`, below 1."""
     runs = math.ceil(_Z * _Z * probability / (1 - probability))
     return runs if wilson(runs, runs)[0] >= probability else runs + 1
 
@@ -197,10 +200,10 @@ def survival_of(
     values: tuple[tuple[str, str], ...] = (),
     report: Report = lambda done, runs: None,
 ) -> Survival:
-    """Return the fates of `runs` runs of the scenario, with its seed and those after it.
+    """Return the fates of `runs` runs of the scenario, with its seed and the next ones.
 
-    `loss`: dropouts besides those of the scenario, as texts of --loss. They run in `jobs` processes; their number
-    changes nothing in the result. Raises ScenarioError.
+    `loss` holds texts of --loss: dropouts besides those of the scenario. The runs are made in `jobs` processes, whose
+    number changes nothing in the result. Raises ScenarioError.
     """
     scenario = loaded.scenario
     found = tuple(dropouts(loss, scenario))

@@ -241,6 +241,8 @@ TWO_SETS = {
     "to halves": "start 0 1 2 3 4; want 0 1 2 3 4; left 0 1 2 3 to 0 1; left 0 1 2 3 4 to 2 3 4",
     "one after another": "start 0 1 2 3 4; want 0 1 2 3 4; left 0 1 2 3; left 0 1 2 3 4",
     "over a crash": "start 0 1 2 3 4; want 0 1 2 3 4; left 0 1 2 3; crash 0; crash 2; left 0 1 2 3 4",
+    "a round ahead": "start 0 1 2 3 4; want 0 1 2 3 4; left 0 1 2 3 4; ahead 0 1 2 3; left 0 1 2 3",
+    "an attempt later": "start 0 1 2 3 4; want 0 1 2 3 4; left 0 1 2 3 4; start 0 1 2 3; left 0 1 2 3",
 }
 
 
@@ -249,8 +251,8 @@ def test_a_committee_opens_one_set_and_no_part_of_another(program: str, monkeypa
     """One of four members colludes. Without signatures, sums of the other set show relations of the difference."""
     miniature = Miniature("committee", clients=5, min_clients=3)
     ours = tried(miniature, parse(program, 5))
-    assert not ours.broken and ours.outcome.relations < 4
-    if "crash" in program:
+    assert not ours.broken and ours.outcome.relations <= 4
+    if program not in list(TWO_SETS.values())[:2]:  # in which members still answer two sets when they do not sign
         return
 
     async def agreed(*_: object) -> bool:

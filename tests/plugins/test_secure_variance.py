@@ -86,7 +86,7 @@ def test_its_formula_is_what_it_sends(folder: Path, topology: str) -> None:
 
 
 def test_an_oracle_over_other_clients_is_not_met(folder: Path) -> None:
-    """What it is given for each part are those whose inputs count in that part."""
+    """The shards given for each part are those of clients whose inputs count in that part."""
     file = folder / "secure_variance.py"
     file.write_text(file.read_text().replace('mean = x["mean"].mean()', 'mean = x.get("variance", x["mean"]).mean()'))
     assert run(load(folder / "secure_variance.toml", ["expect={}"])).equals_plaintext is False

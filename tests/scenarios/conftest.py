@@ -154,11 +154,11 @@ def stopped() -> Callable[..., tuple[int, str, str]]:
     """Runs the command in its own process, and stops it by a signal while its n-th run computes."""
 
     def stopped(run: int, by: signal.Signals, *arguments: str | Path) -> tuple[int, str, str]:
-        told, telling = os.pipe()
+        read, written = os.pipe()
         with tempfile.TemporaryFile("w+") as output:
-            process = warm.Process([sys.executable, "-c", _SLOW, str(run), *arguments], stdout=output, stderr=telling)
-            os.close(telling)
-            with open(told) as errors:
+            process = warm.Process([sys.executable, "-c", _SLOW, str(run), *arguments], stdout=output, stderr=written)
+            os.close(written)
+            with open(read) as errors:
                 before = ""
                 while (line := errors.readline()) != "begun\n":
                     assert line, before

@@ -175,8 +175,9 @@ def sent_in(result: Result) -> dict[str, int]:
     return counted
 
 
-def test_averages_are_those_of_the_oracle_and_bytes_those_of_the_formula(file: Path) -> None:
-    result = ran(file, *AVERAGES)
+@pytest.mark.parametrize("identity", ["none", "signed"])
+def test_averages_are_those_of_the_oracle_and_bytes_those_of_the_formula(file: Path, identity: str) -> None:
+    result = ran(file, *AVERAGES, f"protocol.identity={identity}")
     secure = ran(file, *AVERAGES, "training.averaging=secure", out="secure")
     assert (result.outcome, result.equals_plaintext, result.lost) == ("completed", True, [])
     assert result.model_digest == secure.model_digest  # exact: the same integers
@@ -191,6 +192,12 @@ def test_a_batch_that_was_not_released_may_be_followed_by_one_of_the_same_model(
     first, second = result.round_records
     assert (first.problem, second.problem) == ("the helper did not answer within 10 s", "")
     assert result.equals_plaintext and len(second.averaged) == 4
+
+
+@pytest.mark.parametrize("name", ["scaffold", "fedavg+xclp"])
+def test_averages_go_with_what_is_beside_models_and_with_sums_before_them(file: Path, name: str) -> None:
+    result = ran(file, *AVERAGES, f"protocol.name={name}", "protocol.hamming=plaintext", "protocol.bits=64")
+    assert (result.outcome, result.equals_plaintext, len(result.round_records)) == ("completed", True, 2)
 
 
 def test_proved_averages_need_integers_that_weigh_alike(file: Path) -> None:

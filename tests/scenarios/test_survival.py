@@ -76,6 +76,7 @@ def enough(clients: int, chance: float, least: int) -> float:
     return float(stats.binom.sf(least - 1, clients, 1 - chance))
 
 
+@pytest.mark.parametrize("runs", [50, pytest.param(240, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("name", "changes", "loss", "exact"),
     [
@@ -87,11 +88,13 @@ def enough(clients: int, chance: float, least: int) -> float:
         ("training-stragglers", FEDAVG, "4@train.update", float(stats.hypergeom.cdf(1, 8, 4, 4))),
     ],
 )
-def test_predictions_agree_with_exact_formulas(name: str, changes: list[str], loss: str, exact: float) -> None:
-    found = survival_of(read(name, changes), 120, [loss])
+def test_predictions_agree_with_exact_formulas(
+    name: str, changes: list[str], loss: str, exact: float, runs: int
+) -> None:
+    found = survival_of(read(name, changes), runs, [loss])
     assert found.exact is not None
     assert found.exact.probability == pytest.approx(exact, rel=1e-12)
-    assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / 120)
+    assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / runs)
 
 
 @pytest.mark.long
