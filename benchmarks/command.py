@@ -105,7 +105,7 @@ def sums(
     debug: Debug = False,
 ) -> int:
     """Compare secure sums by bytes, CPU time and virtual time, with clients lost before each step in turn."""
-    from tacit.benchmarks.sums import table as benchmark
+    from tacit.benchmarks.sums import run as benchmark
 
     return benchmark.main(quick, json_file, csv_file, plot, jobs)
 

@@ -51,16 +51,17 @@ from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
 from tacit.protocols.rounds.rounds import CalledClient
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import secure_sum
-from tacit.protocols.sums.reports import Helper, Histogram, fewest
+from tacit.protocols.sums import reports, secure_sum
+from tacit.protocols.sums.reports import Helper, Task
 from tacit.protocols.values import BadValues, announced, values_of
 from tacit.sim import plugged
+from tacit.sim.hollow import HollowArray
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import duration
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
-__all__ = ["Found", "OneRound", "OneShot", "OneShotClient", "OneShotObserver", "OneShotServer", "Phases"]
+__all__ = ["Found", "Histogram", "OneRound", "OneShot", "OneShotClient", "OneShotObserver", "OneShotServer", "Phases"]
 
 
 class RoundOpens(Message):
@@ -551,6 +552,52 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
         """True if the result equals the oracle's; None without a result."""
         found = self._server.found
         return self._protocol.equals_oracle(self._keys, self._shards, found) if found else None
+
+
+class Histogram(Phase):
+    """A histogram as a part of a protocol of one's own: how many clients hold each category.
+
+    Each client's `category` is a report of Prio3Histogram, proved to be one category, which the server and the party
+    `helper` count; neither sees it. The server makes `result` of the counts.
+    """
+
+    takes = (reports.Reports(lambda tables, among: Task("category", (among.dimension,))),)
+    messages = ()
+
+    def categories(self, keys: Any) -> int:
+        """The number of categories."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how many categories there are")
+
+    def category(self, keys: Any, shard: Shard, public: NDArray[np.float64]) -> int | None:
+        """The category of a client with this `shard`, from 0; None if it has none to report."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which category a client holds")
+
+    def result(self, keys: Any, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the server's result, made of the number of clients in each category."""
+        return counts
+
+    def dimension(self, keys: Any) -> int:
+        return self.categories(keys)
+
+    def task(self, keys: Any) -> Task:
+        """The task of the reports."""
+        return Task("category", (self.categories(keys),))
+
+    async def client(self, me: Client, keys: Any, group: Any, public: NDArray[np.float64]) -> None:
+        category = self.category(keys, me.shard, public)
+        await reports.client(me, self.task(keys), None if category is None else int(category), duration(keys.deadline))
+
+    async def server(self, me: Server, keys: Any, group: Any, found: Mapping[str, Found]) -> Found:
+        least, deadline = fewest(keys), duration(keys.deadline)
+        tally = await reports.server(me, group.names, self.task(keys), least, deadline)
+        hollow_counts = isinstance(tally.counts, HollowArray)
+        counts = np.zeros(tally.counts.shape, np.int64) if hollow_counts else tally.counts
+        return Found(tally.contributors, np.asarray(self.result(keys, counts), np.float64))
+
+
+def fewest(keys: Any) -> int:
+    """The fewest reports of which a protocol with these `keys` has a result."""
+    return max(2, int(keys.min_clients))
 
 
 class OneRound:

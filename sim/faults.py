@@ -71,10 +71,7 @@ _LISTED = 20
 
 
 class Crashed(BaseException):
-    """Raised inside a party at the moment it goes down.
-
-    It is a BaseException, so that no `except Exception` catches it.
-    """
+    """Raised inside a party at the moment it goes down. A BaseException, so that no `except Exception` catches it."""
 
 
 class FaultError(ValueError):
@@ -105,10 +102,7 @@ class Journey(Protocol):
 
 
 class _Kind(Described):
-    """The metaclass of faults.
-
-    It registers each kind in `KINDS` and lets ``Fault(kind="pause", ...)`` construct that kind.
-    """
+    """The metaclass of faults: it registers each in `KINDS`, and ``Fault(kind="pause", ...)`` constructs that kind."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
         made = super().__new__(mcs, name, bases, namespace, **options)
@@ -132,8 +126,7 @@ class _Kind(Described):
 
 
 class Fault(Keys, metaclass=_Kind, tag_field="kind", tag=str.lower, kw_only=True, frozen=True):
-    """[[fault]]: one injected fault. ``Fault(kind="pause", ...)`` constructs the class of that kind; the default is a
-    crash.
+    """[[fault]]: one injected fault. ``Fault(kind="pause", ...)`` constructs the class of that kind; without, a crash.
 
     Raises FaultError, a ValueError, for keys that are invalid together.
     """
@@ -177,8 +170,7 @@ class Fault(Keys, metaclass=_Kind, tag_field="kind", tag=str.lower, kw_only=True
         return getattr(self, key, None)
 
     def stands_for(self, parties: Collection[str]) -> "tuple[Fault, ...]":
-        """Expand the fault into faults of single parties or messages, for a run with these `parties`; by default
-        itself."""
+        """Expand the fault into faults of single parties or messages, for a run with these `parties`."""
         return (self,)
 
     def _check(self, holds: bool, key: str, problem: str) -> None:

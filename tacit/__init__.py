@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tacit.protocols.experiment.experiment import Experiment, Setting
     from tacit.protocols.experiment.simulated import Simulated
     from tacit.protocols.federated.server_update import ServerUpdate
-    from tacit.protocols.one_shot import OneShot, Phases
+    from tacit.protocols.one_shot import Histogram, OneShot, Phases
     from tacit.protocols.outcome import Abort
     from tacit.protocols.parts import Found, Phase
     from tacit.protocols.plugins import (
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from tacit.protocols.registry import add as add_protocol
     from tacit.protocols.rounds.endings import EndingsObserver
     from tacit.protocols.steps import Step
-    from tacit.protocols.sums.reports import Histogram
     from tacit.protocols.sums.secure_sum import SecureSum
     from tacit.protocols.values import BadValues
     from tacit.scenarios.chaos.campaign import Findings
@@ -112,7 +111,7 @@ else:
         "Findings": "tacit.scenarios.chaos.campaign.Findings",
         "BadValues": "tacit.protocols.values.BadValues",
         "Found": "tacit.protocols.parts.Found",
-        "Histogram": "tacit.protocols.sums.reports.Histogram",
+        "Histogram": "tacit.protocols.one_shot.Histogram",
         "NoAnswer": "tacit.parties.party.NoAnswer",
         "Loss": "tacit.scenarios.running.folder.Loss",
         "Message": "tacit.sim.wire.Message",

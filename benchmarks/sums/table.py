@@ -12,12 +12,9 @@ ends.
 """
 
 import csv
-import json
 import math
-import os
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -25,29 +22,25 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from tacit.benchmarks.measure import environment
 from tacit.parties.data.splits import named
 from tacit.protocols.federated.averaging import coding_of, ways
 from tacit.protocols.parts import Part, taken
 from tacit.protocols.setup import SetUp
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.quorum import threshold_of
-from tacit.scenarios.console.printing import make_console, table
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.running.prediction import payloads_of
 from tacit.scenarios.running.recorder import Recorder
 from tacit.scenarios.running.simulation import Simulation
-from tacit.scenarios.running.workers import in_workers
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.seeing.critical_path import seconds_by
 from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.taps import Taps
 from tacit.sim.trace import Event
-from tacit.sim.units import format_bytes, format_duration
 from tacit.sim.wire import Ledger
 
-__all__ = ["NETWORKS", "SUMS", "Cell", "Row", "cells", "main", "measured", "read_rows", "steps_of"]
+__all__ = ["NETWORKS", "SUMS", "Cell", "Row", "cells", "measured", "read_rows", "steps_of", "write_rows"]
 
 SUMS = tuple(way for way in ways() if way != "prio3")
 """The values of `training.averaging`, but for `prio3`, which has a second server and proofs that clients compute."""
@@ -291,53 +284,7 @@ def _by_formula(cell: Cell, scenario: Scenario) -> Row:
     return begun(cell, fidelity="formula", outcome="not run", colluders=cell.colluders, **each)
 
 
-def main(
-    quick: bool,
-    json_file: Path | None = None,
-    csv_file: Path | None = None,
-    plot: Path | None = None,
-    jobs: int = 1,
-) -> int:
-    """Print the table, and write it to the files that are given. Runs `jobs` cells at a time."""
-    from tacit.benchmarks.sums import drawing, peers
-
-    if plot is not None:
-        drawing.check_plot(plot)
-    console, calls = make_console(), [*((measured, cell) for cell in cells(quick)), *peers.calls(quick)]
-    rows = [row for row in _performed(calls, jobs) if row is not None]
-    for key in dict.fromkeys((row.network, row.clients, row.numbers) for row in rows):
-        some = [row for row in rows if (row.network, row.clients, row.numbers) == key]
-        network, clients, numbers = key
-        title = f"{clients:,} clients, {numbers:,} numbers, network {network}, {some[0].fidelity}"
-        console.print(table(_COLUMNS, map(_printed, some), _COLUMNS[3:], title))
-    for line in peers.missing():
-        console.print(line)
-    if json_file is not None:
-        about = environment(("flwr", "tenseal", "numpy", "cryptography", "pycryptodome"))
-        content = {"environment": about, "rows": [asdict(row) for row in rows]}
-        json_file.write_text(json.dumps(content, indent=1) + "\n")
-    if csv_file is not None:
-        _write(csv_file, rows)
-    if plot is not None:
-        drawing.draw(plot, rows)
-    return 0
-
-
-def _performed(calls: Sequence[tuple[Callable[[Any], Row | None], Any]], jobs: int) -> list[Row | None]:
-    found: dict[int, Row | None] = {}
-    for place, row in in_workers(jobs, _call, calls):
-        found[place] = row
-        print(f"\r{len(found)} of {len(calls)} cells", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    return [found[place] for place in sorted(found)]
-
-
-def _call(function: Callable[[Any], Row | None], cell: Any) -> Row | None:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    return function(cell)
-
-
-def _write(path: Path, rows: Sequence[Row]) -> None:
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         names = [field.name for field in fields(Row)]
@@ -375,25 +322,3 @@ def _values(row: Mapping[str, str]) -> dict[str, Any]:
         else:
             found[name] = int(text) if name in _WHOLE else float(text)
     return found
-
-
-_COLUMNS = (
-    "sum", "lost before", "outcome", "client up", "client down", "server", "client CPU", "server CPU", "time",
-    "colluders",
-)  # fmt: skip
-
-
-def _printed(row: Row) -> Sequence[str]:
-    outcome = row.outcome if row.equals_plaintext is not False else f"{row.outcome}, NOT the oracle's"
-    sizes = (row.client_up, row.client_down, row.server_bytes)
-    return (
-        row.sum,
-        f"{row.lost:.0%} {row.before}" if row.before else "nobody",
-        outcome,
-        *("-" if size is None else format_bytes(round(size)) for size in sizes),
-        *(
-            "-" if seconds is None else format_duration(seconds)
-            for seconds in (row.client_seconds, row.server_seconds, row.virtual_seconds)
-        ),
-        "-" if row.colluders is None else str(row.colluders),
-    )

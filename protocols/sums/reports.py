@@ -52,8 +52,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
-from tacit.parties.client import Client, DismissedError
-from tacit.parties.data.splits import Shard
+from tacit.parties.client import DismissedError
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.life import Observed
 from tacit.parties.party import NoAnswer, Party
@@ -64,12 +63,11 @@ from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport, PrepareState, Pr
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Overtaken, require
-from tacit.protocols.parts import Among, Found, Part, Phase, Stated
+from tacit.protocols.parts import Among, Part, Stated
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import MASKED, enter, refuse
 from tacit.protocols.values import BadValues, understood, values_of
-from tacit.sim.hollow import HollowArray, blank, filled, hollow
-from tacit.sim.units import duration
+from tacit.sim.hollow import blank, filled, hollow
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
@@ -78,13 +76,11 @@ __all__ = [
     "Batch",
     "Helper",
     "HelperAggregate",
-    "Histogram",
     "Report",
     "Reports",
     "Tally",
     "Task",
     "client",
-    "fewest",
     "server",
     "wanted_of",
 ]
@@ -698,52 +694,3 @@ def _opened(batch: Batch, key: bytes, pair: KeyPair, part: HelperPart) -> _Held:
     except (InvalidTag, ValueError):
         return _Held(problem="the helper cannot open its share")
     return _prepared(batch, key, _HELPER, part.nonce, part.public_share, share)
-
-
-# A part of a protocol of one's own
-
-
-class Histogram(Phase):
-    """A histogram as a part of a protocol of one's own: how many clients hold each category.
-
-    Each client's `category` is a report of Prio3Histogram, proved to be one category, which the server and the party
-    `helper` count; neither sees it. The server makes `result` of the counts.
-    """
-
-    takes = (Reports(lambda tables, among: Task("category", (among.dimension,))),)
-    messages = ()
-
-    def categories(self, keys: Any) -> int:
-        """The number of categories."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how many categories there are")
-
-    def category(self, keys: Any, shard: Shard, public: NDArray[np.float64]) -> int | None:
-        """The category of a client with this `shard`, from 0; None if it has none to report."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which category a client holds")
-
-    def result(self, keys: Any, counts: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the server's result, made of the number of clients in each category."""
-        return counts
-
-    def dimension(self, keys: Any) -> int:
-        return self.categories(keys)
-
-    def task(self, keys: Any) -> Task:
-        """The task of the reports."""
-        return Task("category", (self.categories(keys),))
-
-    async def client(self, me: Client, keys: Any, group: Any, public: NDArray[np.float64]) -> None:
-        category = self.category(keys, me.shard, public)
-        await client(me, self.task(keys), None if category is None else int(category), duration(keys.deadline))
-
-    async def server(self, me: Server, keys: Any, group: Any, found: Mapping[str, Found]) -> Found:
-        least, deadline = fewest(keys), duration(keys.deadline)
-        tally = await server(me, group.names, self.task(keys), least, deadline)
-        hollow_counts = isinstance(tally.counts, HollowArray)
-        counts = np.zeros(tally.counts.shape, np.int64) if hollow_counts else tally.counts
-        return Found(tally.contributors, np.asarray(self.result(keys, counts), np.float64))
-
-
-def fewest(keys: Any) -> int:
-    """The fewest reports of which a protocol with these `keys` has a result."""
-    return max(2, int(keys.min_clients))

@@ -31,7 +31,7 @@ def report(seed: int, batch: Batch = INTEGERS, measurement: Any = LARGEST, added
 
 
 def verdict(sent: Report, batch: Batch = INTEGERS, opened: Batch | None = None) -> Verdict:
-    """What the aggregators of a `batch` say, of which the helper takes it for the one `opened`."""
+    """The verdicts of the two aggregators of a `batch`; the helper takes the batch for the one `opened`."""
     held = reports._prepare(batch, KEY, [sent])
     part = HelperPart(BOUND, sent.nonce, sent.public_share, sent.helper_share, held[0].prepare_share)
     if held[0].problem:

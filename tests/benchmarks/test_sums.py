@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tacit.benchmarks.sums import peers, table
+from tacit.benchmarks.sums import peers, run, table
 from tacit.benchmarks.sums.table import SUMS, Cell, Row, cells, measured, read_rows, steps_of
 
 
@@ -58,9 +58,9 @@ def test_the_command_writes_a_row_for_each_cell(
         Cell("secagg+", 10, 500, "home"),
         *(Cell("lightsecagg", 10, 500, "home", lost, "sum.mask") for lost in (0.1, 0.3)),
     ]
-    monkeypatch.setattr(table, "cells", lambda quick: few)
+    monkeypatch.setattr(run, "cells", lambda quick: few)
     monkeypatch.setattr(peers, "calls", lambda quick: [])
-    assert table.main(True, None, tmp_path / "sums.csv", tmp_path / "sums.svg") == 0
+    assert run.main(True, None, tmp_path / "sums.csv", tmp_path / "sums.svg") == 0
     with (tmp_path / "sums.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["sum"], row["outcome"], row["equals_plaintext"]) for row in rows] == [

@@ -52,7 +52,8 @@ def test_a_run_whose_output_nobody_reads_goes_on() -> None:
         command = [sys.executable, "-m", "tacit", "run", "xclp-digits", "--out", "run", *QUICK]
         process = warm.Process(command, stdout=written, stderr=errors)
         os.close(written)
-        os.close(read)
+        with open(read) as output:
+            assert output.readline().endswith("\n")
         assert process.wait() == 0
     assert "note: the output is no longer read" in Path("errors").read_text()
     assert load("run") and Path("run/result.json").is_file()

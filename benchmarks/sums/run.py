@@ -1,0 +1,83 @@
+"""`tacit bench sums`: runs the cells of the table of secure sums and of its peers, prints them, and writes files."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tacit.benchmarks.measure import environment
+from tacit.benchmarks.sums import drawing, peers
+from tacit.benchmarks.sums.table import Row, cells, measured, write_rows
+from tacit.scenarios.console.printing import make_console, table
+from tacit.scenarios.running.workers import in_workers
+from tacit.sim.units import format_bytes, format_duration
+
+__all__ = ["main"]
+
+_COLUMNS = (
+    "sum", "lost before", "outcome", "client up", "client down", "server", "client CPU", "server CPU", "time",
+    "colluders",
+)  # fmt: skip
+
+
+def _printed(row: Row) -> Sequence[str]:
+    outcome = row.outcome if row.equals_plaintext is not False else f"{row.outcome}, NOT the oracle's"
+    sizes = (row.client_up, row.client_down, row.server_bytes)
+    return (
+        row.sum,
+        f"{row.lost:.0%} {row.before}" if row.before else "nobody",
+        outcome,
+        *("-" if size is None else format_bytes(round(size)) for size in sizes),
+        *(
+            "-" if seconds is None else format_duration(seconds)
+            for seconds in (row.client_seconds, row.server_seconds, row.virtual_seconds)
+        ),
+        "-" if row.colluders is None else str(row.colluders),
+    )
+
+
+def main(
+    quick: bool,
+    json_file: Path | None = None,
+    csv_file: Path | None = None,
+    plot: Path | None = None,
+    jobs: int = 1,
+) -> int:
+    """Print the table, and write it to the files that are given. Runs `jobs` cells at a time."""
+    if plot is not None:
+        drawing.check_plot(plot)
+    console, calls = make_console(), [*((measured, cell) for cell in cells(quick)), *peers.calls(quick)]
+    rows = [row for row in _performed(calls, jobs) if row is not None]
+    for key in dict.fromkeys((row.network, row.clients, row.numbers) for row in rows):
+        some = [row for row in rows if (row.network, row.clients, row.numbers) == key]
+        network, clients, numbers = key
+        title = f"{clients:,} clients, {numbers:,} numbers, network {network}, {some[0].fidelity}"
+        console.print(table(_COLUMNS, map(_printed, some), _COLUMNS[3:], title))
+    for line in peers.missing():
+        console.print(line)
+    if json_file is not None:
+        about = environment(("flwr", "tenseal", "numpy", "cryptography", "pycryptodome"))
+        content = {"environment": about, "rows": [asdict(row) for row in rows]}
+        json_file.write_text(json.dumps(content, indent=1) + "\n")
+    if csv_file is not None:
+        write_rows(csv_file, rows)
+    if plot is not None:
+        drawing.draw(plot, rows)
+    return 0
+
+
+def _performed(calls: Sequence[tuple[Callable[[Any], Row | None], Any]], jobs: int) -> list[Row | None]:
+    found: dict[int, Row | None] = {}
+    for place, row in in_workers(jobs, _call, calls):
+        found[place] = row
+        print(f"\r{len(found)} of {len(calls)} cells", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return [found[place] for place in sorted(found)]
+
+
+def _call(function: Callable[[Any], Row | None], cell: Any) -> Row | None:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    return function(cell)
