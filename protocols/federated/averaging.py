@@ -583,7 +583,7 @@ class CodedAveraging(SecureAveraging):
 
 
 def committee_of(tables: Any, clients: int) -> committee.Committee:
-    """Return the committee of a sum among a number of clients. Raises ValueError where there is none."""
+    """Return the committee of a sum among a number of clients. Raises ValueError where there are too few."""
     keys = tables.training
     return committee.Committee.among(clients, keys.tolerated_dropouts, keys.corrupt_clients, keys.failure_exponent)
 

@@ -127,10 +127,15 @@ def _check_coding(training: Training, quantised: Quantised) -> None:
 def _check_committee(tables: TrainingTables, clients: int) -> None:
     """Raise Problem where no committee of a number of clients tolerates what it should."""
     try:
-        committee_of(tables, clients)
+        committee = committee_of(tables, clients)
     except ValueError as error:
-        key = "share" if "too few" in str(error) else "tolerated_dropouts"
-        raise Problem(f"training.{key}", f"no committee can be drawn: {error}") from None
+        raise Problem("training.share", str(error)) from None
+    if committee.failure == 0:
+        lost, corrupt = int(tables.training.tolerated_dropouts * clients + 1e-9), committee.private
+        problem = f"of {clients} clients, {corrupt} of them corrupt, a committee withstands the loss of "
+        problem += f"{committee.tolerated}, not of {lost}"
+        most = f"less than {(committee.tolerated + 1) / clients:g}"
+        raise Problem("training.tolerated_dropouts", f"{problem}; allowed: {most}")
 
 
 def _check_update(tables: TrainingTables) -> None:

@@ -75,7 +75,17 @@ from tacit.sim.hollow import HollowArray, filled, hollow
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
-__all__ = ["BEFORE_END", "Committee", "CommitteeSettings", "SumByCommittee", "client", "client_at_end", "server"]
+__all__ = [
+    "BEFORE_END",
+    "Committee",
+    "CommitteeSettings",
+    "SumByCommittee",
+    "bits",
+    "client",
+    "client_at_end",
+    "named",
+    "server",
+]
 
 _, _MASK, _AGREE, _REVEAL, _COLLECT = secure_sum.STEPS
 _HOLD = Step("client", "sum.hold", "report whose shares it holds, as a member of the committee")
@@ -128,7 +138,7 @@ class Committee:
     """The m `members` of a sum among a number of `clients`, with `private` t and `block` r.
 
     `failure`: the probability that more than t members are corrupt or more than `tolerated` are lost, as its logarithm
-    to base 2; -inf where neither can be.
+    to base 2; -inf where neither can be, 0 where more losses were to be withstood than can be.
     """
 
     clients: int
@@ -143,7 +153,8 @@ class Committee:
         """The smallest committee that withstands the loss of a share `tolerated` of the clients, and `corrupt` ones.
 
         It does except with a probability of 2^-exponent, if these are chosen before the members are drawn. At least
-        one client counts as corrupt. Raises ValueError where no committee does.
+        one client counts as corrupt. Where no committee withstands both, all are members, and as many may be lost as
+        can be. Raises ValueError for fewer than two clients that are not all corrupt.
         """
         marked, lost = max(1, int(corrupt * clients + 1e-9)), int(tolerated * clients + 1e-9)
         allowed, members = Fraction(1, 2 ** (exponent + 1)), 1
@@ -156,10 +167,10 @@ class Committee:
                 failure = math.log2(seen + short) if seen + short else -math.inf
                 return cls(clients, members, private, members - private - spare, failure)
             members = due  # both grow with the members: none between is enough
-        most = (clients - marked - 1) // 2
-        if most < 0:
+        spare = (clients - marked - 1) // 2
+        if spare < 0:
             raise ValueError(f"{clients} clients are too few for a committee of which {marked} may be corrupt")
-        raise ValueError(f"of {clients} clients, {marked} of them corrupt, at most {most} may be lost, not {lost}")
+        return cls(clients, clients, marked, clients - marked - spare, 0.0)
 
     @property
     def quorum(self) -> int:
@@ -177,7 +188,7 @@ class Committee:
         return self.members - max(self.quorum, self.needed)
 
     def __str__(self) -> str:
-        rare = "" if math.isinf(self.failure) else f"; failure at most 2^{self.failure:.1f}"
+        rare = "" if math.isinf(self.failure) or not self.failure else f"; failure at most 2^{self.failure:.1f}"
         return (
             f"{self.members} members of {self.clients} clients; {self.private} of them may collude with the server; "
             f"{self.tolerated} may be lost ({self.members - self.quorum} before signing, "
@@ -202,7 +213,7 @@ class CommitteeSettings:
     deadline: float = 60.0
 
     def committee(self, clients: int) -> Committee:
-        """The committee among a number of clients. Raises ValueError where there is none."""
+        """The committee among a number of clients. Raises ValueError as `Committee.among` does."""
         return Committee.among(clients, self.tolerated, self.corrupt, self.exponent)
 
     def packing(self, clients: int) -> Packing:
@@ -211,17 +222,17 @@ class CommitteeSettings:
         return Packing(self.field, committee.members, committee.private, committee.block)
 
 
-def _bits(chosen: Sequence[str], among: Sequence[str]) -> bytes:
+def bits(chosen: Sequence[str], among: Sequence[str]) -> bytes:
     """A bit for each of `among`, set for those that are `chosen`."""
     known = frozenset(chosen)
     return np.packbits([name in known for name in among]).tobytes()
 
 
-def _named(bits: bytes, among: Sequence[str]) -> tuple[str, ...]:
+def named(data: bytes, among: Sequence[str]) -> tuple[str, ...]:
     """Those of `among` whose bit is set. Raises ValueError where there are not as many bits."""
-    if len(bits) != packed_bytes(len(among), 1):
-        raise ValueError(f"{len(among)} bits take {packed_bytes(len(among), 1)} bytes, not {len(bits)}")
-    found = np.unpackbits(np.frombuffer(bytes(bits), np.uint8))
+    if len(data) != packed_bytes(len(among), 1):
+        raise ValueError(f"{len(among)} bits take {packed_bytes(len(among), 1)} bytes, not {len(data)}")
+    found = np.unpackbits(np.frombuffer(bytes(data), np.uint8))
     if found[len(among) :].any():
         raise ValueError(f"bits after the last of {len(among)} are set")
     return tuple(name for name, bit in zip(among, found, strict=False) if bit)
@@ -262,8 +273,6 @@ class _Taking:
     group: Group
     settings: CommitteeSettings
     identities: Identities
-    members: tuple[str, ...]
-    packing: Packing
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
     attempt: int = 0
     signed: tuple[tuple[str, ...], tuple[str, ...]] | None = None
@@ -281,6 +290,14 @@ class _Taking:
     @cached_property
     def committee(self) -> Committee:
         return self.settings.committee(len(self.group.names))
+
+    @cached_property
+    def packing(self) -> Packing:
+        return self.settings.packing(len(self.group.names))
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        return drawn(self.group, self.packing.members)
 
     async def upload(self, vector: Elements) -> None:
         """Send the members their shares of `vector`."""
@@ -308,7 +325,7 @@ class _Taking:
         """Tell the server whose shares this member holds, of those that should have come."""
         me, names = self.me, self.group.names
         with values_of(me, me.server, "SharesWanted"):
-            dealers = _named(wanted.clients, names)
+            dealers = named(wanted.clients, names)
         if not enter(me, "sum.hold"):
             refuse(me, "report its shares: it has in this attempt")
             return
@@ -321,13 +338,13 @@ class _Taking:
                 found.answers,
                 lambda name, sent: _checked(sent.share, self.packing, self.settings.dimension, self.seeded),
             )
-            me.send(me.server, SharesHeld(_bits(tuple(self.shares), names)))
+            me.send(me.server, SharesHeld(bits(tuple(self.shares), names)))
 
     async def sign(self, shown: CommitteeSurvivors) -> None:
         """Sign U1 and M, once a round; the trace says why where it does not."""
         me, committee = self.me, self.committee
         with values_of(me, me.server, "CommitteeSurvivors"):
-            left = _named(shown.members, self.members), _named(shown.clients, self.group.names)
+            left = named(shown.members, self.members), named(shown.clients, self.group.names)
         least = max(committee.quorum, committee.needed)
         missing = [name for name in left[1] if name not in self.shares]
         if me.name not in left[0] or len(left[0]) < least:
@@ -382,22 +399,21 @@ async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings:
         raise ValueError(f"a vector of {settings.dimension} numbers below 2^{settings.field.bits} - 1 was due.")
     if group.identities is None:
         raise ValueError("members sign: the group needs identities.")
-    number, packing = me.round, settings.packing(len(group.names))
-    members = drawn(group, packing.members)
-    part = _Taking(me, group, settings, group.identities, members, packing)
+    number, part = me.round, None
     while True:
-        if part.done:
+        if part is not None and part.done:
             me.rest_at(secure_sum.END)
-        deadline = (_PHASES if part.attempt else 2) * settings.deadline
+        deadline = (2 if part is None else _PHASES) * settings.deadline
         answer = await me.recv(_ANSWERS, me.server, deadline)
         me.rest_at("")
         if isinstance(answer, CommitteeDone):
             sum_done(me)
             return
         if isinstance(answer, CommitteeStart):
-            if may_mask_once(me, number, group.names, settings.min_clients):
+            if may_mask_once(me, number, group.names, max(2, settings.min_clients)):
+                part = _Taking(me, group, settings, group.identities)
                 await part.upload(vector)
-        elif not part.is_current or me.name not in members:
+        elif part is None or not part.is_current or me.name not in part.members:
             continue  # what follows a start that was refused
         elif isinstance(answer, SharesWanted):
             await part.report(answer)
@@ -420,13 +436,10 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> secur
     names, identities = group.names, group.identities
     if identities is None:
         raise ValueError("members sign: the group needs identities.")
-    try:
-        committee, packing = settings.committee(len(names)), settings.packing(len(names))
-    except ValueError as error:
-        raise Abort(f"no sum among {len(names)} clients: {error}") from None
+    require(len(names), "clients", max(2, settings.min_clients))
+    committee, packing = settings.committee(len(names)), settings.packing(len(names))
     members, least = drawn(group, committee.members), max(committee.quorum, committee.needed)
     with me.step("sum.collect"):
-        require(len(names), "clients", settings.min_clients)
         me.advance(me.round, me.attempt + 1)
         me.world.note("metric", me.name, step=me.step_name, note=f"committee: {', '.join(members)}")
         me.broadcast(names, CommitteeStart())
@@ -436,9 +449,9 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> secur
         dealers = tuple(name for name in names if name in sent)
         require(len(dealers), "clients", settings.min_clients)
         asked = [name for name in members if name in sent]
-        me.broadcast(asked, SharesWanted(_bits(dealers, names)))
+        me.broadcast(asked, SharesWanted(bits(dealers, names)))
         answers = (await me.collect(SharesHeld, asked, deadline=settings.deadline)).answers if asked else {}
-        held = understood(me, answers, lambda name, report: frozenset(_named(report.clients, names)))
+        held = understood(me, answers, lambda name, report: frozenset(named(report.clients, names)))
         chosen, survivors = _chosen(held, dealers, least)
         if len(chosen) < least:
             silent = [name for name in members if name not in held]
@@ -446,7 +459,7 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> secur
             raise Abort(f"no sum: {len(held)} of {len(members)} members reported their shares; {least} are needed")
         _leave_out(me, [name for name in dealers if name not in survivors], settings)
         require(len(survivors), "clients", settings.min_clients)
-        me.broadcast(chosen, CommitteeSurvivors(_bits(chosen, members), _bits(survivors, names)))
+        me.broadcast(chosen, CommitteeSurvivors(bits(chosen, members), bits(survivors, names)))
         titles = {name: f"{name}#{me.incarnations[name]}" for name in chosen}
         unsigned = await consistency.witness(
             me, identities, chosen, survivors, titles, committee.quorum, settings.deadline, chosen

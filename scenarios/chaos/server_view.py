@@ -19,7 +19,7 @@ for in Z_{2^64} a combination with even coefficients still shows a value's lowes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ from tacit.protocols.xclp import rowsums
 from tacit.sim.wire import Message, Packet, decode_body, decode_frame
 from tacit.sim.world import World
 
-__all__ = ["Input", "Relation", "View", "exposed"]
+__all__ = ["Input", "Judged", "Mask", "Relation", "View", "exposed"]
 
 Input = tuple[str, int, int]
 """A client's input on a block: the client, the number of the model that it is made from, that of the block."""
@@ -59,10 +59,12 @@ class Relation:
     masks: Mapping[Mask, int] = field(repr=False)
 
 
-def exposed(relations: Sequence[Relation], known: Iterable[Mask], least: int) -> tuple[str, ...]:
+def exposed(
+    relations: Sequence[Relation], known: Iterable[Mask], least: int, primes: Sequence[int] = _PRIMES
+) -> tuple[str, ...]:
     """The smallest set of fewer than `least` clients of whose inputs alone a combination follows; () if there is none.
 
-    `known` are the masks that are known besides the relations.
+    `known` are the masks that are known besides the relations; ranks are taken modulo each of `primes`.
     """
     opened = set(known)
     masks = list(dict.fromkeys(mask for one in relations for mask in one.masks if mask not in opened))
@@ -70,7 +72,7 @@ def exposed(relations: Sequence[Relation], known: Iterable[Mask], least: int) ->
     clients = sorted({client for client, _, _ in inputs})
     rows = [[*(one.masks.get(m, 0) for m in masks), *(one.inputs.get(i, 0) for i in inputs)] for one in relations]
     table = np.array(rows, np.int64).reshape(len(rows), len(masks) + len(inputs))
-    for prime in _PRIMES:
+    for prime in primes:
         rank, reduced = _echelon(table, prime, len(masks))
         free = reduced[rank:, len(masks) :]  # no unknown mask is left in these
         full = _echelon(free, prime)[0]
@@ -100,6 +102,18 @@ def _echelon(table: NDArray[np.int64], prime: int, columns: int | None = None) -
     return rank, rows
 
 
+class Judged(NamedTuple):
+    """Clients whose inputs follow, as `exposed` has them; the numbers of blocks received, and of masks known.
+
+    `opened` follow from what was received, `guessed` from keys that depend on no client's randomness.
+    """
+
+    exposed: tuple[str, ...]
+    relations: int
+    opened: int
+    guessed: int
+
+
 class View:
     """All that the server of `world` receives, from now on; and for the judge alone, what clients compute with.
 
@@ -125,6 +139,11 @@ class View:
             frame = decode_frame(packet.data)
             self._received.append((packet, decode_body(frame, frame.body, self._types[packet.type])))
             self._titles.setdefault(packet.sender, {})[f"{packet.sender}#{packet.incarnation}"] = None
+
+    def judged(self, keys: set[bytes], least: int) -> Judged:
+        """The judgement of all that was received, where `keys` are known besides it."""
+        relations, opened, guessed = self.relations(), self.opened(), self.masks_of(keys)
+        return Judged(exposed(relations, {*opened, *guessed}, least), len(relations), len(opened), len(guessed))
 
     def relations(self) -> list[Relation]:
         """The masked blocks, taken apart. Raises ValueError for one that is no sum of inputs and masks."""

@@ -16,25 +16,29 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client, DismissedError
 from tacit.parties.data.splits import Shard
+from tacit.parties.life import Present
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
 from tacit.protocols.outcome import Abort, Overtaken
-from tacit.protocols.sums import refusal, secure_sum
+from tacit.protocols.sums import committee, consistency, refusal, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Revealed, Survivors
 from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.members import SigningKeys, drawn, with_keys
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
 from tacit.protocols.sums.refusal import Least
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
 from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.scenarios.chaos.server_committee import CommitteeView, corrupt
 from tacit.scenarios.chaos.server_lies import Lie, Move, Program
-from tacit.scenarios.chaos.server_view import Input, View, exposed
+from tacit.scenarios.chaos.server_view import Input, View
 from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy, generator
 from tacit.sim.wire import Message
@@ -57,6 +61,8 @@ _DEADLINE = 100.0
 _SHORT = 1.0  # seconds: more than a message and its answer take
 _WORDS = 160  # of a block: more than there are inputs and masks
 _FRACTION_BITS = 32
+_LOST, _CORRUPT = 0.3, 0.1  # shares of clients that a committee withstands
+_SETS_OF_BITS = (committee.SharesWanted, committee.CommitteeSurvivors)
 _ROUNDS = 2
 _MOST_ROUNDS = 4  # that a program may name; no more models either
 _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
@@ -65,7 +71,9 @@ Values = NDArray[np.float64]
 
 
 class Miniature(Struct, frozen=True):
-    """A sum of the `kind` "secure_sum", "secagg+", "restart", "shamir" or "secagg+ rows" among a number of `clients`.
+    """A sum of a `kind` among a number of `clients`.
+
+    Kinds are "secure_sum", "secagg+", "committee", "restart", "shamir" and "secagg+ rows".
 
     `threshold`: t, None: a majority. A client's input follows from its name and the model that a round begins with.
     """
@@ -84,7 +92,7 @@ class Miniature(Struct, frozen=True):
     @property
     def of_vectors(self) -> bool:
         """True if vectors are summed, not rows of class scores."""
-        return self.kind in ("secure_sum", "secagg+")
+        return self.kind in ("secure_sum", "secagg+", "committee")
 
     @property
     def deals_in_graph(self) -> bool:
@@ -151,7 +159,10 @@ class Outcome(Struct, frozen=True):
 
 async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature) -> None:
     """A client's part as it is in production."""
-    if miniature.of_vectors:
+    if miniature.kind == "committee":
+        assert isinstance(me, _Contributor)
+        await committee.client(me, numbers(values), me.group, _committee_settings(miniature))
+    elif miniature.of_vectors:
         await secure_sum.client(me, values.reshape(-1), secrets, _sum_settings(miniature))
     else:
         rows = {name: np.array([place], np.int64) for place, name in enumerate(miniature.names)}
@@ -160,12 +171,22 @@ async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSec
         )
 
 
+def numbers(values: Values) -> Elements:
+    """The numbers of a field that a committee sums, in place of real `values` of magnitude 1 at most."""
+    return np.rint((values.reshape(-1) + 1) * (1 << 20)).astype(np.uint64)
+
+
 def _sum_settings(miniature: Miniature) -> secure_sum.Settings:
     size = miniature.blocks * _WORDS
     tolerance = Tolerance() if miniature.kind == "secagg+" else None
     return secure_sum.Settings(
         size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS, tolerance
     )
+
+
+def _committee_settings(miniature: Miniature) -> committee.CommitteeSettings:
+    size = miniature.blocks * _WORDS
+    return committee.CommitteeSettings(size, GF31, _LOST, _CORRUPT, 40, miniature.min_clients, _DEADLINE)
 
 
 def _recovery(miniature: Miniature) -> SecureRowSums:
@@ -181,16 +202,14 @@ def perform(miniature: Miniature, program: Program, part: Contribute = contribut
     """
     view, sent, failure = _performed(miniature, program, part, 0)
     twin, _, _ = _performed(miniature, program, part, 1)
-    relations, opened = view.relations(), view.opened()
-    guessed = view.masks_of(twin.keys)
-    known = exposed(relations, {*opened, *guessed}, miniature.least)
+    known, relations, opened, guessed = view.judged(twin.keys, miniature.least)
     shown = tuple((kind, len(every), *_fields(every[0])) for kind, every in sent.items())
-    return Outcome(known, failure, len(relations), len(opened), shown, len(guessed))
+    return Outcome(known, failure, relations, opened, shown, guessed)
 
 
 def _performed(
     miniature: Miniature, program: Program, part: Contribute, drawing: int
-) -> tuple[View, dict[str, list[Message]], str]:
+) -> tuple[View | CommitteeView, dict[str, list[Message]], str]:
     """Return the messages that the server saw and sent, and failures; `drawing`: which randomness clients draw."""
     world = _FreshWorld(miniature.seed, cost=Free())
     world.drawing = drawing
@@ -207,7 +226,11 @@ def _performed(
     moves = [one for one in program if isinstance(one, Move)]
     lies = [one for one in program if isinstance(one, Lie)]
     server = _Scripted(world, miniature, moves, clients) if moves else _Lying(world, miniature, lies)
-    view = View(world, [server, *clients], inputs, server.name)
+    view: View | CommitteeView
+    if miniature.kind == "committee":
+        view = CommitteeView(world, clients, {key: numbers(blocks) for key, blocks in values.items()}, server.name)
+    else:
+        view = View(world, [server, *clients], inputs, server.name)
     failure = ""
     try:
         world.loop.run(play([server, *clients], server))
@@ -221,7 +244,7 @@ def _performed(
 
 
 def _fields(message: Message) -> tuple[bool, bool]:
-    return hasattr(message, "names"), hasattr(message, "number")
+    return hasattr(message, "names") or isinstance(message, _SETS_OF_BITS), hasattr(message, "number")
 
 
 class _FreshWorld(World):
@@ -247,6 +270,7 @@ class _Contributor(Client):
         **access: Any,
     ) -> None:
         super().__init__(world, name, _NOTHING, **access)
+        self.group = setup.Group((), {}, {})
         self.values, self.miniature, self.part = values, miniature, part
 
     async def main(self) -> None:
@@ -262,21 +286,30 @@ class _Contributor(Client):
             if self.miniature.of_vectors and not refusal.may_answer(self, call.model.to_bytes(8, "big")):
                 continue  # as clients of training and of secure votes do; rows of scores have their owners' masks
             with suppress(DismissedError, NoAnswer, BadValues, Overtaken):
-                group, _ = await setup.client(self, _DEADLINE)
+                group, keys = await setup.client(self, _DEADLINE, _contribution(self.miniature))
+                self.group = with_keys(group, {self.name: keys.private}) if keys.public else group
                 await self.part(self, self.values[self.name, call.model], group.secrets, self.miniature)
 
 
+def _contribution(miniature: Miniature) -> setup.Contribution:
+    return SigningKeys() if miniature.kind == "committee" else setup.NoContribution()
+
+
 class _Calling(Server):
-    """Opens rounds."""
+    """Opens rounds. `group`: the clients of the last."""
 
     miniature: Miniature
+    group = setup.Group((), {}, {})
 
     async def call(self, number: int, model: int, least: int) -> setup.Group:
         """Call all to round `number`, which begins with a `model`. Raises Abort."""
         self.advance(number, 0)
         self.advance(number, self.attempt + 1)
         self.broadcast(self.clients, Called(model))
-        return await setup.server(self, self.clients, number, least, _DEADLINE)
+        contribution = _contribution(self.miniature)
+        group = await setup.server(self, self.clients, number, least, _DEADLINE, contribution)
+        self.group = with_keys(group, {}) if self.miniature.kind == "committee" else group
+        return self.group
 
 
 class _Lying(_Calling):
@@ -293,7 +326,9 @@ class _Lying(_Calling):
         for number in range(1, _ROUNDS + 1):
             try:
                 group = await self.call(number, model, self.miniature.min_clients)
-                if self.miniature.of_vectors:
+                if self.miniature.kind == "committee":
+                    await committee.server(self, group, _committee_settings(self.miniature))
+                elif self.miniature.of_vectors:
                     await secure_sum.server(self, group.names, _sum_settings(self.miniature))
                 else:
                     each = dict.fromkeys(group.names, 1)
@@ -324,11 +359,11 @@ class _Lying(_Calling):
             elif lie.kind == "skip":
                 shown.pop(who, None)
             elif lie.kind == "omit":
-                shown = {name: _without(one, who) for name, one in shown.items()}
+                shown = {name: self._without(one, who) for name, one in shown.items()}
             elif who in shown:
-                shown[who] = _changed(shown[who], lie.kind, who)
+                shown[who] = self._changed(shown[who], lie.kind, who)
             elif lie.kind == "other":
-                shown = {name: _changed(one, lie.kind, who) for name, one in shown.items()}
+                shown = {name: self._changed(one, lie.kind, who) for name, one in shown.items()}
         for name, one in (*shown.items(), *more):
             super().send_each((name,), one)
         if stale:
@@ -340,23 +375,26 @@ class _Lying(_Calling):
         super().send_each(receivers, message)
         self.round, self.attempt = now
 
+    def _without(self, message: Any, *names: str) -> Any:
+        """`message` without what it says of those `names`."""
+        if isinstance(message, _SETS_OF_BITS):
+            kept = [name for name in committee.named(message.clients, self.group.names) if name not in names]
+            return structs.replace(message, clients=committee.bits(kept, self.group.names))
+        places = [place for place, name in enumerate(message.names) if name not in names]
+        parallel = {
+            key: [values[place] for place in places]
+            for key in message.__struct_fields__
+            if isinstance(values := getattr(message, key), list) and len(values) == len(message.names)
+        }
+        return structs.replace(message, **parallel)
 
-def _without(message: Any, *names: str) -> Any:
-    """`message` without what it says of those `names`."""
-    kept = [place for place, name in enumerate(message.names) if name not in names]
-    parallel = {
-        key: [values[place] for place in kept]
-        for key in message.__struct_fields__
-        if isinstance(values := getattr(message, key), list) and len(values) == len(message.names)
-    }
-    return structs.replace(message, **parallel)
-
-
-def _changed(message: Any, kind: str, who: str) -> Any:
-    if kind == "other":
-        return structs.replace(message, number=message.number + 1)
-    others = [name for name in message.names if name != who]
-    return _without(message, *(others if kind == "alone" else others[-1:]))
+    def _changed(self, message: Any, kind: str, who: str) -> Any:
+        if kind == "other":
+            return structs.replace(message, number=message.number + 1)
+        of_bits = isinstance(message, _SETS_OF_BITS)
+        names = committee.named(message.clients, self.group.names) if of_bits else message.names
+        others = [name for name in names if name != who]
+        return self._without(message, *(others if kind == "alone" else others[-1:]))
 
 
 def _around(clients: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -375,10 +413,12 @@ class _Scripted(_Calling):
     def __init__(self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[Client]) -> None:
         super().__init__(world, miniature.names)
         self.miniature, self.moves, self._machines = miniature, moves, machines
+        self._parties: Present[_Contributor] = Present(machines)
         self.sent: dict[str, list[Message]] = {}
         self._public: dict[str, bytes] = {}
         self._fresh: dict[str, FreshKeys] = {}
 
+        self._signatures: dict[tuple[int, tuple[str, ...], tuple[str, ...]], dict[str, bytes]] = {}
         self._model = 1
         self._near: dict[str, tuple[str, ...]] = {}  # of each client its neighbourhood, as it was shown last
 
@@ -399,6 +439,10 @@ class _Scripted(_Calling):
         await self.move_again(names, to)
 
     async def move_again(self, names: list[str], to: list[str]) -> None:
+        if self.miniature.kind == "committee":
+            self.broadcast(to, committee.CommitteeStart())
+            await self.collect(committee.SharesSent, to, deadline=_SHORT)
+            return
         self.broadcast(to, secure_sum.SumStart() if self.miniature.of_vectors else Summing(names))
         if self.miniature.kind == "secagg+":
             fresh = await self.collect(FreshKeys, to, deadline=_SHORT)
@@ -433,21 +477,47 @@ class _Scripted(_Calling):
             await self.collect(MaskedRows, to, deadline=_SHORT)
 
     async def move_want(self, names: list[str], to: list[str]) -> None:
+        if self.miniature.kind == "committee":
+            self.broadcast(to, committee.SharesWanted(committee.bits(names, self.group.names)))
+            await self.collect(committee.SharesHeld, to, deadline=0.51 * _DEADLINE)
+            return
         for number in range(self.miniature.blocks) if self.miniature.of_vectors else ():
             self.broadcast(to, secure_sum.ChunkWanted(number))
             await self.collect(secure_sum.MaskedChunk, to, deadline=_SHORT)
 
     async def move_left(self, names: list[str], to: list[str]) -> None:
-        if self.miniature.deals:
+        if self.miniature.kind == "committee":
+            await self._show_survivors(tuple(names), to)
+        elif self.miniature.deals:
             for name in to:
                 near = self._near.get(name, ())
                 local = self.miniature.kind == "secagg+" and near
                 self.send(name, Survivors([one for one in near if one in names] if local else names))
             await self.collect(Revealed, to, deadline=0.51 * _DEADLINE)  # clients wait for shares half a deadline
 
+    async def _show_survivors(self, survivors: tuple[str, ...], to: list[str]) -> None:
+        """Show `to` a U1, have corrupt members sign it as well, and hand out all signatures that there are of it."""
+        if not self.group.names:
+            return
+        one = _committee_settings(self.miniature).committee(len(self.group.names))
+        members = drawn(self.group, one.members)
+        shown = committee.bits(members, members), committee.bits(survivors, self.group.names)
+        self.broadcast(to, committee.CommitteeSurvivors(*shown))
+        for name in corrupt(self.group, one.members, one.private):
+            machine = self._parties[name]
+            if machine.group.identities is not None and machine.group.digest == self.group.digest:
+                await consistency.sign(machine, machine.group.identities, members, survivors)
+        signed = self._signatures.setdefault((self.attempt, members, survivors), {})
+        found = await self.collect(consistency.Agreed, members, deadline=_SHORT)
+        signed |= {name: answer.signature for name, answer in found.answers.items()}
+        places = [members.index(name) for name in signed]
+        self.broadcast(to, consistency.Agreement(places, list(signed.values())))
+        await self.collect(committee.CommitteeSum, to, deadline=_SHORT)
+
     async def move_end(self, names: list[str], to: list[str]) -> None:
         zeros = bytes(8 * _WORDS)
-        self.broadcast(to, secure_sum.SumDone() if self.miniature.of_vectors else SummedRows(zeros))
+        done = committee.CommitteeDone() if self.miniature.kind == "committee" else secure_sum.SumDone()
+        self.broadcast(to, done if self.miniature.of_vectors else SummedRows(zeros))
         await self.collect(SummedRows, to, deadline=_SHORT)  # nobody sends any: they take what there is
 
     async def move_reopen(self, names: list[str], to: list[str]) -> None:
