@@ -229,7 +229,7 @@ def _firsts(ciphertexts: Sequence[bytes]) -> bytes:
     return b"".join(one[:POINT_BYTES] for one in ciphertexts)
 
 
-@hollow(lambda share, ciphertexts, context, entropy: blank(len(ciphertexts) * POINT_BYTES + PROOF_BYTES if ciphertexts else 0))
+@hollow(lambda share, texts, context, entropy: blank(len(texts) * POINT_BYTES + PROOF_BYTES if texts else 0))
 def partial(share: bytes, ciphertexts: Sequence[bytes], context: bytes, entropy: Entropy) -> bytes:
     """c_1^x of each of the `ciphertexts` for the `share` x, 33 bytes each, then the proof; b"" for none of them."""
     if not ciphertexts:

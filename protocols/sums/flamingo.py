@@ -7,7 +7,7 @@
 | sum.mask | MaskedVector | j -> server | b d / 8 + 113 k + 48 m + 32 | x_j + masks_j; pair seeds; shares of its seed |
 | sum.collect | RoundLabels | server -> each decryptor | n / 8 | who is in; all others are out |
 | sum.agree | Agreed | decryptor -> server | 64 | its signature on the labels |
-| sum.collect | RoundOpening | server -> each decryptor | 64 q + 48 for each in, 113 for each pair | q signatures; what to open |
+| sum.collect | RoundOpening | server -> each decryptor | 64 q + 48 an in, 113 a pair | q signatures; what to open |
 | sum.reveal | RoundOpened | decryptor -> server | 20 for each in, 33 for each pair, 64 | shares of seeds; decryptions |
 | sum.collect | RoundDone | server -> each in | 0 | the sum is there |
 
@@ -38,8 +38,8 @@ them to their pair; the key passes to new decryptors by dealing its shares; a cl
 signature, as connections say whose it is; and the graph is regular.
 
 Security: up to t decryptors, and any clients, collude with a lying server, which opens one set a round at most. It
-learns the sum over those who are in, who these are, and s_ij of pairs with those who are out. In a graph that is not complete
-clients that collude are chosen before it is drawn, and who is lost does not depend on it: a server that drops all
+learns the sum over those who are in, who these are, and s_ij of pairs with those who are out. In a graph that is not
+complete clients that collude are chosen before it is drawn, and who is lost does not depend on it: a server that drops all
 neighbours of a client but those with which it colludes would be refused where these are fewer than the threshold.
 Not covered: what `secure_sum` does not cover; and clients that encrypt other seeds than they mask with, which spoil the
 sum unseen.
@@ -221,7 +221,7 @@ def _split(seed: bytes, needed: int, count: int, entropy: Any) -> list[bytes]:
 
 
 async def client(me: Client, vector: NDArray[Any], settings: FlamingoSettings) -> None:
-    """Contribute `vector` (dimension,), words of `word_bits` or numbers, to the sum of the round, with the keys on the disk."""
+    """Contribute `vector` (dimension,), words of `word_bits` or numbers, to the round's sum, with the keys on disk."""
     if vector.shape != (settings.dimension,):
         raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
     ring, number = KeyRing.of(me), me.round
