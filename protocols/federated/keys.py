@@ -223,8 +223,10 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             lt=1,
             description=(
                 "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may be lost without "
-                "ending the sum. The number of neighbours k, the number U of clients that must answer, or the number of "
-                "members is chosen for this. The sum of this key and `corrupt_clients` must be less than 1. For `lightsecagg` "
+                "ending the sum. The number of neighbours k, the number U of clients that must answer, or the "
+                "number of "
+                "members is chosen for this. The sum of this key and `corrupt_clients` must be less than 1. For "
+                "`lightsecagg` "
                 "and `committee`, twice this key and `corrupt_clients` must add up to less than 1."
             ),
         ),
@@ -236,7 +238,8 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             lt=1,
             description=(
                 "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may collude with "
-                "the server without revealing other clients' inputs. The server must be semi-honest, and with `secagg+` draw "
+                "the server without revealing other clients' inputs. The server must be semi-honest, and with "
+                "`secagg+` draw "
                 "the graph as specified."
             ),
         ),
