@@ -98,12 +98,16 @@ def sums(
     quick: Quick = False,
     json_file: JsonFile = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the rows to FILE.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw which sum costs least to this file, and recovery beside it.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of cells to measure in parallel (default: 1).")] = 1,
     debug: Debug = False,
 ) -> int:
     """Compare secure sums by bytes, CPU time and virtual time, with clients lost before each step in turn."""
     from tacit.benchmarks.sums import table as benchmark
 
-    return benchmark.main(quick, json_file, csv_file)
+    return benchmark.main(quick, json_file, csv_file, plot, jobs)
 
 
 def attacks(quick: Quick = False, json_file: JsonFile = None, debug: Debug = False) -> int:

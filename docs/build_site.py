@@ -199,6 +199,11 @@ def make_pages(copy: Copy, runs: Path, draft: bool) -> None:
     (copy.source / "architecture.svg").write_text(architecture.picture(), encoding="utf-8")
     drawn = [sys.executable, str(DOCS / "convergence.py"), "--out", str(copy.source / "convergence.svg")]
     subprocess.run(drawn, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    subprocess.run(
+        [sys.executable, str(DOCS / "sums.py"), str(copy.source / "howto")],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     if draft:
         protocol_pages.WITHOUT_RUN = tuple(protocol_pages.PROTOCOLS)
     shared = (("index", protocol_pages.overview()), ("parts", protocol_pages.parts()))

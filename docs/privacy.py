@@ -41,6 +41,7 @@ class Option:
 _HONEST = "all follow the protocol; no client helps the server"
 _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
+_COMMITTEE = ("r", "r, unsigned")
 
 OPTIONS = (
     Option(
@@ -135,9 +136,19 @@ OPTIONS = (
         "training.averaging",
         "lightsecagg",
         "each client's model, also where many clients are lost in a round",
-        f"{_HONEST}; at most `training.corrupt_clients` help the server; clients answer one set of survivors a round",
+        "all follow the protocol; at most `training.corrupt_clients` help the server; the server names one set of "
+        "survivors, or relations of a vector follow",
         "pieces of every mask between clients: three times the bytes of `secure` for 30 clients; see secure-sums.md",
         (),
+    ),
+    Option(
+        "training.averaging",
+        "committee",
+        "each client's model, with one upload per client",
+        "all follow the protocol; at most t of the m members help the server, for which m and t are chosen by "
+        "`training.corrupt_clients`; members sign one set of survivors a round before they answer",
+        "(m - t) / r times the words of the vector: twice for large committees; see secure-sums.md",
+        _COMMITTEE,
     ),
     Option(
         "protocol.identity",
@@ -169,7 +180,15 @@ OPTIONS = (
         "each client's labels of public points, and the counts against clients that vote more than once",
         "all follow the protocol but for clients' votes; the server and the helper do not put their shares together",
         "five times the bytes of `secure`, and a second aggregator: see prio3.md",
-        (),
+        ("v", "v, helper", "v, stuffed", "v, key"),
+    ),
+    Option(
+        "training.averaging",
+        "prio3",
+        "each client's model, and the average against clients that send numbers out of range",
+        "all follow the protocol but for clients' numbers; the server and the helper do not put their shares together",
+        "17 times the bytes of a plain model at 8 bits per number, and a second aggregator: see prio3.md",
+        ("v", "v, helper", "v, key"),
     ),
     Option(
         "privacy.label_epsilon",

@@ -74,7 +74,7 @@ class Caller(ServerParty):
 
 
 class Run(EndingsObserver):
-    """The parties of a run, and their observer in one."""
+    """The parties of a run, and their observer in the same object."""
 
     def __init__(self, setting):
         self.clients = setting.clients(Member, setting.keys)

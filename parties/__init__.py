@@ -1,1 +1,1 @@
-"""Who takes part: the actor that clients and the server share, and the data they hold."""
+"""The parties: the actor that clients and the server share, and the data of clients."""

@@ -1,7 +1,7 @@
-"""Parties between two rounds as plain data, and parties like them that go on from there.
+"""Snapshots of parties between two rounds as plain data, and restored parties that continue from them.
 
 When the coordinator has just ended a round, each other party must be down, have ended, or rest where its program can be
-restarted. Everything else (messages in flight, faults to come) may be in any state: see `tacit.sim.snapshot`.
+restarted. Everything else (messages in flight, future faults) may be in any state: see `tacit.sim.snapshot`.
 """
 
 import asyncio
@@ -28,7 +28,10 @@ class BrokenOff:
         self._snapshot = Snapshot(world, self._parties.devices, kinds)
 
     def take(self, rest: Any) -> dict[str, Any]:
-        """The world, the parties and the `rest`. Raises NotPlain where a party is in the midst of something."""
+        """Store the world, the parties, and the caller's `rest`.
+
+        Raises NotPlain if a party is in the middle of an activity.
+        """
         waits = {}
         for name, device in self._parties.devices.items():
             if device.rest is not None:
@@ -56,14 +59,17 @@ class BrokenOff:
         return stored
 
     def restore(self, state: dict[str, Any]) -> Any:
-        """Set the parties of a world that has not begun to `state`; returns the rest. For errors see `Snapshot`."""
+        """Set the parties of a world that has not begun to `state`; return the caller's rest.
+
+        For errors see `Snapshot`.
+        """
         stored = self._snapshot.restore(state)
         for name, device in self._parties.devices.items():
             device.restore_program(stored["parties"][name])
         return stored["rest"]
 
     async def begin(self, watcher: Callable[[Device], None]) -> None:
-        """Start all parties, for `play`; the coordinator goes on with its next round."""
+        """Start all parties, for `play`; the coordinator continues with its next round."""
         count = self._world.trace.count
 
         async def begin_again(name: str, when: float) -> None:

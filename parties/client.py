@@ -1,4 +1,4 @@
-"""A client: a party with data of its own that it shows nobody."""
+"""A client: a party with private data."""
 
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ class DismissedError(Exception):
 class Client(Party):
     """A party with a `shard` of data.
 
-    What it sends to other clients is sealed for them; without a key it sends nothing.
+    Its messages to other clients are sealed for them; without a key for a client it sends nothing.
     """
 
     interrupts: ClassVar[tuple[type[Message], ...]] = (Dismissed,)

@@ -1,4 +1,4 @@
-"""The device of a party: it lasts through all incarnations of the party, and faults act on it."""
+"""The device of a party, which exists through all incarnations of the party and on which faults act."""
 
 import math
 from collections.abc import Callable
@@ -24,7 +24,7 @@ __all__ = ["Device"]
 
 
 class PartyFactory(Protocol):
-    """Who makes the parties of devices that are at rest most of the time (`tacit.parties.registered`)."""
+    """Makes the parties of devices that are at rest most of the time (`tacit.parties.registered`)."""
 
     def make(self, device: Any) -> Any: ...
     def begin(self, device: Any) -> None: ...
@@ -36,17 +36,17 @@ class PartyFactory(Protocol):
 
 
 def _nothing(device: "Device") -> None:
-    """At first, `Device.watcher`."""
+    """Do nothing: the initial `Device.watcher`."""
 
 
 class Device:
-    """The access to the network, the processor and the `disk` of the `party`, of the class `kind`.
+    """The network access, the processor and the `disk` of the `party`, of the class `kind`.
 
-    A party that comes back is made by `make`, or, with a `factory`, by that, which also makes a party that is at `rest`
-    when something concerns it. `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` the machine,
-    which may share the cores of a `host` and takes `handling` for messages. `observed` is what the party stores for
-    observers of a run. `watcher` is called with the device whenever the party ends, goes idle, goes down or comes back.
-    There may be many: what is empty takes no memory.
+    `make` makes the party again when it comes back. A `factory`, if given, does so instead, and also makes a party that
+    is at `rest` when something concerns it. `up` and `down` are bytes a second (0: unlimited); `cores` and `speed`
+    describe the machine, which may share the cores of a `host` and takes `handling` for messages. `observed` is what
+    the party stores for observers of a run. `watcher` is called with the device whenever the party ends, goes idle,
+    goes down or comes back. Unused parts take no memory, because there may be many devices.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class Device:
 
     @property
     def party(self) -> Any:
-        """The party in its present incarnation. One that rests is made to be looked at; it goes on resting."""
+        """The party in its present incarnation. A resting party is made for inspection and keeps resting."""
         if self._party is None:
             assert self.factory is not None
             self._party = self.factory.make(self)
@@ -99,7 +99,7 @@ class Device:
 
     @property
     def alive(self) -> bool:
-        """Not crashed, and has not left."""
+        """True if the party has not crashed or left."""
         return self.endpoint.alive
 
     @property
@@ -109,7 +109,7 @@ class Device:
 
     @property
     def idle(self) -> bool:
-        """True if the party only waits for a round to begin."""
+        """True if the party only waits for the next round to begin."""
         return bool(self.party.idle if self.rest is None else self.rest.idle)
 
     @property
@@ -119,7 +119,7 @@ class Device:
 
     @property
     def machine(self) -> Machine:
-        """The processor."""
+        """The processor, made on demand."""
         if self._machine is None:
             cores, speed, host = self._processor
             self._machine = Machine(self._world.loop.env, cores, speed, self._factor, host)
@@ -128,29 +128,31 @@ class Device:
         return self._machine
 
     def runs(self, party: object) -> bool:
-        """True if `party` is what runs here."""
+        """Return true if `party` is the object that runs on this device."""
         return self._party is party
 
     def seen(self, name: str) -> Any:
-        """Return the attribute `name` of the party for an observer; of a `tacit.parties.life.Observed` none is
-        made."""
+        """The attribute `name` of the party, for an observer.
+
+        Observed attributes do not require making a resting party.
+        """
         kept: Any = getattr(self.kind, name, None)
         return kept.of(self) if hasattr(kept, "of") else getattr(self.party, name)
 
     def receive(self, packet: Packet) -> None:
-        """Hand what arrives to the party."""
+        """Pass an arriving packet to the party."""
         if self.rest is not None:
             self.wake()
         self._party.receive(packet)
 
     def changed(self) -> None:
-        """Report that the party has ended, goes idle, goes down or comes back."""
+        """Call the watcher: the party has ended, goes idle, goes down or comes back."""
         self.watcher(self)
 
     def start(self, watcher: "Callable[[Device], None]" = _nothing, *, again: bool = False) -> None:
-        """Begin the party's program, and apply the faults that have a time when it comes.
+        """Begin the party's program, and schedule the faults with a time.
 
-        `again`: another process has been the party before, and faults whose time is past are over.
+        `again`: another process ran the party before, and faults whose time is past are skipped.
         """
         self.watcher = watcher
         self._begin()
@@ -163,7 +165,7 @@ class Device:
                 self.strike(fault)
 
     def fall_asleep(self, rest: Rest) -> None:
-        """Let go of the party, which has begun to `rest`, and of all that only one that is awake needs."""
+        """Free the party, which has begun to `rest`, and everything that only an awake party needs."""
         self.rest, self._party = rest, None
         if self._machine is not None and self._machine.is_idle:
             self._machine = None
@@ -173,7 +175,7 @@ class Device:
             self.factory.slept(self)
 
     def wake(self) -> None:
-        """Let the party go on from where it rests, because of what now comes."""
+        """Continue the party from where it rests, because something concerns it now."""
         rest = self.rest
         if rest is not None and rest.idle and self.factory is not None:
             party = self.party
@@ -183,7 +185,7 @@ class Device:
             party.go_on(rest.number)
 
     def give_up(self) -> None:
-        """Wake the party in a moment, as its patience is over."""
+        """Wake the party in the next turn of the loop, because its patience has run out."""
         self._world.loop.call_soon(self._run_out)
 
     def _run_out(self) -> None:
@@ -192,7 +194,7 @@ class Device:
             self.wake()
 
     def crash(self, why: str = "crash", back_after: float | None = None, *, powerless: bool = False) -> None:
-        """Fall silent at once: nothing more is sent, received or computed, and memory is lost.
+        """Stop immediately: nothing more is sent, received or computed, and memory is lost.
 
         The party comes back after `back_after` seconds. A machine that is `powerless` does not close its connections.
         """
@@ -200,14 +202,14 @@ class Device:
         self._later(back_after, self.rejoin)
 
     def leave(self, why: str = "leave") -> None:
-        """Go for good; what was sent already still goes out. Of a party that is down: it does not come back."""
+        """Leave permanently. Messages sent before still go out; a party that is down does not come back."""
         if not self.endpoint.alive:
             self._note_fault(why)
         self._go(why, self.endpoint.leave)
         self._has_left = True
 
     def rejoin(self) -> None:
-        """Come back as the next incarnation: a new party with nothing but this device, and a processor that is free."""
+        """Come back as the next incarnation: a new party with this device's disk only, and an idle processor."""
         if self.endpoint.alive or self._has_left:
             return
         self.endpoint.rejoin()
@@ -222,7 +224,7 @@ class Device:
         self.changed()
 
     def _tell(self, *, there: bool) -> None:
-        """Let all that watch connections see that those of this party are open, or closed, a segment later."""
+        """Notify, a segment later, all watchers of connections that those of this party are open or closed."""
         watching, watchers = self._world.watching, self._world.watchers
         if watching is None or watching.kind != CONNECTION:
             return
@@ -235,14 +237,14 @@ class Device:
                 self._world.network.signal(name, self.name, partial(self.see, name, incarnation, False))
 
     def see(self, party: str, incarnation: int, there: bool) -> None:
-        """Let the server that runs here see that the connection of `party` was opened, or closed."""
+        """Notify the server on this device that the connection of `party` was opened or closed."""
         if self.endpoint.paused:
             self.endpoint.arrivals.append(partial(self.see, party, incarnation, there))
         elif self.endpoint.alive and self._party is not None:
             self._party.presence.see(party, incarnation, there=there)
 
     def check_presence(self, incarnation: int) -> None:
-        """Let the server that runs here check who is silent, and again after an interval."""
+        """Let the server on this device check for silent clients, now and again after each interval."""
         watching, endpoint = self._world.watching, self.endpoint
         if not endpoint.alive or endpoint.incarnation != incarnation or self.finished or watching is None:
             return
@@ -253,7 +255,7 @@ class Device:
         self._later(watching.interval, partial(self.check_presence, incarnation))
 
     def beat(self, incarnation: int) -> None:
-        """Send a heartbeat, and again after an interval, until the party has ended or is down."""
+        """Send a heartbeat, now and again after each interval, until the party has ended or is down."""
         watching, endpoint = self._world.watching, self.endpoint
         if not endpoint.alive or endpoint.incarnation != incarnation or self.finished or watching is None:
             return
@@ -275,7 +277,7 @@ class Device:
             self.factory.begin(self)
 
     def pause(self, why: str = "pause", lasts: float | None = None) -> None:
-        """Pause, for so long. What arrives is kept, what is sent goes out later, and computing and deadlines wait."""
+        """Pause for `lasts` seconds. Arriving packets are kept, sends are delayed, and computing and deadlines stop."""
         if self.endpoint.alive:
             self._note_fault(why)
             self.pauses += 1
@@ -284,7 +286,7 @@ class Device:
             self._later(lasts, partial(self._resume_in, self.endpoint.incarnation))
 
     def resume(self) -> None:
-        """End one pause. After the last, go on: first with what has come, then with the deadlines that have passed."""
+        """End one pause. After the last one, handle the kept packets first, then the deadlines that have passed."""
         if not self.pauses:
             return
         self.pauses -= 1
@@ -299,28 +301,28 @@ class Device:
             call()
 
     def after_pause(self, call: Callable[[], object]) -> None:
-        """Call `call()` when the party goes on; if it goes down instead, never."""
+        """Call `call()` when the party resumes; never if it goes down instead."""
         self._after_pause += (call,)
 
     def state(self) -> dict[str, Any]:
-        """Its state, without the access to the network (`tacit.sim.snapshot`)."""
+        """The state without the network access (`tacit.sim.snapshot`)."""
         return {name: getattr(self, name) for name in ("disk", "_slowed", "pauses", "_after_pause", "_has_left")}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a `state`; the endpoint keeps its own factor."""
+        """Continue from a `state`; the endpoint keeps its own factor."""
         for name, value in state.items():
             setattr(self, name, value)
         if self._machine is not None:
             self._machine.stretch(self._factor)
 
     def program_state(self) -> Any:
-        """The state of the party, also of one that rests: then its rest, what is observed of it, and the device's."""
+        """The state of the party's program. For a resting party: its rest, its observed attributes and the device's."""
         if self.rest is None:
             return self.party.state()
         return [self.rest.state(), self.observed.get("ending"), None if self._is_new else self.state()]
 
     def restore_program(self, state: Any) -> None:
-        """Go on from a `program_state`; what rests is to begin again."""
+        """Continue from a `program_state`; a resting party is prepared to begin again."""
         if isinstance(state, dict):
             self.rest = None
             self.party.restore(state)
@@ -339,24 +341,24 @@ class Device:
         return not (self.disk or self._slowed or self.pauses or self._after_pause or self._has_left)
 
     def begin_again(self) -> None:
-        """Begin the party's program at the place where it rests."""
+        """Begin the party's program at the place where it rested."""
         self.endpoint.paused = False
         self.party.begin()
 
     def rest_again(self, when: float) -> None:
-        """Rest as before, until `when` at most."""
+        """Rest as before, until the time `when` at most."""
         rest = self.rest
         assert rest is not None and self.factory is not None
         rest.timer = self._world.loop.env.at(when, self.give_up)
         self.factory.rested_again(self)
 
     def stand_still_again(self) -> None:
-        """Pause as before, once the party waits."""
+        """Pause as before the snapshot, once the party waits."""
         if self.pauses:
             self._stand_still()
 
     def strike(self, fault: PartyFault) -> None:
-        """Apply `fault`, unless it needs a party that is up and this one is not, or has ended."""
+        """Apply `fault`, unless it needs a running party and this one is down or has ended."""
         is_there = not self._has_left if fault.strikes == "staying" else self.endpoint.alive
         if fault.strikes != "any" and (not is_there or self.finished):
             return
@@ -403,14 +405,14 @@ class Device:
 
     @property
     def _factor(self) -> float:
-        """The product of the factors of all faults that go on, each once.
+        """The product of the factors of all active faults, each counted once.
 
-        A party that comes to the same step twenty times would otherwise be slow by the twentieth power.
+        Otherwise a party that repeats a step twenty times would be slowed by the twentieth power.
         """
         return math.prod(fault.factor for fault in dict.fromkeys(self._slowed))
 
     def _stretch(self) -> None:
-        """Compute, send and receive as slowly as the faults say that go on."""
+        """Set the pace of computing, sending and receiving according to the active faults."""
         self.endpoint.stretch(self._factor)
         if self._machine is not None and not self.endpoint.paused:
             self._machine.stretch(self._factor)
@@ -426,7 +428,7 @@ class Device:
             self.resume()
 
     def slow(self, fault: Slow) -> None:
-        """Compute, send and receive as slowly as `fault` says, and no longer than that."""
+        """Slow down computing, sending and receiving by the factor of `fault`, for its duration."""
         self._note_fault(f"slow {fault.trigger}: {fault.factor:g} times as long")
         self._slowed += (fault,)
         self._stretch()
@@ -440,7 +442,7 @@ class Device:
         self._stretch()
 
     def block(self, fault: LinkFault) -> None:
-        """Block the links that `fault` names, for as long as it says."""
+        """Block the links that `fault` names, for its duration."""
         of, to = ("from", "to") if fault.one_way else ("of", "and")
         barrier = Barrier(self.name, fault.peer, one_way=fault.one_way, holds=fault.spell == "held")
         what = f"{fault.kind} {of} {self.name} {to} {fault.peer}"

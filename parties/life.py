@@ -1,7 +1,7 @@
-"""A party's lifecycle, from when it starts until it ends or goes down.
+"""The lifecycle of a party, from its start until it ends or goes down.
 
-A party that comes back is a new object of the same class, made with the same arguments: whatever else it had in memory
-is lost. What lasts is its `Device`, with the disk and with what is `Observed`.
+A party that comes back is a new object of the same class, made with the same arguments: everything else in its memory
+is lost. Its `Device` persists, with the disk and the `Observed` attributes.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tacit.sim.world import World
 __all__ = ["IDLE", "Lifecycle", "Observed", "Present"]
 
 IDLE = "between rounds"
-"""The place where a party rests that waits for a round to begin."""
+"""The place at which a party rests while it waits for a round to begin."""
 
 
 T = TypeVar("T")
@@ -28,9 +28,9 @@ P = TypeVar("P", bound="Lifecycle")
 
 
 class Observed(Generic[T]):
-    """An attribute of a party for those who look at a run, at first what `make` returns; it is stored with the device.
+    """An attribute of a party for observers of a run, stored with the device; its initial value comes from `make`.
 
-    So it outlives a crash, and the party itself must not read it.
+    It survives a crash; therefore the party itself must not read it.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -50,7 +50,7 @@ class Observed(Generic[T]):
         return value
 
     def of(self, device: Device) -> T:
-        """The value that the party of a `device` has; the party need not be there."""
+        """The value for the party of a `device`, without making a resting party."""
         value: T = device.observed[self._name] if self._name in device.observed else self._make()
         return value
 
@@ -59,7 +59,7 @@ class Observed(Generic[T]):
 
 
 class Present(Mapping[str, P]):
-    """Parties by name, each in its present incarnation. Of those that rest, `devices` say what there is to say."""
+    """Parties by name, each in its present incarnation. The state of resting parties is read from their `devices`."""
 
     def __init__(self, parties: Iterable[P | Registered[P]]) -> None:
         self.registered: list[Registered[P]] = []
@@ -82,7 +82,10 @@ class Present(Mapping[str, P]):
 
 
 class Lifecycle:
-    """One incarnation of a party, under its `name`; `access` is that of its `Device`, if it is the first one."""
+    """One incarnation of a party, under its `name`.
+
+    `access` belongs to its `Device`, which the first incarnation makes.
+    """
 
     _make: Callable[..., Self]
 
@@ -105,12 +108,12 @@ class Lifecycle:
 
     @property
     def alive(self) -> bool:
-        """Not crashed, and has not left."""
+        """True if the party has not crashed or left."""
         return self.device.endpoint.alive and self.device.runs(self)
 
     @property
     def paused(self) -> bool:
-        """Standing still."""
+        """True while the party is paused."""
         return self.device.endpoint.paused
 
     @property
@@ -120,7 +123,7 @@ class Lifecycle:
 
     @property
     def disk(self) -> dict[str, Any]:
-        """The part of its state that survives a crash."""
+        """The part of the party's state that survives a crash."""
         return self.device.disk
 
     @property
@@ -138,54 +141,57 @@ class Lifecycle:
         self._task = self.world.loop.create_task(self._live(), name=self.name)
 
     def go_on(self, number: int) -> None:
-        """Go on with `main` of a party that was at rest, as task `number`."""
+        """Continue `main` of a party that was at rest, as task `number`."""
         self._task = self.world.loop.create_task_again(self._live(), self.name, number)
 
     def recall(self, rest: Rest) -> None:
-        """Be as the party was when it began to `rest`."""
+        """Restore the state in which the party began to `rest`."""
         self.idle, self.finished, self.since, self._step = rest.idle, rest.finished, rest.since, rest.step
         self.place = IDLE if rest.idle else ""
 
     def end(self) -> None:
-        """Cancel what goes on: the device is down."""
+        """Cancel the program, because the device is down."""
         if self._task is not None:
             self._task.cancel()
 
     def after_pause(self, call: Callable[[], object]) -> None:
-        """Call `call()` when the party goes on; if it goes down instead, never."""
+        """Call `call()` when the party resumes; never if it goes down instead."""
         self.device.after_pause(call)
 
     def state(self) -> dict[str, Any]:
-        """The state of a party that waits, has ended or is down, without its access to the network
-        (`tacit.sim.snapshot`)."""
+        """The state of a party that waits, has ended or is down, without its network access (`tacit.sim.snapshot`)."""
         names = ("idle", "finished", "place", "since", "_step")
         return {name: getattr(self, name) for name in names} | {"device": self.device.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a `state`, in place of `begin`; what rests is to begin again."""
+        """Continue from a `state`, instead of `begin`; a resting program is prepared to begin again."""
         fields = dict(state)
         self.device.restore(fields.pop("device"))
         for name, value in fields.items():
             setattr(self, name, value)
 
     def rest(self, idle: bool) -> None:
-        """Say whether the party only waits for a round to begin; a run does not go on for the sake of those that do."""
+        """Record with `idle` true that the party only waits for a round to begin.
+
+        A run ends when only idle parties are left.
+        """
         self.idle = idle
         self.rest_at(IDLE if idle else "")
         self.device.changed()
 
     def rest_at(self, place: str) -> None:
-        """Record that the party now waits for a message at a `place` where `main` can be restarted; "": it goes on."""
+        """Record that the party waits for a message at a `place` where `main` can be restarted; "": it no longer
+        does."""
         self.place, self.since = place, self.world.loop.time()
 
     def check_alive(self) -> None:
-        """Raises Crashed in a task of a party that is down, and in one that an earlier incarnation left behind."""
+        """Raise Crashed in a task of a party that is down, and in a task that belongs to an earlier incarnation."""
         device = self.device
         if not (device.endpoint.alive and device.runs(self)):  # `alive`, which each message asks several times
             raise Crashed(self.name)
 
     def receive(self, packet: Packet) -> None:
-        """Take what arrives."""
+        """Process an arriving packet."""
         raise NotImplementedError(f"{type(self).__name__} receives nothing")
 
     async def _live(self) -> None:

@@ -1,8 +1,8 @@
 """Messages that a party has received, and the waits that they end.
 
-A message is taken by type and sender. Messages wait as frames, undecoded, until they are taken; those of a later
-(round, attempt) than the party's wait until it gets there, unless their type announces a new one. Those of an earlier
-one are late, unless their type is lasting.
+A message is taken by type and sender. Messages wait as frames, undecoded, until they are taken; messages of a later
+(round, attempt) than the party's wait until the party enters it, unless their type announces a new one. Messages of an
+earlier one are late, unless their type is lasting.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class Collected(Generic[M]):
-    """The answers received, by sender in the order asked, and who did not answer."""
+    """The answers received, by sender in the order asked, and the names of those who did not answer."""
 
     answers: dict[str, M]
     missing: tuple[str, ...]
@@ -37,7 +37,7 @@ class Collected(Generic[M]):
 class Waiter:
     """One wait for messages of `types` from `sources`, or for any of the types `ends`, which end it.
 
-    `number` counts a mailbox's waits; `lane` is the only one of the sources, "" if there are more.
+    `number` is its number among the mailbox's waits; `lane` is the source if there is only one, "" otherwise.
     """
 
     types: frozenset[str]
@@ -52,16 +52,16 @@ class Waiter:
         raise NotImplementedError
 
     def concerns(self, frame: Frame) -> bool:
-        """True if the arrival of `frame` is a reason to look again."""
+        """Return true if the arrival of `frame` is a reason to check the mailbox again."""
         return (frame.type in self.types and frame.sender in self.sources) or frame.type in self.ends
 
     def wake(self) -> None:
-        """Look again."""
+        """Check the mailbox again."""
         raise NotImplementedError
 
 
 class Mailbox:
-    """Frames that have come and were not taken yet; `stamp` is the owner's (round, attempt)."""
+    """The frames that have been received and not taken yet; `stamp` is the owner's (round, attempt)."""
 
     def __init__(self, owner: Owner, loop: SimLoop) -> None:
         self.owner, self.loop = owner, loop
@@ -78,7 +78,7 @@ class Mailbox:
 
     @property
     def awaited(self) -> str:
-        """The wait in words; "" if nothing is waited for."""
+        """The waits in words; "" if there are none."""
         return "; ".join(waiter.what for waiter in self.waiting)
 
     def state(self) -> list[tuple[str, list[Frame]]]:
@@ -91,7 +91,7 @@ class Mailbox:
         self._frames = {kind: deque(frames) for kind, frames in state}
 
     def is_late(self, frame: Frame) -> bool:
-        """True if `frame` is late: of an earlier round or attempt, and not of a lasting type."""
+        """Return true if `frame` is late: of an earlier round or attempt, and not of a lasting type."""
         return (frame.round, frame.attempt) < self.stamp and not is_lasting(frame)
 
     def put(self, frame: Frame) -> None:
@@ -108,7 +108,7 @@ class Mailbox:
     def _concerned(self, frame: Frame) -> list[Waiter]:
         """The waits that `frame` concerns, in the order in which they began.
 
-        A party may wait for each of many others by itself: those waits are looked up, not asked one by one.
+        A party may have a separate wait for each of many others: those waits are looked up, not checked one by one.
         """
         kind = frame.type
         for ends, count in self._ends.items():
@@ -123,7 +123,7 @@ class Mailbox:
         return found
 
     def advance(self, stamp: tuple[int, int]) -> list[Frame]:
-        """Enter a later (round, attempt); returns the frames that are too late by that, taken out."""
+        """Enter a later (round, attempt). Removes and returns the frames that have become late."""
         self.stamp = stamp
         late = [frame for frames in self._frames.values() for frame in frames if self.is_late(frame)]
         if late:
@@ -134,7 +134,8 @@ class Mailbox:
         return late
 
     def take(self, kinds: tuple[type[M], ...], sources: Container[str] | None) -> tuple[str, M] | None:
-        """The first message of one of `kinds` from one of `sources` (None: from anybody), and its sender."""
+        """Take the first message of one of `kinds` from one of `sources` (None: anybody), with its sender; None without
+        one."""
         self.owner.check_alive()
         for kind in kinds:
             frames = self._frames.get(kind.__name__)
@@ -151,7 +152,7 @@ class Mailbox:
         return None
 
     def first_sender(self, kinds: Kinds, sources: Container[str], after: tuple[int, int] = (-1, -1)) -> str | None:
-        """The sender of the first message to take, of a later (round, attempt) than `after`; None if there is none."""
+        """The sender of the first message to take, of a later (round, attempt) than `after`; None without one."""
         for kind in kinds:
             for frame in self._frames.get(kind.__name__, ()):
                 if self._may_take(frame, kind, sources) and (frame.round, frame.attempt) > after:
@@ -159,7 +160,7 @@ class Mailbox:
         return None
 
     def holds_any(self, kinds: Iterable[type[Message]]) -> bool:
-        """True if one of `kinds` was received, from anybody and for any round."""
+        """Return true if a message of one of `kinds` was received, from anybody and for any round."""
         return any(map(self._frames.get, [kind.__name__ for kind in kinds]))
 
     def check_interrupts(self) -> None:
@@ -170,7 +171,7 @@ class Mailbox:
                 self.owner.interrupted(*stop)
 
     def add(self, waiter: Waiter) -> None:
-        """Wake `waiter` from now on."""
+        """Register `waiter`, to be woken from now on."""
         self._begun += 1
         waiter.number = self._begun
         sources = waiter.sources
@@ -183,7 +184,7 @@ class Mailbox:
         self._ends[waiter.ends] = self._ends.get(waiter.ends, 0) + 1
 
     def remove(self, waiter: Waiter) -> None:
-        """Wake `waiter` no more."""
+        """Unregister `waiter`."""
         del self.waiting[waiter]
         del self._lanes[waiter.lane][waiter]
         self._ends[waiter.ends] -= 1

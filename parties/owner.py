@@ -1,4 +1,4 @@
-"""The interface that a mailbox needs of the party that it belongs to."""
+"""The interface of the party that a mailbox belongs to."""
 
 from collections.abc import Callable
 from typing import ClassVar, Protocol, TypeVar
@@ -19,25 +19,25 @@ class Owner(Protocol):
 
     @property
     def paused(self) -> bool:
-        """Standing still."""
+        """True while the party is paused."""
 
     def after_pause(self, call: Callable[[], object]) -> None:
-        """Call `call()` when the owner goes on."""
+        """Call `call()` when the owner resumes."""
 
     def check_alive(self) -> None:
-        """Raise, if nobody is there any more to take messages."""
+        """Raise an error if the owner is down and can take no messages."""
 
     def open(self, frame: Frame, kind: type[M]) -> M | None:
-        """The message in `frame`, or None after dropping what cannot be read."""
+        """Decode the message in `frame`; if it is unreadable, drop it and return None."""
 
     def interrupted(self, source: str, message: Message) -> None:
         """Raise because of a message of a type in `interrupts`."""
 
     def waits(self, types: tuple[str, ...], sources: tuple[str, ...], deadline: float) -> Wait | None:
-        """Report that a wait begins to those who look on; None if nobody does."""
+        """Report to observers that a wait begins; return None if there are no observers."""
 
     def waited(self, wait: Wait) -> None:
-        """Report its end."""
+        """Report the end of a wait."""
 
     def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:
-        """True if all of `sources` are known to be gone, or some are and `over()` is true."""
+        """Return true if all of `sources` are known to be gone, or some are and `over()` is true."""

@@ -1,8 +1,8 @@
 """The actor that every party is: it sends, waits with a deadline, computes, takes steps, crashes and comes back.
 
-A party's program is its `main`, one coroutine; concurrent work of the party is tasks inside it. Messages of an
-earlier (round, attempt) than the party's are late: they are dropped and traced, except those of a lasting type.
-Those of a later one wait in its mailbox until the party gets there.
+A party's program is its `main`, one coroutine; concurrent work of the party is tasks inside it. Messages of an earlier
+(round, attempt) than the party's are late: they are dropped and traced, except those of a lasting type. Messages of a
+later one wait in the mailbox until the party enters it.
 """
 
 import asyncio
@@ -46,9 +46,9 @@ __all__ = ["Arrivals", "Channel", "Collected", "NoAnswer", "Party"]
 
 
 class Channel(Protocol):
-    """Seals and opens what two parties send to each other. `open` raises ValueError for what is not authentic.
+    """Seals and opens the messages of two parties. `open` raises ValueError for data that is not authentic.
 
-    `bind` adds to what both must agree on.
+    `bind` extends the context that both parties must agree on.
     """
 
     overhead: int
@@ -92,14 +92,14 @@ class _Step:
 class Party(Lifecycle):
     """One party of the protocol, attached to the world's network under its `name`.
 
-    `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` its machine. `disk` is what survives a crash.
+    `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` its machine. `disk` survives a crash.
     """
 
     authority = ""
-    """The only party whose announcements count; "": anybody's."""
+    """The only party whose announcements are accepted; "": all."""
 
     interrupts: ClassVar[Kinds] = ()
-    """Message types that end whatever the party waits for, by way of `interrupted`."""
+    """The message types that end all waits of the party, by a call of `interrupted`."""
 
     def __init__(self, world: World, name: str, **access: Any) -> None:
         super().__init__(world, name, **access)
@@ -146,13 +146,15 @@ class Party(Lifecycle):
 
     @property
     def rested(self) -> Rest | None:
-        """The rest that the party goes on from, until it waits or takes a message; else None."""
+        """The rest from which the party continues, until it waits or takes a message; otherwise None."""
         return self._mailbox.rest
 
     def falls_asleep(self, kinds: Kinds, source: str, deadline: float, until: float) -> bool:
-        """True if the party is let go until one of `kinds` from `source` is received, for `deadline` seconds at most.
+        """Free the party until one of `kinds` from `source` arrives, within `deadline` seconds; return true if it was
+        freed.
 
-        Only one that its device can make again, and that nothing else concerns. `until` is when its patience is over.
+        This needs a device that can make the party again, and no other activity of the party. `until` is the end of its
+        patience.
         """
         device, mailbox, old = self.device, self._mailbox, self._mailbox.rest
         beats = self.world.watching is not None and self.world.watching.kind == HEARTBEAT
@@ -171,22 +173,22 @@ class Party(Lifecycle):
         return True
 
     def needs(self, place: str) -> tuple[str, ...]:
-        """The types of messages that a program restarted at `place` could not handle."""
+        """The types of messages that a program restarted at `place` cannot handle."""
         return ()
 
     @property
     def rest_timer(self) -> Timer | None:
-        """The timer of the only wait for messages, in which the party rests; None unless it rests."""
+        """The timer of the party's only wait, in which it rests; None unless it rests."""
         waits = self._waits if self.place else []
         return waits[0].timer if len(waits) == 1 else None
 
     # Steps and computing
 
     def step(self, name: str, *, entered: bool = False, begins: int = 0) -> AbstractContextManager[None]:
-        """Take the step `name`: traced at both ends, and where a scenario's faults are applied.
+        """Take the step `name`: a context that is traced at both ends and triggers the scenario's faults.
 
-        `entered`: it was begun before the run was broken off, and only its end is to come. `begins`: the round that
-        begins with it, to which a fault with a `round` counts it.
+        `entered`: the step was begun before the run was broken off, and only its end follows. `begins`: the round that
+        begins with this step, for faults with a `round`.
         """
         return _Step(self, name, entered=entered, begins=begins)
 
@@ -211,34 +213,35 @@ class Party(Lifecycle):
         )
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for virtual `seconds`, which the record of the run says."""
+        """Sleep for virtual `seconds`, which the record of the run reports."""
         event = Event(self.world.loop.time(), "metric", self.name, step=self.step_name, note=SLEEPS, value=seconds)
         self.world.trace.tell(event)
         await asyncio.sleep(seconds)
 
     async def compute_until(self, due: float, work: Work, function: Callable[..., R], *arguments: Any) -> R:
-        """`compute`, for the party's only job, which had begun before the run was broken off and is `due` then."""
+        """Do the same as `compute` for the party's only job, which began before the run was broken off and is `due`
+        then."""
         machine, step = self.device.machine, own_step.get()
         return await self.world.computing.go_on(machine, self.name, step, work, due, function, *arguments)
 
     def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
-        """Begin what this party will compute on `message` of (round, attempt), which is being sent to it.
+        """Start the jobs that this party will compute on `message` of (round, attempt), which is being sent to it.
 
-        For `tacit.protocols.federated.experiment`: nothing that the party does, sends or keeps may depend on it.
+        For `tacit.protocols.federated.experiment`: the party's actions, messages and state must not depend on it.
         """
 
     def plan(self, work: Work) -> None:
-        """Announce work that is to come, for the estimate of the time left."""
+        """Announce future work, for the estimate of the time left."""
         self.world.computing.plan(work)
 
     def entropy(self, *names: str | int) -> Entropy:
-        """This incarnation's own cryptographic randomness for the purpose `names` in this round and attempt."""
+        """This incarnation's cryptographic randomness for the purpose `names` in this round and attempt."""
         return self.world.entropy(self.name, self.incarnation, self.round, self.attempt, *names)
 
     # Messages
 
     def advance(self, round_number: int, attempt: int) -> None:
-        """Enter (round, attempt); what is in the mailbox from before is late."""
+        """Enter (round, attempt); earlier messages in the mailbox become late."""
         if (round_number, attempt) <= (self.round, self.attempt):
             return
         self.round, self.attempt = round_number, attempt
@@ -246,18 +249,18 @@ class Party(Lifecycle):
             self._drop(frame, "late: of an earlier round or attempt")
 
     def send(self, receiver: str, message: Message) -> None:
-        """Send `message`; a channel to the receiver seals it. Returns at once; the network takes its time."""
+        """Send `message`, sealed by a channel to the receiver if there is one. Returns immediately."""
         self.send_each((receiver,), message)
 
     def send_alike(self, receiver: str, message: Message, times: int) -> None:
-        """`send` one message that stands for this number of messages alike, one after another; in a hollow run."""
+        """Send one message that stands for `times` equal messages, one after another; only in a hollow run."""
         if times == 1:
             self.send(receiver, message)
         else:
             self._send_each((receiver,), message, times)
 
     def send_each(self, receivers: Iterable[str], message: Message) -> None:
-        """`send` to each of `receivers`, in order; what they have in common is done once."""
+        """Send `message` to each of `receivers`, in order; common work is done once."""
         self._send_each(receivers, message)
 
     def _send_each(self, receivers: Iterable[str], message: Message, times: int = 1) -> None:
@@ -278,7 +281,7 @@ class Party(Lifecycle):
             self.world.network.send(pack_frame(frame, message, step, sealing, digest, payload, times))
 
     def channel_to(self, receiver: str) -> Channel | None:
-        """The channel that seals what goes to `receiver`, or None where the link's own encryption is enough."""
+        """The channel that seals messages to `receiver`; None if the link's encryption is enough."""
         return self.channels.get(receiver)
 
     @overload
@@ -305,10 +308,10 @@ class Party(Lifecycle):
         quorum: int | None = None,
         until: Kinds = (),
     ) -> Collected[M]:
-        """One `kind` message from each of `sources`; a second one from the same stays in the mailbox.
+        """Collect one `kind` message from each of `sources`; a second one from the same source stays in the mailbox.
 
-        Ends when all have answered, when `quorum` of them have, after `deadline` virtual seconds, or as soon as a
-        message of a type in `until` has come.
+        It ends when all have answered, when `quorum` of them have, after `deadline` virtual seconds, or as soon as a
+        message of a type in `until` has arrived.
         """
         order = tuple(sources)
         need = len(order) if quorum is None else min(quorum, len(order))
@@ -332,10 +335,10 @@ class Party(Lifecycle):
         deadline: float,
         until: Kinds = (),
     ) -> None:
-        """Run `handle` with one `kind` message from each of `sources` on receipt, all at the same time.
+        """Run `handle` with one `kind` message from each of `sources` on receipt, concurrently.
 
-        It gets the sender, and the message in a list, for it to take out. Ends as `collect` does, and once all that was
-        begun is done; errors are as of `together`.
+        `handle` gets the sender, and the message in a list, from which it takes it out. It ends like `collect`, after
+        all handlers that were begun are done; errors are those of `together`.
         """
         try:
             await asyncio.sleep(0)  # waits that the owner begins at this moment elsewhere come first, as of a task's
@@ -356,16 +359,16 @@ class Party(Lifecycle):
         until: Kinds = (),
         over: Callable[[], bool] | None = None,
     ) -> Arrivals[M]:
-        """Each message of one of `kinds` from `sources` as it comes.
+        """An iterator over the messages of one of `kinds` from `sources` as they arrive.
 
-        ``with me.incoming(...) as arrivals: async for source, message in arrivals``. Ends after `deadline` virtual
-        seconds, or as soon as a message of a type in `until` has come. Where some of `sources` are known to be gone, it
-        ends once `over()` is true, by default when none but these are left.
+        ``with me.incoming(...) as arrivals: async for source, message in arrivals``. It ends after `deadline` virtual
+        seconds, or as soon as a message of a type in `until` has arrived. If some of `sources` are known to be gone, it
+        ends once `over()` is true, by default when all remaining sources are gone.
         """
         return Arrivals(self._mailbox, kinds, sources, deadline, until, over)
 
     def unless(self, kinds: Kinds, sources: Iterable[str], error: Exception, grace: float = 0.0) -> Watch:
-        """A context that ends with `error`, `grace` seconds after a later message of `kinds` than the party is at."""
+        """A context that ends with `error`, `grace` seconds after a message of `kinds` of a later round or attempt."""
         return Watch(self._mailbox, kinds, sources, error, grace)
 
     def is_called_on(self, kinds: Kinds, sources: Iterable[str]) -> bool:
@@ -373,7 +376,10 @@ class Party(Lifecycle):
         return self._mailbox.first_sender(kinds, frozenset(sources), self._mailbox.stamp) is not None
 
     async def together(self, *coroutines: Coroutine[Any, Any, R]) -> list[R]:
-        """Run all at the same time and return their results. The first error ends the others and is raised as it is."""
+        """Run all coroutines concurrently and return their results.
+
+        The first error cancels the others and is raised.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(coroutine) for coroutine in coroutines]
@@ -382,11 +388,11 @@ class Party(Lifecycle):
         return [task.result() for task in tasks]
 
     def interrupted(self, source: str, message: Message) -> None:
-        """Called with a message of an interrupting type; raises to end the wait."""
+        """Raise an error because of a message of an interrupting type, which ends the current wait."""
         raise NotImplementedError(f"{type(self).__name__} does not say what {type(message).__name__} means")
 
     def waits(self, types: tuple[str, ...], sources: tuple[str, ...], deadline: float) -> Wait | None:
-        """Report to the taps that a wait begins (for the mailbox); None if there are none."""
+        """Report the beginning of a wait to the taps (for the mailbox); return None if there are none."""
         taps = self.world.taps.waits
         if not taps or not deadline:
             return None
@@ -397,14 +403,14 @@ class Party(Lifecycle):
         return wait
 
     def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:
-        """True if all of `sources` are known to be gone, or some are and `over()` is true (for the mailbox).
+        """Return true if all of `sources` are known to be gone, or some are and `over()` is true (for the mailbox).
 
-        Only a server knows of any.
+        Only a server knows that clients are gone.
         """
         return False
 
     def wake_waits_for(self, source: str) -> None:
-        """Let all waits for `source` look again whether anybody is left to wait for."""
+        """Let all waits for `source` check again if any source is left to wait for."""
         for wait in self._waits:
             if source in wait.sources:
                 wait.wake()
@@ -415,7 +421,7 @@ class Party(Lifecycle):
             tap(self.world.loop.time(), wait)
 
     def open(self, frame: Frame, kind: type[M]) -> M | None:
-        """Return the message in `frame`, or None after dropping one that cannot be read (for the mailbox)."""
+        """Decode the message in `frame`; if it is unreadable, drop it and return None (for the mailbox)."""
         body = frame.body
         try:
             if frame.sealed:

@@ -1,4 +1,4 @@
-"""Running parties until nobody has anything left to do."""
+"""Runs parties until none has anything left to do."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,8 +17,8 @@ Begin = Callable[[Callable[[Device], None]], Awaitable[None]]
 async def play(parties: Sequence[Party | Registered[Any]], coordinator: Party, begin: Begin | None = None) -> None:
     """Run all `parties` until the `coordinator` has ended and each of the others has ended, is down, or is idle.
 
-    Raises the error of the first party, in order, whose program raised. A lost coordinator is no error: the others end
-    by their deadlines. `begin` starts restored parties, in place of `start`.
+    Raises the error of the first party, in order, whose program raised. The loss of the coordinator is no error: the
+    others end by their deadlines. `begin` starts restored parties, instead of `start`.
     """
     changed, latest, present = asyncio.Event(), dict[str, Device](), Present(parties)
 
@@ -52,7 +52,7 @@ async def play(parties: Sequence[Party | Registered[Any]], coordinator: Party, b
 
 
 def play_out(parties: Sequence[Party]) -> None:
-    """`play` the `parties`, of which the first is the coordinator, in their world, which ends with it."""
+    """Run `play` with the `parties`, whose first one is the coordinator, in their world, and close the world's loop."""
     loop = parties[0].world.loop
     try:
         loop.run(play(parties, parties[0]))

@@ -6,12 +6,13 @@
 | connection | its TCP connection is closed, one latency after its process ended | a machine without power, a pause |
 | heartbeat | no heartbeat for `misses` intervals, and no message under way | a client that is back sooner |
 
-Heartbeats wait behind what their sender sends: a message that is under way from a client counts as one.
+Heartbeats queue behind other messages of their sender: a message in flight from a client counts as one.
 
-A client is present until it is known to be gone, and again once it has opened a connection, or once any message of it
-is received. A wait of the server ends when all for whom it still waits are gone; what they had sent before is received
-first. Who is gone is not called to a round. Thresholds are those of the protocol: a sum with too few left is not
-opened. The server, which may claim that anybody is gone, learns no value by this; it learns when each client is there.
+A client is present until it is known to be gone, and again once it has opened a connection or any message of it is
+received. A wait of the server ends when all clients that it still waits for are gone; messages that they sent before
+are received first. Clients that are gone are not called to a round. The protocol's thresholds hold: a sum with too few
+remaining clients is not opened. The server, which may claim that any client is gone, learns no value by this; it learns
+when each client is present.
 """
 
 import asyncio
@@ -25,23 +26,24 @@ from tacit.sim.wire import Message
 __all__ = ["BACK", "BEAT", "GONE", "Heartbeat", "Presence", "send_heartbeat"]
 
 GONE, BACK = "known to be gone", "present again"
-"""How the trace says that a server knows that a party is gone, and that it is there again."""
+"""The notes in the trace for a party that the server learns to be gone, or present again."""
 
 BEAT = "presence.heartbeat"
 """The step in which a client sends a heartbeat."""
 
 
 class Heartbeat(Message):
-    """client -> server: I am here."""
+    """client -> server: the client is present."""
 
     protocol: ClassVar[str] = "control"
     lasting: ClassVar[bool] = True
 
 
 class Presence:
-    """The server's knowledge of who is gone: `gone` has the virtual time (s) since when each one is known to be.
+    """The server's knowledge of clients that are gone: `gone` maps each to the virtual time (s) since which it is
+    known.
 
-    `ever` are all that were known to be gone at any time, for observers.
+    `ever` are all clients that were known to be gone at any time, for observers.
     """
 
     def __init__(self, server: Any, clients: Iterable[str], watching: Watching) -> None:
@@ -54,11 +56,11 @@ class Presence:
         self._came: asyncio.Future[None] | None = None
 
     def all_gone(self, sources: dict[str, None]) -> bool:
-        """True if all of `sources` are known to be gone, of which there is one at least."""
+        """Return true if `sources` is not empty and all of them are known to be gone."""
         return bool(self.gone) and 0 < len(sources) <= len(self.gone) and sources.keys() <= self.gone.keys()
 
     def see(self, party: str, incarnation: int, *, there: bool) -> None:
-        """Note that the connection to this incarnation of `party` was opened (`there`) or closed."""
+        """Record that the connection to this incarnation of `party` was opened (`there`) or closed."""
         if incarnation < self._incarnations.get(party, 1):
             return
         self._incarnations[party] = incarnation
@@ -68,13 +70,13 @@ class Presence:
             self._note_gone(party, "its connection was closed")
 
     def hear(self, party: str) -> None:
-        """Note that a message of `party` was received."""
+        """Record that a message of `party` was received."""
         if self._watching.kind == HEARTBEAT:
             self._heard[party] = self._now
             self._note_back(party)
 
     def check(self) -> None:
-        """Note who has sent nothing for too long."""
+        """Record the clients that have sent nothing for too long."""
         since = self._now - self._watching.interval * self._watching.misses
         for name in self._clients:
             if name in self.gone or self._heard.get(name, self._began) > since + 1e-9:
@@ -97,11 +99,11 @@ class Presence:
                 self._came = None
 
     def state(self) -> list[Any]:
-        """Its state in plain fields."""
+        """The state in plain fields."""
         return [self.gone, sorted(self.ever), self._incarnations, self._heard, self._began]
 
     def restore(self, state: list[Any]) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
         self.gone, ever, self._incarnations, self._heard, self._began = state
         self.ever = set(ever)
 
@@ -130,7 +132,7 @@ class Presence:
 
 
 def send_heartbeat(party: Any) -> None:
-    """Send a heartbeat of `party` to its server, in a step of its own."""
+    """Send a heartbeat of `party` to its server, in a step for heartbeats."""
     token = own_step.set(BEAT)
     try:
         party.send(party.server, Heartbeat())

@@ -1,8 +1,9 @@
-"""Clients of which most rest at any time: each is made when something concerns it, and let go when it rests again.
+"""Registered clients, most of which rest at any time: a client is made when something concerns it, and freed when it
+rests.
 
-A client that waits for a round to begin is a `Rest`: where its program was, and its timer. Messages, faults and the end
-of its patience make a party of it that goes on as if it had waited all the time, so that nothing in a run depends on
-it. What lasts is its `tacit.parties.device.Device`, as it is after a crash.
+A client that waits for a round is stored as a `Rest`: the place of its program, and its timer. Messages, faults and the
+end of its patience make a party of it that continues as if it had waited all the time, so that no result of a run
+depends on it. As after a crash, its `tacit.parties.device.Device` persists.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,10 +32,9 @@ class Resting:
 class Registered(Sequence[P], Generic[P]):
     """The clients of a run with these `names`, of the class `kind`; `make` makes the party of a name and a `device`.
 
-    `access` is, of a name, what the device has, as `tacit.parties.device.Device` takes it.
-
-    `awake` are the devices of those that are not at rest, `waiting` counts those that are and have not ended or gone
-    down, `made` how many parties were made so far.
+    `access` maps a name to the access of its device, as `tacit.parties.device.Device` takes it. `awake` are the devices
+    of clients that are not at rest, `waiting` is the number of resting clients that have not ended or gone down, `made`
+    is the number of parties made so far.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Registered(Sequence[P], Generic[P]):
     @overload
     def __getitem__(self, number: slice) -> list[P]: ...
     def __getitem__(self, number: int | slice) -> P | list[P]:
-        """The party, in its present incarnation; one that rests is made for it."""
+        """The party in its present incarnation; a resting one is made for the access."""
         if isinstance(number, slice):
             return [device.party for device in self.devices[number]]
         party: P = self.devices[number].party
@@ -69,12 +69,12 @@ class Registered(Sequence[P], Generic[P]):
         return (device.party for device in self.devices)
 
     def make(self, device: Device) -> P:
-        """The party of a `device`."""
+        """Make the party of a `device`."""
         self.made += 1
         return self._make(device.name, device)
 
     def begin(self, device: Device) -> None:
-        """Begin a program, in the place of which there is a rest from its first moment on."""
+        """Begin a program by a rest that represents its first moment."""
         self.awake.pop(device.name, None)
         device.rest = Rest(number=self._world.loop.task_count)
         self._world.loop.task_count += 1
@@ -102,25 +102,25 @@ class Registered(Sequence[P], Generic[P]):
                 tap(self._world.loop.time(), rest.wait)
 
     def slept(self, device: Device) -> None:
-        """Take note that the party of a `device` rests."""
+        """Record that the party of a `device` rests."""
         self.awake.pop(device.name, None)
         self.waiting += 1
 
     def woke(self, device: Device) -> None:
-        """Take note that it does no more."""
+        """Record that the party of a `device` no longer rests."""
         self.awake[device.name] = device
         self.waiting -= 1
 
     def rested_again(self, device: Device) -> None:
-        """Take note that one rests in a world that was restored."""
+        """Record that the party of a `device` rests in a restored world."""
         assert device.rest is not None
         self._report(device, device.rest)
         self.waiting += 1
 
     def restored(self, device: Device) -> None:
-        """Take note that one is awake in a world that was restored."""
+        """Record that the party of a `device` is awake in a restored world."""
         self.awake[device.name] = device
 
     def fell(self) -> None:
-        """Take note that one went down at rest."""
+        """Record that a resting party went down."""
         self.waiting -= 1

@@ -1,4 +1,4 @@
-"""The state that is kept of a party that waits for a round to begin."""
+"""The stored state of a party that waits for a round to begin."""
 
 from dataclasses import dataclass, fields
 from functools import cache
@@ -12,12 +12,12 @@ __all__ = ["Rest", "interned"]
 
 @dataclass(slots=True)
 class Rest:
-    """A party at rest: where its program is, and what it waits for.
+    """A party at rest: the place of its program, and its wait.
 
-    `since` and `until` are virtual seconds: since when it waits, and when its patience is over. `round`, `attempt`,
-    `step` and `incarnations` are the party's. `timer` ends the waiting, and `wait` is what was reported of it. `idle`:
-    it has begun to wait, and is not `finished`. `in_time`: its patience is not over. `number` is that
-    of its task.
+    `since` and `until` are virtual seconds: the beginning of the wait, and the end of the party's patience. `round`,
+    `attempt`, `step` and `incarnations` are the party's. `timer` ends the waiting, and `wait` is its report to the
+    taps. `idle`: it has begun to wait, and is not `finished`. `in_time`: its patience is not over. `number` is the
+    number of its task.
     """
 
     since: float = 0.0
@@ -34,7 +34,7 @@ class Rest:
     wait: Wait | None = None
 
     def state(self) -> list[Any]:
-        """All but timer and wait."""
+        """All fields except timer and wait."""
         return [getattr(self, field.name) for field in fields(self)[:-2]]
 
     @classmethod
@@ -45,5 +45,5 @@ class Rest:
 
 @cache
 def interned(incarnations: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    """The same object for all that are alike."""
+    """Return one shared object for equal arguments."""
     return incarnations

@@ -1,4 +1,4 @@
-"""A server that plays several parts at the same time, each with a round and an attempt of its own."""
+"""A server that plays several parts at the same time, each with a separate round and attempt."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,9 +10,10 @@ __all__ = ["Room", "RoomsServer"]
 
 
 class Room(Server):
-    """The server's part in one group of `clients`: its own round, attempt and mailbox, on the device of the `main` one.
+    """The server's part in one group of `clients`: a separate round, attempt and mailbox, on the device of the `main`
+    one.
 
-    What it does the server does: under its name, with its access to the network and its cores, and until it goes down.
+    It acts as the server: under its name, with its network access and its cores, and until it goes down.
     """
 
     def __init__(self, main: "RoomsServer", clients: Iterable[str]) -> None:
@@ -40,19 +41,19 @@ class Room(Server):
         self._main.round = max(self._main.round, self.round)
 
     def awaited(self) -> str:
-        """The wait in words; "" if it waits for nothing."""
+        """The wait in words; "" without a wait."""
         return self._mailbox.awaited
 
 
 class RoomsServer(Server):
-    """A server that hands what clients send to the rooms that they are in; without rooms it is as any other."""
+    """A server that passes messages of clients to their rooms; without rooms it is like any other server."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._rooms: Mapping[str, Room] = {}
 
     def open_rooms(self, rooms: Iterable[Room]) -> None:
-        """Let each of `rooms` have what its clients send from now on."""
+        """Pass messages from the clients of each of `rooms` to their room from now on."""
         self._rooms = {name: room for room in rooms for name in room.clients}
         self.world.loop.waits[self.name] = self._awaited  # which the rooms have taken over
 

@@ -15,7 +15,7 @@ __all__ = ["Dismissed", "Loss", "Server"]
 
 
 class Dismissed(Message):
-    """server -> client: this round goes on without you, or not at all, and why."""
+    """server -> client: this round continues without you, or is aborted; and the reason."""
 
     protocol: ClassVar[str] = "control"
     announces: ClassVar[bool] = True
@@ -25,7 +25,7 @@ class Dismissed(Message):
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """A party that was lost: where it was missed and what was done about it, in which round and when (seconds)."""
+    """A lost party: the step in which it was missed, the reaction, the round and the time (seconds)."""
 
     party: str
     step: str
@@ -35,16 +35,16 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Server(Party):
-    """The coordinating party. It knows the clients by name and keeps the list of those lost.
+    """The coordinating party. It knows the clients by name and keeps the list of lost ones.
 
-    `observers` are called, in order, with what it reports of each round that has ended.
+    `observers` are called, in order, with its record of each round that has ended.
     """
 
     lost = Observed(list[Loss])
     observers = Observed(list[Callable[[Any], object]])
 
     groups: Sequence[tuple[str, ...]] = ()
-    """The groups of clients with which it runs the protocol side by side; none if all are together."""
+    """The groups of clients with which it runs the protocol in parallel; empty if all clients are together."""
 
     def __init__(self, world: World, clients: Iterable[str], name: str = "server", **access: Any) -> None:
         super().__init__(world, name, **access)
@@ -83,19 +83,19 @@ class Server(Party):
         super().restore(fields)
 
     def lose(self, parties: Iterable[str], action: str) -> None:
-        """Enter `parties` as lost in the current step, with what is done about it."""
+        """Record `parties` as lost in the current step, with the reaction to it."""
         for party in parties:
             self.lost.append(Loss(party, self.step_name, action, self.round, self.world.loop.time()))
             origin = "", self.round, self.attempt
             self.world.note("metric", party, step=self.step_name, note=f"lost: {action}", origin=origin)
 
     def report(self, record: Any) -> None:
-        """Hand the `record` of a round that has ended to the observers."""
+        """Pass the `record` of a round that has ended to the observers."""
         for observer in self.observers:
             observer(record)
 
     def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
-        """Tell `parties` that they are excluded from this round."""
+        """Send `parties` the message that they are excluded from this round."""
         for party in parties:
             self.send(party, Dismissed(reason, aborted))
 

@@ -1,4 +1,4 @@
-"""Waiting for messages: an iterator over those that arrive, and a context that a message ends."""
+"""Waits for messages: an iterator over arriving messages, and a context that a message ends."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -17,7 +17,7 @@ __all__ = ["Arrivals", "Watch", "names_of", "type_names"]
 
 
 class Arrivals(Waiter, Generic[M]):
-    """An iterator over messages as they arrive; entered as a context, so that its timer is always cancelled.
+    """An iterator over messages as they arrive. It is a context, so that its timer is always cancelled.
 
     A deadline that passes while the owner is paused ends the waiting when the owner resumes, after the messages that
     arrived meanwhile. A wait that begins while it is paused counts from the end of the pause.
@@ -56,7 +56,7 @@ class Arrivals(Waiter, Generic[M]):
             self._owner.after_pause(self._begin_clock)
 
     def _go_on_from(self, rest: Rest) -> None:
-        """Be the wait in which the owner was at rest."""
+        """Take over the wait in which the owner was at rest."""
         self._timer, self._wait, self._times = rest.timer, rest.wait, (rest.since, rest.since)
         self._begun = True
         self._is_timed, self._in_time = True, rest.in_time
@@ -70,7 +70,7 @@ class Arrivals(Waiter, Generic[M]):
 
     @property
     def timer(self) -> Timer | None:
-        """The timer that ends the waiting; None if nothing does yet."""
+        """The timer that ends the waiting; None before there is one."""
         return timer_of(self._timer) if isinstance(self._timer, asyncio.TimerHandle) else self._timer
 
     def __enter__(self) -> "Arrivals[M]":
@@ -113,9 +113,9 @@ class Arrivals(Waiter, Generic[M]):
                 return None
 
     async def hand_each(self, handle: Callable[[str, M], bool]) -> None:
-        """Hand each message to `handle` on receipt, until that returns true or the waiting has ended.
+        """Pass each message to `handle` on receipt, until that returns true or the waiting has ended.
 
-        A task that takes one after another is woken for each, which costs more than most of them do.
+        A task that takes messages one after another is woken for each, which costs more than handling most of them.
         """
         self._hand_over(handle)
         try:
@@ -128,7 +128,7 @@ class Arrivals(Waiter, Generic[M]):
             self._handle = None
 
     def _hand_over(self, handle: Callable[[str, M], bool]) -> int:
-        """How many messages there were to hand over, until they were enough."""
+        """Pass the available messages on until they are enough; return their number."""
         count = 0
         while not self._enough and (found := self._mailbox.take(self._kinds, self.sources)) is not None:
             count += 1
@@ -137,7 +137,7 @@ class Arrivals(Waiter, Generic[M]):
         return count
 
     async def one_each(self) -> AsyncIterator[tuple[str, M]]:
-        """One message of each source: of those already received, in the order of the sources; the others on receipt."""
+        """Yield one message of each source: received ones in the order of the sources, then the others on receipt."""
         found: dict[str, M] = {}
         order = tuple(self.sources)
         while (first := self._mailbox.take(self._kinds, self.sources)) is not None:
@@ -154,7 +154,7 @@ class Arrivals(Waiter, Generic[M]):
             del arrived
 
     async def begun(self) -> bool:
-        """Wait until a message is there to be taken; false when the waiting has ended without one."""
+        """Wait until a message can be taken; return false if the waiting has ended without one."""
         while (sender := self._mailbox.first_sender(self._kinds, self.sources)) is None:
             if not await self._look_again():
                 return False
@@ -172,11 +172,11 @@ class Arrivals(Waiter, Generic[M]):
 
     @property
     def _is_over(self) -> bool:
-        """True if nobody is left to wait for who is not known to be gone."""
+        """True if all remaining sources are known to be gone."""
         return self._owner.are_gone(self.sources, self._over)
 
     async def _look_again(self) -> bool:
-        """Wait for something to come; false when the waiting has ended."""
+        """Wait for a change; return false if the waiting has ended."""
         mailbox = self._mailbox
         mailbox.check_interrupts()
         if not self._in_time:
@@ -227,9 +227,9 @@ class Arrivals(Waiter, Generic[M]):
 class Watch(Waiter):
     """A context that ends with `error`, `grace` seconds after a later message of `kinds` from one of `sources`.
 
-    Later: of a later (round, attempt) than the owner's when this was made. It ends with what an interrupting message
-    raises, too. The message stays in the mailbox. What goes on in the context is cancelled; it must not take messages
-    of `kinds` itself.
+    Later means of a later (round, attempt) than the owner's when the context was made. The context also ends with the
+    errors of interrupting messages. The message stays in the mailbox. The activity in the context is cancelled; it must
+    not take messages of `kinds` itself.
     """
 
     def __init__(
@@ -294,13 +294,13 @@ class Watch(Waiter):
 
 
 def names_of(kinds: Iterable[type[Message]]) -> str:
-    """``Hello or Goodbye``."""
+    """The names of message types for a text, as in ``Hello or Goodbye``."""
     return " or ".join(kind.__name__ for kind in kinds)
 
 
 @cache
 def type_names(kinds: tuple[type[Message], ...]) -> tuple[str, ...]:
-    """The names of message types."""
+    """The names of message types as a tuple."""
     return tuple(kind.__name__ for kind in kinds)
 
 

@@ -1,1 +1,1 @@
-"""The protocols, one a file, with all roles of each side by side under the table of its messages."""
+"""The protocols, one in each file, with all roles of each side under the table of its messages."""

@@ -1,22 +1,22 @@
-"""The declaration of a protocol: the one object that the rest of Tacit asks about it.
+"""The declaration of a protocol: the single object that the rest of Tacit uses for it.
 
-A declaration is a name, a summary, papers, keys, its parts (`tacit.protocols.parts`) and what is not a sum of these:
-what is asked of the whole is a fold over the parts, each one method here. Those that come with Tacit are declared in
-the `declaration` modules of their folders. One of your own is an instance of a class derived from
-`tacit.protocols.one_shot.OneShot`, or from `Declaration` itself, handed to `tacit.protocols.registry.add`. Scenario
-files can name it then, and everything that Tacit does for a protocol follows from it: `tacit list`, `tacit keys` and
-`tacit steps`, the checks before a run, faults, `tacit bytes`, checkpoints and chaos.
+A declaration has a name, a summary, papers, keys and parts (`tacit.protocols.parts`). Most properties of the whole are
+folds over the parts; each is a method here. Built-in protocols are declared in the `declaration` modules of their
+folders. Your own declaration is an instance of a class derived from `tacit.protocols.one_shot.OneShot`, or from
+`Declaration` itself, handed to `tacit.protocols.registry.add`. Scenario files can name it then, and everything that
+Tacit does for a protocol follows from it: `tacit list`, `tacit keys` and `tacit steps`, the checks before a run,
+faults, `tacit bytes`, checkpoints and chaos.
 
-| said of the whole | what asks it |
+| declared for the whole | used by |
 | --- | --- |
 | `name`, `summary`, `papers` | `tacit steps`, docs |
 | `keys`, `parts`, `value` | scenario files, `tacit keys` |
-| `needs`, `share`, `prepared` | how points are split |
+| `needs`, `share`, `prepared` | the split of points |
 | `build`, `rounds`, `learns`, `trains_networks` | the run, its checkpoints |
-| `takings` | which parts are taken among whom, for `tacit bytes` |
+| `takings` | `tacit bytes`: the parts taken, and the clients among whom |
 | `attacked` | an attack on membership |
 
-| a fold over the parts | what asks it |
+| a fold over the parts | used by |
 | --- | --- |
 | `learned`, `uses` | `tacit steps`, docs, scenario files |
 | `steps`, `message_types`, `choices`, `steps_with`, `types_with` | faults, chaos, `tacit steps` |
@@ -25,7 +25,7 @@ files can name it then, and everything that Tacit does for a protocol follows fr
 | `assumed`, `memory`, `loaded` | `tacit predict` |
 | `promises`, `waits`, `sums` | chaos |
 
-What `tables` has is said by `tacit.protocols.experiment.experiment.Tables`, and by the structs of the tables in `uses`.
+`tables` has the fields of `tacit.protocols.experiment.experiment.Tables`, and the tables named in `uses`.
 """
 
 import math
@@ -84,7 +84,8 @@ _ALLOWED = "bool, int, float, str, a Literal or an Enum of those, a list or tupl
 
 
 def check_keys(keys: type[Struct]) -> None:
-    """Raise ValueError, in a line, for a field of `keys` whose type or default no scenario file can hold."""
+    """Raise ValueError, with a message of one line, for a field of `keys` whose type or default fits no scenario
+    file."""
     try:
         fields = structs.fields(keys)
         nodes = {field.name: types.type_info(field.type) for field in fields}
@@ -121,7 +122,7 @@ def _is_allowed(node: types.Type) -> bool:
 
 
 def _written(kind: Any) -> str:
-    """A type as a program has it, without notes and modules: ``dict[str, list[int]]``."""
+    """The text of a type as in a program, without annotations and modules: ``dict[str, list[int]]``."""
     kind = getattr(kind, "__origin__", kind) if hasattr(kind, "__metadata__") else kind
     if isinstance(kind, type) and not hasattr(kind, "__args__"):
         return kind.__name__
@@ -130,11 +131,11 @@ def _written(kind: Any) -> str:
 
 @dataclass(frozen=True)
 class Needs:
-    """Which points a protocol needs besides the clients'.
+    """The points that a protocol needs in addition to those of clients.
 
-    `testing`: a part to test models on, and public points, if a scenario asks for them. `validation`: a part to select
-    a model by. `texts`: points may be texts, for learners that read them. Without `points` there are none: each client
-    has a placeholder for one.
+    `testing`: a part to test models on, and public points, if a scenario asks for them. `validation`: a part for
+    selecting a model. `texts`: points may be texts, for learners that read them. Without `points` there are none: each
+    client has a placeholder for one.
     """
 
     points: bool = True
@@ -146,13 +147,12 @@ class Needs:
 class Declaration:
     """The properties of a protocol, with defaults for one that declares nothing.
 
-    `keys`: the struct of its [protocol] table, with fields of its own; None for one without. `parts`: what it is made
-    of, in order. `learns`: whether something is trained, in rounds, so that a run can go on from a checkpoint. `rests`:
-    whether many clients take no memory at rest (`tacit.parties.registered`). `server_returns`: whether a server that
-    was lost may come back, which goes on or ends the run by what is on its disk
-    (`tacit.protocols.rounds.returning`). `decided_by`: the part whose losses alone decide whether a run of one round
-    completes: its one secure "sum", or its "average" of models; "" for others. `quick`: of keys, the most that they
-    need for a quick look.
+    `keys`: the struct of its [protocol] table; None if it has no keys of its own. `parts`: its parts, in order.
+    `learns`: true if it trains in rounds, so that a run can continue from a checkpoint. `rests`: true if resting
+    clients take no memory (`tacit.parties.registered`). `server_returns`: true if a lost server may come back, and
+    continue or end the run from the state on its disk (`tacit.protocols.rounds.returning`). `decided_by`: the part
+    whose losses alone decide if a run of one round completes: its only secure "sum", or its "average" of models; "" for
+    others. `quick`: the largest values of keys for a quick trial.
     """
 
     name: str
@@ -168,21 +168,21 @@ class Declaration:
 
     @property
     def parts(self) -> Sequence[Taken]:
-        """Its parts, in the order in which they are taken."""
+        """The parts, in the order in which they are taken."""
         return ()
 
     @property
     def whole(self) -> Sequence[Taken]:
-        """All that it is made of: its parts, and what is taken before and between them."""
+        """All parts, including those taken before and between `parts`."""
         return self.parts
 
     @property
     def _all(self) -> Sequence[Taken]:
-        """The whole, and what every protocol may have."""
+        """The whole, and the parts of every protocol."""
         return (*self.whole, PRESENCE)
 
     def check_declared(self) -> None:
-        """Raise ValueError, in a line, for what is declared wrongly or is not there."""
+        """Raise ValueError, with a message of one line, for a wrong or missing declaration."""
         name, kind = getattr(self, "name", ""), type(self).__name__
         if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9+-]*", name):
             raise ValueError(f"name(={name!r}) must be small letters, digits, + and -, as in secure-mean.")
@@ -206,50 +206,54 @@ class Declaration:
     # What a run is made of
 
     def prepared(self, tables: Any) -> Any:
-        """The tables as the protocol runs them."""
+        """The tables in the form in which the protocol uses them."""
         return tables
 
     def value(self, tables: Any, key: str) -> Any:
-        """The value of `key` that a run takes, as ``training.update``: a protocol may not leave it to the scenario."""
+        """The value of `key`, such as ``training.update``, in a run.
+
+        A protocol may fix it regardless of the scenario.
+        """
         return attrgetter(key)(tables)
 
     def rounds(self, tables: Any) -> int:
-        """How many rounds there are."""
+        """The number of rounds."""
         return 1
 
     def share(self, tables: Any) -> float:
-        """The share of the clients that take part in a round at a time, in (0, 1]."""
+        """The share of the clients that take part in one round, in (0, 1]."""
         return 1.0
 
     def largest(self, tables: Any, shards: Mapping[str, Shard]) -> dict[str, Shard]:
-        """The largest `shards`, in their order, of as many clients as take part in a round at a time."""
+        """The largest `shards`, in their order; their number is that of the clients in one round."""
         count = math.ceil(self.share(tables) * len(shards) - 1e-9)
         points, _ = counted(shards)
         return {name: shards[name] for name in sorted(points, key=lambda name: -points[name])[:count]}
 
     def trains_networks(self, tables: Any) -> bool:
-        """True if networks are trained, so that it matters where they run."""
+        """True if networks are trained, so that the choice of the device matters."""
         return False
 
     def code(self, tables: Any) -> Mapping[str, tuple[str, Mapping[str, Path]]]:
-        """The user's own code that keys name: by key, its place in a folder of copies, and the file of each copy.
+        """The user's code that keys name: for each key, its place in a folder of copies, and the files to copy.
 
         A key without files keeps its value.
         """
         return {}
 
     def build(self, setting: Setting) -> Experiment:
-        """The parties of a run and their observer."""
+        """Build the parties of a run and their observer."""
         raise NotImplementedError(f"{type(self).__name__} does not say how a run of it is built")
 
     def takings(
         self, tables: Any, parts: Parts, shards: Mapping[str, Shard]
     ) -> Iterable[tuple[Sequence[Taken], Among]] | None:
-        """The parts taken in a run with nobody lost, and among whom, for `sent_bytes`; None without a formula."""
+        """The parts taken in a run without losses, and the clients among whom, for `sent_bytes`; None without a
+        formula."""
         return None
 
     def attacked(self, tables: Any) -> AttackedMessages:
-        """The messages from which membership may be inferred. Raises Problem where there are none."""
+        """The messages from which membership may be inferred. Raises Problem if there are none."""
         problem = f"does not go with protocol.name = {toml(self.name)}, whose clients send nothing of a model"
         raise Problem("attack.kind", f'"membership" {problem}; allowed: ""')
 
@@ -257,13 +261,13 @@ class Declaration:
 
     @property
     def uses(self) -> Collection[str]:
-        """The keys of shared tables that it uses and not every protocol does, as ``training.rounds``, or ``model.*``
-        for a whole table."""
+        """The keys of shared tables that this protocol uses and others may not, as ``training.rounds`` or
+        ``model.*``."""
         return tuple(dict.fromkeys(key for part in all_parts(self._all) for key in part.uses))
 
     @property
     def learned(self) -> Mapping[str, str]:
-        """By role, what the server and a client learn, in words."""
+        """The knowledge that the server and a client gain, in words, by role."""
         said = [part.learned for part in all_parts(self._all)]
         found = {role: "; ".join(dict.fromkeys(one[role] for one in said if role in one)) for role in _ROLES}
         return {role: words for role, words in found.items() if words}
@@ -275,22 +279,22 @@ class Declaration:
 
     @property
     def message_types(self) -> Sequence[type[Message]]:
-        """The types that its parties may send, besides what the server sends in every protocol."""
+        """The types of messages that its parties may send, without those that every server sends."""
         return tuple(dict.fromkeys(kind for part in all_parts(self._all) for kind in part.messages))
 
     def _taken(self, tables: Any) -> list[Step | Part]:
         return list(taken(self._all, partial(self.value, tables)))
 
     def _parts(self, tables: Any) -> list[Part]:
-        """The parts that are taken with these choices."""
+        """The parts taken with these choices."""
         return [part for part in self._taken(tables) if isinstance(part, Part)]
 
     def choices(self, tables: Any) -> Mapping[str, str]:
-        """The values of those keys that bring in steps or messages."""
+        """The values of the keys that choose steps or messages."""
         return choices_in(self._all, partial(self.value, tables))
 
     def steps_with(self, tables: Any) -> Sequence[Step]:
-        """The steps that are taken with these choices."""
+        """The steps taken with these choices."""
         found: dict[tuple[str, str], Step] = {}
         for step in self._taken(tables):
             if isinstance(step, Step):
@@ -300,14 +304,14 @@ class Declaration:
         return tuple(step for step in self.steps if step.name != BEAT or self._beats(tables))
 
     def types_with(self, tables: Any) -> Sequence[type[Message]]:
-        """The types of messages that may be sent with these choices, besides what the server always sends."""
+        """The types of messages that may be sent with these choices, without those that every server sends."""
         found = dict.fromkeys(kind for part in self._parts(tables) for kind in part.messages)
         if len(found) > self._beats(tables):
             return tuple(found)
         return tuple(kind for kind in self.message_types if kind is not Heartbeat or self._beats(tables))
 
     def helpers(self, tables: Any) -> tuple[str, ...]:
-        """The parties besides the server and its clients, with these choices: the `helper`, or none."""
+        """The parties beside the server and its clients with these choices: the `helper`, or none."""
         return (HELPER,) if any(step.role == HELPER for step in self.steps_with(tables)) else ()
 
     def _beats(self, tables: Any) -> bool:
@@ -319,9 +323,9 @@ class Declaration:
         return tuple(dict.fromkeys(kind.__name__ for kind in (*messages_in(server), *self.types_with(tables))))
 
     def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:
-        """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula.
+        """The bytes of payload by message type in a run without losses, on every hop; None without a formula.
 
-        None for a type: how many of it are sent depends on which messages arrive first.
+        The value of a type is None if the number of its messages depends on the order of arrival.
         """
         takings = self.takings(tables, parts, shards)
         if takings is None:
@@ -332,64 +336,64 @@ class Declaration:
         return total
 
     def check_tables(self, tables: Any) -> None:
-        """Raise Problem where values do not go together, before there are data."""
+        """Raise Problem for values that contradict each other, before data are loaded."""
         for part in self._parts(tables):
             part.check_tables(tables)
 
     def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem where values do not go together, or with the points."""
+        """Raise Problem for values that contradict each other or the points."""
         for part in self._parts(tables):
             part.check_data(tables, parts, shards)
 
     def check_memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem where a run does not fit into this machine's memory; one that is predicted need not."""
+        """Raise Problem if a run does not fit into this machine's memory. A prediction need not fit."""
         for part in self._parts(tables):
             part.check_memory(tables, parts, shards)
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line for each choice that leaves a run without the secrecy it seems to have, or without enough time.
 
-        `shards` loads the clients' points. Raises OSError and ValueError as it does.
+        `shards` loads the clients' points; its OSError and ValueError pass through.
         """
         return list(dict.fromkeys(line for part in self._parts(tables) for line in part.cautions(tables, shards)))
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line for each thing that follows from the keys and that who runs them wants to know. `shards` as above."""
+        """A line for each consequence of the keys that users should know. `shards` is as in `cautions`."""
         return list(dict.fromkeys(line for part in self._parts(tables) for line in part.notes(tables, shards)))
 
     def assumed(self, tables: Any) -> Sequence[str]:
-        """A line for each thing that depends on what values are, with what `tacit predict` takes it to be."""
+        """A line for each quantity that depends on data values, with the assumption of `tacit predict`."""
         return [line for part in self._parts(tables) for line in part.assumed(tables)]
 
     def memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        """Bytes that all parties together hold at most, in one process, besides the points, libraries and messages.
+        """The most bytes that all parties hold together in one process, without points, libraries and messages.
 
-        Parts are taken one after the other.
+        Parts are taken one after another.
         """
         return max((part.memory(tables, parts, shards) for part in self._parts(tables)), default=0)
 
     def loaded(self, tables: Any) -> int:
-        """Bytes of the libraries that are loaded for this protocol and not for all."""
+        """The bytes of libraries that only this protocol loads."""
         return sum(part.loaded(tables) for part in self._parts(tables))
 
     def promises(self, tables: Any) -> Mapping[str, Promise] | None:
-        """The promises that hold under any faults, by name, besides those of every protocol; None: not known."""
+        """The promises that hold under any faults, by name, in addition to those of every protocol; None if unknown."""
         return {name: one for part in self._parts(tables) for name, one in part.promises(tables).items()}
 
     def suffering(self, tables: Any, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
-        """Clients that a fault affects because one of them is affected, and the virtual time until which it does."""
+        """The clients that a fault affects through one affected client, and the virtual time until which it does."""
         return [one for part in self._parts(tables) for one in part.suffering(trial)]
 
     def waits(self, tables: Any) -> int:
-        """For how many deadlines a client waits in a round at most, with whatever is lost."""
+        """The most deadlines that a client waits in a round, with any losses."""
         return sum(part.waits(tables) for part in self._parts(tables)) or 4 * tables.data.clients + 4
 
     def draws_noise(self, tables: Any) -> bool:
-        """True if a client's data pass through noise of its own that is drawn for each question."""
+        """True if a client's data pass through noise that it draws for each question."""
         return any(part.draws_noise(tables) for part in self._parts(tables))
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        """The secure sums that are taken with this number of clients."""
+        """The secure sums taken with this number of clients."""
         return [one for part in self._parts(tables) for one in part.sums(tables, clients)]
 
 

@@ -1,4 +1,4 @@
-"""Long-term identities: signatures that bind what clients publish to who, in which run and round, has published it.
+"""Long-term identities: signatures that bind published data to the client, the run and the round.
 
 Each client has an Ed25519 key pair (RFC 8032, by pyca/cryptography); all know all public keys beforehand. Signed is
 
@@ -13,6 +13,7 @@ digest of the set-up as the signer has seen it: who takes part, with which keys;
 | set-up keys | X25519 key, contribution (such as a proved Paillier modulus), number of points | Join, Roster |
 | dealt key | second X25519 key | DealtKey, DealtKeys, Adjacent |
 | survivors | A, U3 | Agreed, Agreement (see `dealing`) |
+| helper key | the X25519 key of a batch, the batch's context | HelperKey, ReportsWanted (see `reports`) |
 
 A signature follows the bytes that it is of, in the same field. A set-up has the attempt in which its round was opened.
 
@@ -67,7 +68,7 @@ SIGNATURE_BYTES = 64
 
 @dataclass(frozen=True)
 class Claim:
-    """The `parts` that `title` (a client and its incarnation) is said to have signed."""
+    """A claim that `title` (a client and its incarnation) has signed the `parts`."""
 
     title: str
     parts: tuple[bytes, ...]
@@ -76,11 +77,11 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Identities:
-    """The `public` keys of all clients, and the `private` ones of those that run here; 32 bytes each.
+    """The `public` keys of all clients, and the `private` keys of the clients that run here; 32 bytes each.
 
-    `among` is the digest of the set-up under which all is signed; empty: none has been yet.
+    `among` is the digest of the set-up under which messages are signed; empty before there is one.
 
-    Raises ValueError for a key of another length, and for a private one whose public half is not that of the client.
+    Raises ValueError for a key of another length, and for a private key that does not fit the client's public one.
     """
 
     public: Mapping[str, bytes]
@@ -97,7 +98,7 @@ class Identities:
 
     @classmethod
     def simulated(cls, seed: int, *, seeded: bool = True) -> "Identities":
-        """Those of a simulation, where all clients run here, whatever their names: from its `seed`, if it is `seeded`.
+        """The identities of a simulation, in which all clients run here: from its `seed` if it is `seeded`.
 
         Otherwise the operating system's generator draws them.
         """
@@ -109,20 +110,20 @@ class Identities:
         return cls(_Made(lambda name: public_half(private[name])), private)
 
     def bound(self, among: bytes) -> "Identities":
-        """The same keys, by which all is signed under the set-up with the digest `among` from now on."""
+        """The same keys for signing under the set-up with the digest `among`."""
         made = copy(self)  # keys are not checked once more
         object.__setattr__(made, "among", among)
         return made
 
     async def sign(self, me: Party, what: str, attempt: int, *parts: bytes) -> bytes:
-        """The signature of `me` on `parts`, in its round. Raises ValueError where it has no key here."""
+        """Sign `parts` as `me`, in its round. Raises ValueError if its private key is not here."""
         if me.name not in self.private:
             raise ValueError(f"there is no private key of {me.name} here")
         text = _statement(me, what, attempt, f"{me.name}#{me.incarnation}", (self.among, *parts))
         return await me.compute({"ed25519.sign": 1}, _sign, self.private[me.name], text)
 
     async def problems(self, me: Party, what: str, attempt: int, claims: Mapping[str, Claim]) -> dict[str, str]:
-        """Return the problems with the claims of each client, signed in the round that `me` is in."""
+        """The problems with the claims of each client, signed in the round that `me` is in."""
         known = {name: claim for name, claim in claims.items() if name in self.public}
         texts = [_statement(me, what, attempt, one.title, (self.among, *one.parts)) for one in known.values()]
         keys, signatures = [self.public[name] for name in known], [claim.signature for claim in known.values()]
@@ -133,7 +134,7 @@ class Identities:
 
 
 class _Made(Mapping[str, bytes]):
-    """Keys that are made when they are asked for; those that were are listed."""
+    """Keys that are made on access; iteration lists those that were made."""
 
     def __init__(self, make: Callable[[str], bytes]) -> None:
         self._make, self._made = make, dict[str, bytes]()
@@ -151,18 +152,18 @@ class _Made(Mapping[str, bytes]):
 
 
 given: ContextVar[Identities | None] = ContextVar("identities that were given", default=None)
-"""The identities of the parties that are built next, where they are not a simulation's: see `identity_files`."""
+"""The identities of the parties that are built next, except in a simulation: see `identity_files`."""
 
 
 def is_signed(tables: Any) -> bool:
-    """True if a run with these tables signs what clients are shown."""
+    """Return true if parties in a run with these tables sign their messages."""
     return getattr(tables.protocol, "identity", "") == "signed"
 
 
 def identities_of(tables: Any) -> Identities | None:
-    """The identities of a run with these tables: those `given`, or drawn; None where nothing is signed.
+    """The identities of a run with these tables: `given` ones, or drawn ones; None if nothing is signed.
 
-    They follow from the seed with ``entropy = "seeded"`` alone.
+    They follow from the seed only with ``entropy = "seeded"``.
     """
     if not is_signed(tables):
         return None
@@ -170,14 +171,14 @@ def identities_of(tables: Any) -> Identities | None:
 
 
 def parted(data: bytes) -> tuple[bytes, bytes]:
-    """Return the signed text, and the signature that follows it. Raises ValueError."""
+    """Split signed data into the text and the signature that follows it. Raises ValueError."""
     if len(data) < SIGNATURE_BYTES:
         raise ValueError(f"{len(data)} bytes are too few for a signature of {SIGNATURE_BYTES}")
     return data[:-SIGNATURE_BYTES], data[-SIGNATURE_BYTES:]
 
 
 def title_of(name: str, titles: Iterable[str]) -> str:
-    """The one of `titles` that is of the client `name`."""
+    """The element of `titles` that belongs to the client `name`."""
     return next(title for title in titles if title.rpartition("#")[0] == name)
 
 
@@ -188,7 +189,7 @@ def _statement(me: Party, what: str, attempt: int, title: str, parts: Iterable[b
 
 
 def public_half(private: bytes) -> bytes:
-    """The public key of a private one, of 32 bytes each."""
+    """The public key of a private key; 32 bytes each."""
     return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 

@@ -1,4 +1,4 @@
-"""Long-term identities in files, for parties that run on machines of their own.
+"""Long-term identities in files, for parties that run on separate machines.
 
 In one folder, for the client ``client/3``: `client-3.key`, its private key (PKCS 8, PEM, readable by its owner alone),
 and `client-3.pub`, its public one (SubjectPublicKeyInfo, PEM). Every party has all public keys and its own private one.
@@ -20,9 +20,9 @@ __all__ = ["enter_run", "load", "make", "missing"]
 
 
 def make(folder: Path, names: Iterable[str]) -> list[Path]:
-    """Make a key pair for each of the clients `names`, from the operating system's randomness; returns the files.
+    """Make a key pair for each of the clients `names` from the operating system's randomness. Returns the files.
 
-    Raises FileExistsError rather than write over a key.
+    Raises FileExistsError instead of overwriting a key.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -43,12 +43,15 @@ def make(folder: Path, names: Iterable[str]) -> list[Path]:
 
 
 def missing(folder: Path, names: Iterable[str]) -> list[str]:
-    """Those of the clients `names` that have no key in the `folder`."""
+    """The clients among `names` that have no key in the `folder`."""
     return [name for name in names if not any(_path(folder, name, kind).exists() for kind in ("key", "pub"))]
 
 
 def enter_run(folder: Path, name: str, run_id: bytes) -> None:
-    """Write down that the client `name` is in the run `run_id`. Raises ValueError where it has been; OSError."""
+    """Record that the client `name` is in the run `run_id`.
+
+    Raises ValueError if it has been in it before, and OSError.
+    """
     path = _path(folder, name, "runs")
     if path.is_file() and run_id.hex() in path.read_text(encoding="ascii").split():
         raise ValueError(f"{path}: {name} has been in a run of the same id with its key: the server repeats one")

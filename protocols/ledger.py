@@ -1,4 +1,4 @@
-"""A client's ledger of what has left it of its data through noise: each thing once in a round, whoever asks again.
+"""A client's ledger of its noisy releases: each content is released once in a round, regardless of repeated requests.
 
 A privacy budget counts releases: noise that is drawn again for the same data can be averaged away. So before a client
 sends a noisy sum, a noisy answer or hashes with flipped bits, it enters on its disk the round and a SHA-256 of the
@@ -29,7 +29,7 @@ _RELEASED = "released"  # on a client's disk
 
 
 def release(me: Party, what: str, content: bytes) -> None:
-    """Enter that `me` releases `content` as `what` in its round; to be called before anything of it is sent.
+    """Record that `me` releases `content` as `what` in its round; call it before anything is sent.
 
     Raises BadValues, which ends its part of the round, if it has released another content in this round, or has
     released `what` in a later one.

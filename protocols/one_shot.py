@@ -1,10 +1,9 @@
-"""Protocols of one part, or of several, one after the other: base classes with which one is written in a single file,
-also outside of this tree.
+"""Protocols of one or several consecutive parts: base classes for protocols in a single file, also outside this tree.
 
-A part (`tacit.protocols.parts.Phase`) says what a client and the server do once it is known who takes part; what must
-come out (the oracle) is said of the whole. Set-up, deadlines, losses, how each party's part ends, and how one part
-begins after another are the same for all and stand here. A subclass of `Phases` lists `parts`; one of `OneShot` is a
-part itself.
+A part (`tacit.protocols.parts.Phase`) defines the actions of a client and the server once the participants are known;
+the expected result (the oracle) is defined for the whole. Set-up, deadlines, losses, the end of each party's part, and
+the transition between parts are the same for all and are in this module. A subclass of `Phases` lists `parts`; one of
+`OneShot` is a part itself.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -14,8 +13,8 @@ part itself.
 | round.enrol | TakingPart | server -> each that is present | names | who takes part |
 | part.open | PartOpens | server -> each whose input counted before | names, 8 for each number | the next part begins |
 
-A part is a round of its own: what was sent in an earlier one is late. Its clients are those of whose inputs the server
-has what the part before found.
+A part is a round of its own: what was sent in an earlier one is late. Its clients are those whose inputs counted in the
+result of the part before.
 """
 
 import math
@@ -33,6 +32,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard, counted
+from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.party import NoAnswer
 from tacit.parties.presence import Heartbeat
 from tacit.parties.server import Loss, Server
@@ -52,6 +52,7 @@ from tacit.protocols.rounds.rounds import CalledClient
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.reports import Helper, Histogram, fewest
 from tacit.protocols.values import BadValues, announced, values_of
 from tacit.sim import plugged
 from tacit.sim.setting_error import Problem
@@ -85,7 +86,7 @@ class PartOpens(Message):
 
 
 class Enrolment(Part):
-    """Who takes part, without keys."""
+    """The enrolment of participants, without keys."""
 
     takes = (
         Step("client", "round.enrol", "say that it takes part"),
@@ -101,7 +102,7 @@ class Enrolment(Part):
 
 
 class Opening(Part):
-    """How a part begins after another, with `Among.dimension` numbers for each client."""
+    """The beginning of a part after another one, with `Among.dimension` numbers for each client."""
 
     takes = (Step("server", "part.open", "tell the clients that are left what the next part begins with"),)
     messages = (PartOpens,)
@@ -122,14 +123,14 @@ _SET_UP, _ENROLMENT, _OPENING = setup.SetUp(), Enrolment(), Opening()
 
 
 class Phases(Declaration):
-    """A protocol of `parts` (`tacit.protocols.parts.Phase`), one after the other, each with a name of its own.
+    """A protocol of consecutive `parts` (`tacit.protocols.parts.Phase`), each with a unique name.
 
     A subclass gives `name`, `summary`, `keys` and `parts`, and defines `oracle`. `agrees`: clients first agree on a key
-    for each pair (`setup`); what they send each other is sealed with those. `patience`: the number of deadlines for
-    which a client waits until the first part begins, and then until each further one does. `tolerance`: by how much
-    values may differ from the oracle's, for one that is not exact.
+    for each pair (`setup`); messages between clients are sealed with these. `patience`: the number of deadlines for
+    which a client waits for the beginning of each part. `tolerance`: the largest allowed difference from the oracle,
+    for inexact results.
 
-    What its methods get as `keys` is the [protocol] table, with `deadline` and `min_clients` among its fields.
+    The argument `keys` of its methods is the [protocol] table, which includes `deadline` and `min_clients`.
     """
 
     agrees: ClassVar[bool] = True
@@ -146,7 +147,7 @@ class Phases(Declaration):
 
     @property
     def whole(self) -> Sequence[Taken]:
-        """The set-up, the parts, and what is between them."""
+        """The set-up, the parts, and the transitions between them."""
         further = [one for part in self.parts[1:] for one in (_OPENING, part)]
         return (_SET_UP if self.agrees else _ENROLMENT, *self.parts[:1], *further)
 
@@ -164,24 +165,24 @@ class Phases(Declaration):
                 raise ValueError(f"{name}(={value!r}) of {kind} must be a number >= {least}.")
 
     def oracle(self, keys: Any, over: Any) -> Any:
-        """Return the result that each part must have found, by its name, computed in the clear, or of only some parts.
+        """The expected result of each part, or of some of them, by its name, computed in plain.
 
-        `over`: for each part, by its name, the shards of just those clients whose inputs count in it.
+        `over`: for each part, by its name, the shards of exactly those clients whose inputs count in it.
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what must come out")
 
     def check(self, keys: Any, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem where `keys` do not go together, or with the clients' points."""
+        """Raise Problem if `keys` contradict each other or the clients' points."""
 
     def note_relayed(self, kind: type[Message]) -> None:
-        """Note that one client sends another a message of this type, which may not be declared."""
+        """Note that one client sends another a message of this type, which may be undeclared."""
 
     def build(self, setting: Setting) -> "OneRound":
         """The server, the clients and the observer of a run."""
         return OneRound(setting, self)
 
     def equals_oracle(self, keys: Any, shards: Mapping[str, Shard], found: Mapping[str, Found]) -> bool:
-        """True if what the parts `found` is the oracle's."""
+        """Return true if the results `found` by the parts equal the oracle's."""
         over = {part: {name: shards[name] for name in one.over} for part, one in found.items()}
         wanted = self.oracle(keys, over)
         if not isinstance(wanted, Mapping) or not {*wanted} <= {*found}:
@@ -193,7 +194,8 @@ class Phases(Declaration):
         return value.shape == expected.shape and bool((abs(value - expected) <= self.tolerance).all())
 
     def check_data(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem for too few clients, and what `check` raises, at a key of [protocol] unless it says more."""
+        """Raise Problem for too few clients, and the errors of `check`, at a key of [protocol] unless they name
+        another."""
         keys = tables.protocol
         if len(shards) < keys.min_clients:
             problem = f"{len(shards)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
@@ -217,7 +219,7 @@ class Phases(Declaration):
         return found
 
     def sent_bytes(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:
-        """Bytes of payload on every hop. Raises Problem where a formula fails or names what is no message."""
+        """The bytes of payload on every hop. Raises Problem if a formula fails or names a type that is no message."""
         where = f"the payloads of {self.name}"
         try:
             found = super().sent_bytes(tables, parts, shards)
@@ -234,16 +236,16 @@ class Phases(Declaration):
         return found
 
     def waits(self, tables: Tables) -> int:
-        """For how many deadlines a client waits at most, with whatever is lost."""
+        """The most deadlines that a client waits, with any losses."""
         return self.patience * len(self.parts) + super().waits(tables)
 
     def promises(self, tables: Tables) -> Mapping[str, Promise] | None:
-        """The promises that hold under any faults besides those of every protocol."""
+        """The promises that hold under any faults, in addition to those of every protocol."""
         return {**_PROMISES, **(super().promises(tables) or {})}
 
 
 class _Sole(Phase):
-    """The one part of a `protocol`, which has the methods itself."""
+    """The only part of a `protocol`, which defines the methods itself."""
 
     messages = ()
 
@@ -264,8 +266,8 @@ class _Sole(Phase):
         return 4 * int(tables.data.clients)
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        """The sum of `tacit.protocols.sums.secure_sum` if that is among the modules, of at least `protocol.min_clients`
-        inputs."""
+        """The sum of `tacit.protocols.sums.secure_sum`, of at least `protocol.min_clients` inputs, if that is among the
+        modules."""
         of_one = SumBounds("secure_sum", max(2, tables.protocol.min_clients))
         return [of_one] if secure_sum in self.protocol.modules else []
 
@@ -274,9 +276,9 @@ class OneShot(Phases):
     """A protocol of one part.
 
     A subclass gives `name`, `summary`, `keys` and `own_steps`, and defines `client`, `server`, `oracle` and, for `tacit
-    bytes`, `own_payloads`. `modules`: whose message types it sends, besides those of its own file; `between_clients`:
-    those that one client sends another. `defines`: the methods that a subclass must have; one whose observer compares
-    by itself needs no `oracle`. All else is as in `Phases`.
+    bytes`, `own_payloads`. `modules`: modules whose message types it sends, in addition to those of its own file.
+    `between_clients`: the types that one client sends another. `defines`: the methods that a subclass must have;
+    `oracle` is optional if its observer compares results itself. For the rest see `Phases`.
     """
 
     own_steps: ClassVar[tuple[Taken, ...]] = ()
@@ -291,12 +293,12 @@ class OneShot(Phases):
 
     @property
     def message_types(self) -> Sequence[type[Message]]:
-        """Those of the set-up, of its modules, and of the file that defines it."""
+        """The message types of the set-up, of its modules, and of the file that defines the protocol."""
         own = [module for module in (sys.modules.get(type(self).__module__),) if module and module not in self.modules]
         return tuple(dict.fromkeys((*super().message_types, *messages_in(*self.modules, *own))))
 
     def types_with(self, tables: Any) -> Sequence[type[Message]]:
-        """All of them, of heartbeats only where there are any."""
+        """All message types, without heartbeats unless the tables ask for them."""
         return tuple(kind for kind in self.message_types if kind is not Heartbeat or self._beats(tables))
 
     def check_declared(self) -> None:
@@ -316,27 +318,27 @@ class OneShot(Phases):
             )
 
     async def client(self, me: Client, keys: Any, group: Group) -> None:
-        """A client's part, once it knows the `group`; with `agrees` it holds its pairs' secrets in it.
+        """Run a client's part in the known `group`, which contains its pairs' secrets with `agrees`.
 
-        Every wait of it has a deadline (`me.recv`, `me.collect`).
+        Every wait must have a deadline (`me.recv`, `me.collect`).
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what a client does")
 
     async def server(self, me: Server, keys: Any, group: Group) -> Found:
-        """The server's part. Raises Abort where there is no result."""
+        """Run the server's part. Raises Abort if there is no result."""
         raise NotImplementedError(f"{type(self).__name__} does not say what the server does")
 
     def oracle(self, keys: Any, shards: Mapping[str, Shard]) -> Any:
-        """The result that the server must have if only the clients of `shards` count, computed in the clear."""
+        """The expected result if only the clients of `shards` count, computed in plain."""
         raise NotImplementedError(f"{type(self).__name__} does not say what must come out")
 
     def own_payloads(self, keys: Any, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
-        """Bytes of payload by message type after the set-up, with nobody lost, each message once."""
+        """The bytes of payload by message type after the set-up, without losses, each message counted once."""
         return None
 
     @cached_property
     def _relayed(self) -> set[type[Message]]:
-        """The types that clients are known to send each other: those that are declared, and those warned of."""
+        """The types that clients are known to send each other: declared ones, and those that were warned about."""
         return {kind for part in all_parts(self.whole) for kind in part.between_clients} | {*self.between_clients}
 
     def note_relayed(self, kind: type[Message]) -> None:
@@ -407,9 +409,10 @@ def _numbers_in(values: bytes, part: Phase) -> NDArray[np.float64]:
 
 
 class OneShotServer(OnceServer):
-    """The server of a `protocol`. `found`: what each part ended with, by its name; `aborted` says why, if not all have.
+    """The server of a `protocol`. `found`: the result of each part, by its name; `aborted`: the reason if parts are
+    missing.
 
-    What each ended with is reported, too.
+    It also reports the result of each part.
     """
 
     aborted = ""
@@ -442,7 +445,7 @@ class OneShotServer(OnceServer):
             self.dismiss(self.clients, self.aborted, aborted=True)
 
     def _opened(self, part: Phase, group: Group) -> Group:
-        """Open `part`, among those of the `group` whose inputs counted in the one before."""
+        """Open `part` among the clients of `group` whose inputs counted in the part before."""
         names = tuple(name for name in group.names if name in [*self.found.values()][-1].over)
         opening = np.asarray(part.opening(self.keys, self.found), "<f8").ravel()
         if len(opening) != part.opens_with:
@@ -455,7 +458,10 @@ class OneShotServer(OnceServer):
         return replace(group, names=names)
 
     def _understood(self, part: Phase, found: Any, group: Group) -> Found:
-        """Return what the server of `part` has `found`. Raises TypeError and ValueError with what it must be."""
+        """Check the result `found` by the server of `part`.
+
+        Raises TypeError and ValueError that say what it must be.
+        """
         kind = f"{type(part.protocol if isinstance(part, _Sole) else part).__name__}.server"
         if not isinstance(found, Found):
             raise TypeError(f"{kind} must return Found(over, value), not {type(found).__name__}.")
@@ -487,7 +493,7 @@ _WITHOUT = "the next part goes on without you: your input did not count in the o
 
 
 def _numbers(value: Any, what: str) -> NDArray[np.float64]:
-    """The array of numbers that `value` is. Raises TypeError naming `what` is not."""
+    """Convert `value` to an array of numbers. Raises TypeError that names it by `what`."""
     with suppress(TypeError, ValueError):  # the latter of lists of different lengths, too
         numbers = np.asarray(value)
         if numbers.dtype.kind in "biufO" and None not in numbers.ravel().tolist():
@@ -496,7 +502,7 @@ def _numbers(value: Any, what: str) -> NDArray[np.float64]:
 
 
 class OneShotObserver(EndingsObserver[OneShotClient]):
-    """Compares what the server ended with with the protocol's oracle, over the clients whose inputs count."""
+    """Compares the server's result with the protocol's oracle, over the clients whose inputs count."""
 
     def __init__(
         self, setting: Setting, protocol: Phases, server: OneShotServer, clients: Sequence[OneShotClient]
@@ -506,7 +512,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
         self._shards = setting.shards
 
     def sum_up(self) -> Simulated:
-        """The results, once all parties have ended."""
+        """The results, after all parties have ended."""
         server = self._server
         endings = self.endings()
         outcome, reason = self._outcome()
@@ -542,7 +548,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
         return self.losses_beside(self._server, "its part was not missed", lambda time: 1)
 
     def equals_oracle(self) -> bool | None:
-        """True if the result is the oracle's; None without a result."""
+        """True if the result equals the oracle's; None without a result."""
         found = self._server.found
         return self._protocol.equals_oracle(self._keys, self._shards, found) if found else None
 
@@ -560,6 +566,13 @@ class OneRound:
         self.clients = setting.clients(self.client_type, protocol, keys)
         self.server = self.server_type(world, tuple(setting.shards), protocol, keys, **setting.access("server"))
         self.observer = self.observer_type(setting, protocol, self.server, self.clients)
+        tasks = {n: part.task(keys) for n, part in enumerate(protocol.parts, 1) if isinstance(part, Histogram)}
+        self.helpers: tuple[Helper, ...] = ()
+        if tasks:  # each part is a round
+            deadline, access = duration(keys.deadline), setting.access(HELPER)
+            patience = protocol.waits(setting.tables) * deadline
+            self.helpers = (Helper(world, tasks.__getitem__, fewest(keys), deadline, patience, **access),)
+        self.observer.helpers = tuple(helper.device for helper in self.helpers)
 
     def plan(self) -> None:
-        """Announce nothing: how long the computing of a declared protocol takes is known as it begins."""
+        """Announce nothing: the work of a declared protocol is known only when it begins."""

@@ -1,21 +1,27 @@
-"""How a party's part in a protocol ends without a result."""
+"""The ways in which a party's part in a protocol ends without a result."""
 
 __all__ = ["Abort", "Overtaken", "Withdrawn", "require"]
 
 
 class Abort(Exception):
-    """The server ends the round for all: too few parties are left. The text says how many and what was needed."""
+    """The server ends the round for all parties, because too few are left.
+
+    The text has their number and the requirement.
+    """
 
 
 class Withdrawn(Exception):
-    """A client ends its part of the round, for what it has cannot be used. The text says why; the others go on."""
+    """A client ends its part of the round, because its data are unusable.
+
+    The text has the reason; other clients continue.
+    """
 
 
 class Overtaken(Exception):
-    """A later round began before the client received the end of its own."""
+    """A later round began before the client received the end of its current one."""
 
 
 def require(count: int, what: str, least: int, limit: str = "min_clients") -> None:
-    """Raise Abort when fewer than `least` are left; `what` says who was counted, `limit` which limit this is."""
+    """Raise Abort if `count` is below `least`; `what` describes who was counted, `limit` is the name of the limit."""
     if count < least:
         raise Abort(f"{count} {what} are left; {limit} is {least}")

@@ -1,4 +1,4 @@
-"""Mistakes in classes of one's own that Python does not see: a method that nobody calls, or that is called differently.
+"""Mistakes in user classes that Python does not detect: a method that is never called, or is called differently.
 
 A class of a plugin derives from one of Tacit, which calls its methods by their names. A method with a misspelt name is
 never called, and one with other parameters fails in the middle of a run: both are found when the class is added.
@@ -14,7 +14,7 @@ from tacit.sim import plugged
 __all__ = ["check_class"]
 
 _CLOSE = 0.75
-"""How alike two names are, at least, so that one may be a misspelling of the other; 1 for the same."""
+"""The least similarity of two names for one to count as a misspelling of the other; 1 means equal."""
 
 
 def check_class(kind: type) -> None:
@@ -36,7 +36,7 @@ def check_class(kind: type) -> None:
 
 
 def place_of(kind: type, name: str = "") -> str:
-    """The file and the line of the class, or of its method `name`, as the beginning of a line; "" if not known."""
+    """The file and the line of the class, or of its method `name`, as the beginning of a line; "" if unknown."""
     code = getattr(vars(kind).get(name), "__code__", None)
     try:
         file = code.co_filename if code else inspect.getfile(kind)
@@ -73,7 +73,7 @@ def _check_method(owner: type, name: str, base: type) -> None:
 
 
 def _parameters(method: FunctionType) -> list[str]:
-    """The names of the parameters of a method of Tacit that are always given, by their position."""
+    """The names of the positional parameters without defaults of a method of Tacit."""
     kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(method).parameters.values()
     return [one.name for one in parameters if one.kind in kinds and one.default is Parameter.empty]

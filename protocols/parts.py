@@ -1,8 +1,9 @@
-"""Parts: what protocols are made of. A part is one object in the file that has its program, and says all of itself.
+"""Parts: the building blocks of protocols. A part is one object in the file with its program, and declares its
+properties.
 
 A declaration (`tacit.protocols.declaration`) lists its parts; its steps, messages, bytes, promises, sums, checks and
-whatever else is asked about a protocol are folds over them. What a part takes comes in the order in which it is taken:
-steps of its own, other parts, and choices, of which the value of a key takes one:
+other properties are folds over them. `takes` lists the items of a part in their order: its steps, other parts, and
+choices, each decided by the value of a key:
 
     takes = (
         DEAL,                                                          # a Step
@@ -10,16 +11,16 @@ steps of its own, other parts, and choices, of which the value of a key takes on
         REVEAL,
     )
 
-| a part says | by |
+| property of a part | declared by |
 | --- | --- |
-| the keys that it uses, who learns what | `uses`, `learned` |
-| its steps, its sub-parts, its messages | `takes`, `messages`, `between_clients`; who is in: `Message.names_members` |
+| the keys that it uses, what each role learns | `uses`, `learned` |
+| its steps, its sub-parts, its messages | `takes`, `messages`, `between_clients`; members: `Message.names_members` |
 | bytes of payload by message type | `payloads` |
 | secure sums, deadlines waited, promises | `sums`, `waits`, `promises` |
-| what goes with what, and what a user should know | `check_tables`, `check_data`, `check_memory`, `cautions`, `notes` |
+| checks and information for users | `check_tables`, `check_data`, `check_memory`, `cautions`, `notes` |
 | memory | `memory`, `loaded` |
 
-A `Phase` has its program in itself: a protocol of one's own takes one or several (`tacit.protocols.one_shot`).
+A `Phase` contains its program: your own protocol takes one or several (`tacit.protocols.one_shot`).
 """
 
 import sys
@@ -46,15 +47,15 @@ __all__ = [
 ]  # fmt: skip
 
 Value = Callable[[str], Any]
-"""The value of a key that a run takes, as ``training.averaging``."""
+"""Returns the value of a key in a run, such as ``training.averaging``."""
 
 
 @dataclass(frozen=True)
 class Among:
-    """The clients among whom a part is taken, as its formulas ask for them.
+    """The clients among whom a part is taken, with the numbers for its formulas.
 
-    `points` and `labeled`: how many each client has. `classes`: the number of classes. `dimension`: the numbers of a
-    vector that is summed, in words of `word_bits`.
+    `points` and `labeled`: the numbers of each client. `classes`: the number of classes. `dimension`: the length of a
+    summed vector, in words of `word_bits`.
     """
 
     points: Mapping[str, int]
@@ -71,7 +72,7 @@ class Among:
 
 @dataclass(frozen=True)
 class SumBounds:
-    """A secure sum that a protocol takes: its `kind`, the `fewest` inputs that it may open, a `threshold` of shares."""
+    """A secure sum of a protocol: its `kind`, the `fewest` inputs that it may open, and a `threshold` of shares."""
 
     kind: str
     fewest: int
@@ -79,11 +80,11 @@ class SumBounds:
 
 
 class Part:
-    """A part of a protocol, with defaults for one that has nothing of a kind."""
+    """A part of a protocol, with empty defaults for all properties."""
 
     @property
     def takes(self) -> Sequence["Taken"]:
-        """Its steps, sub-parts and choices, in order."""
+        """The steps, sub-parts and choices, in order."""
         return ()
 
     @property
@@ -93,23 +94,24 @@ class Part:
 
     @property
     def uses(self) -> Collection[str]:
-        """Keys of shared tables, as in `Declaration.uses`."""
+        """The keys of shared tables, as in `Declaration.uses`."""
         return ()
 
     @property
     def learned(self) -> Mapping[str, str]:
-        """By role, what the server and a client learn, in words."""
+        """The knowledge that the server and a client gain, in words, by role."""
         return {}
 
     @property
     def messages(self) -> Sequence[type[Message]]:
-        """The types that it sends, without those of its sub-parts; by default all of the file of its class."""
+        """The types that it sends, without those of its sub-parts; by default all message types in the file of its
+        class."""
         return messages_in(sys.modules[type(self).__module__])
 
     def payloads(self, tables: Any, among: Among) -> Mapping[str, int | None]:
-        """Bytes of payload by type of its own messages, with nobody lost and each message counted once.
+        """The bytes of payload by type of its own messages, without losses and with each message counted once.
 
-        None for a type: how many of it are sent depends on which messages arrive first.
+        The value of a type is None if the number of its messages depends on the order of arrival.
         """
         return {}
 
@@ -118,11 +120,11 @@ class Part:
         return ()
 
     def draws_noise(self, tables: Any) -> bool:
-        """True if a client's data pass through noise of its own that is drawn for each question."""
+        """True if a client's data pass through noise that it draws for each question."""
         return False
 
     def waits(self, tables: Any) -> int:
-        """The most deadlines for which a client waits in it, without its sub-parts, with whatever is lost."""
+        """The most deadlines for which a client waits in it, without its sub-parts, with any losses."""
         return 0
 
     def promises(self, tables: Any) -> Mapping[str, Promise]:
@@ -130,42 +132,42 @@ class Part:
         return {}
 
     def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
-        """Clients that a fault affects because one of them is affected, and the virtual time until which it does."""
+        """The clients that a fault affects through one affected client, and the virtual time until which it does."""
         return ()
 
     def check_tables(self, tables: Any) -> None:
-        """Raise Problem where values do not go together, before there are data."""
+        """Raise Problem for values that contradict each other, before data are loaded."""
 
     def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem where values do not go together, or with the points."""
+        """Raise Problem for values that contradict each other or the points."""
 
     def check_memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem where it does not fit into this machine's memory."""
+        """Raise Problem if it does not fit into this machine's memory."""
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line for each choice that leaves it without the secrecy it seems to have, or without enough time."""
         return []
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line for each thing that follows from the keys and that who runs them wants to know."""
+        """A line for each consequence of the keys that users should know."""
         return []
 
     def assumed(self, tables: Any) -> Sequence[str]:
-        """A line for each thing that depends on what values are, with what `tacit predict` takes it to be."""
+        """A line for each quantity that depends on data values, with the assumption of `tacit predict`."""
         return ()
 
     def memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        """Bytes that all parties together hold at most while it is taken."""
+        """The most bytes that all parties hold together while it is taken."""
         return 0
 
     def loaded(self, tables: Any) -> int:
-        """Bytes of the libraries that are loaded for it."""
+        """The bytes of libraries that it loads."""
         return 0
 
 
 @dataclass(frozen=True)
 class Stated(Part):
-    """Messages whose bytes of payload are known, in the formula of a protocol that has one for the whole."""
+    """Messages with known bytes of payload, for a protocol with one formula for the whole."""
 
     sizes: Mapping[str, int]
     relayed: Sequence[type[Message]] = ()
@@ -180,44 +182,46 @@ class Stated(Part):
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The server's result of a part: `value`, numbers of any shape, of the inputs of the clients `over`."""
+    """The server's result of a part: `value`, numbers of any shape, computed from the inputs of the clients `over`."""
 
     over: tuple[str, ...]
     value: NDArray[np.float64]
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The same clients."""
+        """The clients `over`, under the name used in records."""
         return self.over
 
 
 class Phase(Part):
-    """A part with its program: what a client and the server do in it, once it is known who takes part.
+    """A part with its program: the actions of a client and the server once the participants are known.
 
-    `name`: by which what it found reaches later parts and the oracle. `opens_with`: how many numbers the server sends
-    to all clients as the part begins (`opening`); not of the first part.
+    `name`: the key of its result for later parts and the oracle. `opens_with`: the number of numbers that the server
+    sends to all clients at its beginning (`opening`); 0 for the first part.
     """
 
     name: str = ""
     opens_with: int = 0
 
     def opening(self, keys: Any, found: Mapping[str, Found]) -> NDArray[np.float64]:
-        """The numbers that every client learns as this part begins, made of what earlier parts `found`."""
+        """The numbers that every client learns at the beginning of this part, computed from the results `found` by
+        earlier parts."""
         return np.zeros(0)
 
     async def client(self, me: Client, keys: Any, group: Any, public: NDArray[np.float64]) -> None:
-        """A client's part in `group` (`tacit.protocols.setup.Group`); `public`: the numbers that the part opens with.
+        """Run a client's part in `group` (`tacit.protocols.setup.Group`); `public`: the numbers that the part opens
+        with.
 
-        Every wait of it has a deadline (`me.recv`, `me.collect`).
+        Every wait must have a deadline (`me.recv`, `me.collect`).
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what a client does")
 
     async def server(self, me: Server, keys: Any, group: Any, found: Mapping[str, Found]) -> Found:
-        """The server's part, after those that `found` something. Raises Abort where there is no result."""
+        """Run the server's part, given the results `found` by earlier parts. Raises Abort if there is no result."""
         raise NotImplementedError(f"{type(self).__name__} does not say what the server does")
 
     def dimension(self, keys: Any) -> int:
-        """The numbers of each client's vector in a sum, for the formulas of its parts."""
+        """The length of each client's vector in a sum, for the formulas of its parts."""
         return 0
 
     def word_bits(self, keys: Any, clients: int) -> int:
@@ -227,18 +231,18 @@ class Phase(Part):
 
 @dataclass(frozen=True)
 class Choice:
-    """The part, among `ways`, that the value of `key` names; none for a value that is not among them."""
+    """A choice between parts: the element of `ways` that the value of `key` names; no part for other values."""
 
     key: str
     ways: Mapping[str, Part]
 
 
 Taken = Step | Part | Choice
-"""An item of what a part takes."""
+"""An item in `takes`."""
 
 
 def taken(items: Iterable[Taken], value: Value) -> Iterator[Step | Part]:
-    """The steps and parts that are taken with the values of keys that `value` returns, each part before its own."""
+    """Yield the steps and parts taken with the key values that `value` returns, each part before its items."""
     for item in items:
         part = item.ways.get(value(item.key)) if isinstance(item, Choice) else item
         if part is None:
@@ -249,7 +253,7 @@ def taken(items: Iterable[Taken], value: Value) -> Iterator[Step | Part]:
 
 
 def all_parts(items: Iterable[Taken]) -> Iterator[Part]:
-    """The parts that may be taken, each before its own."""
+    """Yield the parts that may be taken, each before its sub-parts."""
     for item in items:
         ways = item.ways.values() if isinstance(item, Choice) else (item,)
         for part in ways:
@@ -259,7 +263,7 @@ def all_parts(items: Iterable[Taken]) -> Iterator[Part]:
 
 
 def choices_in(items: Iterable[Taken], value: Value) -> dict[str, str]:
-    """The values of those keys that bring in steps or messages, by key."""
+    """The values of the keys that choose steps or messages, by key."""
     found: dict[str, str] = {}
     for item in items:
         part: Taken | None = item
@@ -273,7 +277,7 @@ def choices_in(items: Iterable[Taken], value: Value) -> dict[str, str]:
 
 
 def all_steps(items: Iterable[Taken]) -> tuple[Step, ...]:
-    """The steps that may be taken, in order; one that only some choices take says so."""
+    """The steps that may be taken, in order; the text of a conditional step names its condition."""
     return tuple(
         replace(step, what=f"{step.what}; only with {' and '.join(conditions)}") if conditions else step
         for step, conditions in _conditional(items)
@@ -281,7 +285,7 @@ def all_steps(items: Iterable[Taken]) -> tuple[Step, ...]:
 
 
 def _conditional(items: Iterable[Taken]) -> list[tuple[Step, tuple[str, ...]]]:
-    """The steps, each with the conditions under which it is taken; where it is always taken if that is anywhere."""
+    """The steps, each with the conditions under which it is taken; a step taken unconditionally anywhere has none."""
     found: dict[tuple[str, str], tuple[Step, tuple[str, ...]]] = {}
     for item in items:
         for step, conditions in _of_choice(item) if isinstance(item, Choice) else _of(item):
@@ -307,9 +311,9 @@ def _of_choice(choice: Choice) -> Iterator[tuple[Step, tuple[str, ...]]]:
 
 
 def payloads(items: Iterable[Taken], tables: Any, among: Among, value: Value | None = None) -> dict[str, int | None]:
-    """Bytes of payload by message type of all that is taken, each message counted once for every hop.
+    """The bytes of payload by message type of all items taken, each message counted once for every hop.
 
-    `value`: as in `taken`; by default what the `tables` say. Without tables there is one hop.
+    `value`: as in `taken`; by default the values in `tables`. Without tables there is one hop.
     """
     total: dict[str, int | None] = {}
     hops = 2 if tables is not None and tables.network.topology == "star" else 1
@@ -322,7 +326,7 @@ def payloads(items: Iterable[Taken], tables: Any, among: Among, value: Value | N
 
 
 def add(total: dict[str, int | None], more: Mapping[str, int | None]) -> None:
-    """Add the bytes of `more` to those of `total`, by message type; what is None stays None."""
+    """Add the bytes of `more` to those of `total`, by message type; None stays None."""
     for kind, size in more.items():
         before = total.get(kind, 0)
         total[kind] = None if before is None or size is None else before + size

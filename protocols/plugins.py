@@ -1,8 +1,8 @@
-"""Additions of plugins, a function for each; those that come with Tacit are in the same registries.
+"""The functions by which plugins add things; built-in things are in the same registries.
 
-A plugin is one Python file. It is imported before the scenario is read, in each process that runs a part of it; what it
-adds is there for the scenarios that name it. A name that is taken, or something of the wrong kind, is an error at the
-line that adds it. Plugins import these functions from `tacit`.
+A plugin is one Python file. It is imported before the scenario is read, in each process that runs a part of it;
+scenarios can then name its additions. A name that is taken, or something of the wrong kind, is an error at the line
+that adds it. Plugins import these functions from `tacit`.
 
 >>> from tacit import ServerUpdate, add_server_update
 >>> class Half(ServerUpdate):
@@ -68,10 +68,10 @@ def add_model(
     channels: int = 0,
     normalised: bool = False,
 ) -> None:
-    """Add a network for `model.name`: `build` makes of a spec (shape, classes) its body and its last, linear layer.
+    """Add a network for `model.name`: `build` makes its body and its last, linear layer from a spec (shape, classes).
 
-    The body gives the features, which are scaled to length 1 if `normalised`. `smallest` is the least height and width
-    of an image, `channels` the only number of them, 0 for any. Raises TypeError and ValueError.
+    The body computes the features, which are scaled to length 1 if `normalised`. `smallest` is the least height and
+    width of an image, `channels` the required number of channels, 0 for any. Raises TypeError and ValueError.
     """
     _check("build", build, callable(build), "a function of a ModelSpec")
     _check_text(description)
@@ -81,8 +81,8 @@ def add_model(
 def add_learner(name: str, description: str, learner: Callable[..., Learner], *, texts: bool = False) -> None:
     """Add a learner of co-training for `learner.name`: a frozen dataclass with the methods of `Learner`.
 
-    Its fields are `columns` and `classes`, or of one that reads `texts` `classes` and `device`, and options with
-    defaults, which are read from the keys of [learner] that are called like them. Raises TypeError and ValueError.
+    Its fields are `columns` and `classes`, or `classes` and `device` if it reads `texts`, and options with defaults,
+    which are read from the keys of [learner] with the same names. Raises TypeError and ValueError.
     """
     is_class = isinstance(learner, type) and hasattr(learner, "__dataclass_fields__")
     _check("learner", learner, is_class, "a dataclass")
@@ -99,10 +99,10 @@ def add_server_update(
     beside: Callable[[], Companion] = Companion,
     server: ServerUpdate | None = None,
 ) -> None:
-    """Add a way to train for `training.update`, which goes with every federated algorithm.
+    """Add a way to train for `training.update`, which can be combined with every federated algorithm.
 
-    `client` is a term in the clients' training (as FedProx's), `beside` makes the server's side of what travels for it
-    (by default nothing does), and `server` is the step that the server takes from the mean of the models. Raises
+    `client` is a term in the clients' training (as FedProx's), `beside` makes its server side, which handles vectors
+    sent beside the model (by default none), and `server` is the server's step from the mean of the models. Raises
     TypeError and ValueError.
     """
     _check("client", client, client is None or isinstance(client, Addition), "an Addition")
@@ -116,10 +116,10 @@ def add_server_update(
 
 
 def add_dataset(name: str, description: str, read: Callable[[], Dataset], *, terms: str = "") -> None:
-    """Add a data set for `data.name`: `read` gives all its rows, and the same ones each time.
+    """Add a data set for `data.name`: `read` returns all its rows, the same ones in each call.
 
-    It is called whenever a run needs them: keep what takes long to make. The last fifth of the rows is the test part.
-    Raises TypeError and ValueError.
+    It is called whenever a run needs them: cache slow results. The last fifth of the rows is the test part. Raises
+    TypeError and ValueError.
     """
     _check("read", read, callable(read), "a function that returns a Dataset")
     _check_text(description)
@@ -135,7 +135,7 @@ def add_hamming(
     *,
     payloads: Callable[[HammingOptions, Mapping[str, int]], dict[str, int]] | None = None,
 ) -> None:
-    """Add a variant of SecureHamming for `protocol.hamming`: `make` builds it of the keys of [protocol].
+    """Add a variant of SecureHamming for `protocol.hamming`: `make` builds it from the keys of [protocol].
 
     `messages` are its own message types, which faults may name; `payloads` gives their bytes by type, from the number
     of each client's points, for `tacit bytes`. Raises TypeError and ValueError.
@@ -154,9 +154,9 @@ def add_row_sums(
     messages: Sequence[type[Message]] = (),
     payloads: Callable[[Collection[str]], dict[str, int]] = lambda clients: {},
 ) -> None:
-    """Add a strategy of SecureRowSums for `protocol.recovery`: `make` builds it of `protocol.threshold`.
+    """Add a strategy of SecureRowSums for `protocol.recovery`: `make` builds it from `protocol.threshold`.
 
-    `steps` are all that it takes, `messages` its own types besides those of `tacit.protocols.xclp.rowsums`, and
+    `steps` are all its steps, `messages` its types in addition to those of `tacit.protocols.xclp.rowsums`, and
     `payloads` the bytes of these, from the clients' names. Raises TypeError and ValueError.
     """
     _check("make", make, callable(make), "a function of the threshold")

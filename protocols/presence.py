@@ -5,9 +5,9 @@
 | presence.heartbeat | Heartbeat | client -> server | 0 | it is there; each interval, with `presence = heartbeat` |
 
 Heartbeats are counted in a run and in its prediction. They are outside of the formula of a protocol: their number
-depends on how long the run takes, one for each interval in which a client is up. Who is known to be gone, and by what:
-`tacit.parties.presence`. The server learns when each client is present, and no value (semi-honest parties); thresholds
-of sums are those of the protocol.
+depends on the duration of the run, one for each interval in which a client is up. `tacit.parties.presence` describes
+how the server detects that clients are gone. The server learns when each client is present, and no value (semi-honest
+parties); thresholds of sums are those of the protocol.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ __all__ = ["PRESENCE"]
 
 
 def who_is_gone_was_affected(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A server takes only those for gone that a fault affected."""
+    """A server considers only those clients gone that a fault affected."""
     for event in trial.events:
         if event.kind == "metric" and event.note.startswith(GONE) and event.party not in affected:
             yield f"{event.party} was {event.note} at {event.time:g} s, and no fault affected it"
@@ -47,7 +47,7 @@ def who_closed_was_down(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 class Connections(Part):
-    """The end of each connection, as the server sees it: no message."""
+    """The end of each connection, as the server sees it, without a message."""
 
     messages: Sequence[type[Message]] = ()
 
@@ -61,7 +61,7 @@ class Connections(Part):
 
 
 class Heartbeats(Part):
-    """A message without content from each client, each interval; how many depends on the time that the run takes."""
+    """Messages without content from each client in each interval; their number depends on the duration of the run."""
 
     takes = (Step("client", BEAT, "say that it is there, each interval; with `presence = heartbeat`"),)
     messages: Sequence[type[Message]] = (Heartbeat,)

@@ -1,6 +1,6 @@
-"""Promises: what must hold in a run under any faults. `tacit.scenarios.chaos` makes the faults and checks.
+"""Promises: properties that hold in a run under any faults. `tacit.scenarios.chaos` injects faults and checks them.
 
-A promise looks at announcements, events and results from outside, and shares no code with what it checks.
+A promise is checked on announcements, events and results from outside, and shares no code with the protocol.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from tacit.parties.fleet.fleet import HELPER
 from tacit.protocols.experiment.simulated import Simulated
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Event
@@ -29,8 +30,7 @@ R = TypeVar("R")
 
 
 class Trial(Protocol):
-    """A run that has ended, one way or another: `simulated` are its results. `tacit.scenarios.chaos.trial` says
-    more."""
+    """A run that has ended in any way: `simulated` are its results. See `tacit.scenarios.chaos.trial`."""
 
     scenario: Any
     simulation: Any
@@ -51,7 +51,7 @@ class Trial(Protocol):
 
 
 class Affected(Protocol):
-    """The parties that the faults of a run affected; nobody else may be lost, or miss anything."""
+    """The parties that the faults of a run affected; no other party may be lost or miss anything."""
 
     @property
     def clients(self) -> set[str]: ...
@@ -60,7 +60,10 @@ class Affected(Protocol):
 
 
 class Promise(Struct, frozen=True):
-    """`broken` yields what in a run broke it, in lines. `of_an_end`: checked only for a run that ended by itself."""
+    """A promise.
+
+    `broken` yields a line for each violation in a run. `of_an_end`: checked only for runs that ended by themselves.
+    """
 
     broken: Callable[[Any, Any], Iterable[str]]
     of_an_end: bool = False
@@ -85,7 +88,7 @@ FALLS = {name for name, kind in KINDS.items() if issubclass(kind, PartyFault) an
 
 
 def falls(trial: Trial) -> list[int]:
-    """The places in the events at which the server crashed or left; it may be back later."""
+    """The indices of the events at which the server crashed or left; it may be back later."""
     return [
         place
         for place, event in enumerate(trial.events)
@@ -94,7 +97,7 @@ def falls(trial: Trial) -> list[int]:
 
 
 def cut_short(trial: Trial) -> list[Any]:
-    """The announcements amid which the server fell: not all whom they name may have been sent them."""
+    """The announcements during which the server went down: not all clients that they name may have been sent them."""
     found = []
     for place in falls(trial):
         before = [one for one in trial.announcements if one.place <= place]
@@ -104,7 +107,7 @@ def cut_short(trial: Trial) -> list[Any]:
 
 
 def equals_oracle(trial: Trial, affected: Affected) -> Iterator[str]:
-    """The result is what the independent oracle computes over the announced sets."""
+    """The result equals that of the independent oracle over the announced sets."""
     assert trial.simulated is not None
     if trial.simulated.equals_plaintext is False or (
         trial.outcome == "completed" and trial.simulated.equals_plaintext is None
@@ -113,8 +116,8 @@ def equals_oracle(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A run ends without a result only when the server, or too many clients, were affected by faults."""
-    if trial.outcome == "completed" or "server" in affected:
+    """A run ends without a result only when the server, a helper or too many clients were affected by faults."""
+    if trial.outcome == "completed" or "server" in affected or HELPER in affected:
         return
     left = {client.name for client in trial.simulation.clients} - affected.clients
     least = trial.scenario.protocol.min_clients
@@ -123,7 +126,7 @@ def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def who_is_well_counts(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A client that no fault affected is among those whose inputs the result is of."""
+    """Each client that no fault affected is among those whose inputs are in the result."""
     if "server" in affected:
         return
     for found in trial.records:

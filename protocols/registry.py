@@ -1,4 +1,6 @@
-"""The protocols that a scenario can name: those that come with Tacit, and those that plugins add."""
+"""The registry of protocols that a scenario can name: built-in ones, and those of plugins."""
+
+from functools import lru_cache
 
 from tacit.protocols.cells import declaration as cells
 from tacit.protocols.cotraining import declaration as cotraining
@@ -7,6 +9,7 @@ from tacit.protocols.federated import declaration as federated
 from tacit.protocols.federated import fedbuff_declaration as fedbuff
 from tacit.protocols.flower import declaration as flower
 from tacit.protocols.xclp import declaration as xclp
+from tacit.sim import plugged
 from tacit.sim.registry import Registry
 
 __all__ = ["PROTOCOLS", "add", "using"]
@@ -22,14 +25,21 @@ PROTOCOLS: Registry[Declaration] = Registry(
 
 
 def using(*keys: str) -> tuple[str, ...]:
-    """The names of the protocols that use any of `keys`: names, or ``TABLE.*`` for all of a table."""
-    return tuple(name for name, protocol in PROTOCOLS.items() if not set(keys).isdisjoint(protocol.uses))
+    """The names of the protocols that use any of `keys`: names, or ``TABLE.*`` for a whole table."""
+    used = _used(plugged.active(), tuple(PROTOCOLS))
+    return tuple(name for name, own in used.items() if not own.isdisjoint(keys))
+
+
+@lru_cache(maxsize=8)
+def _used(plugins: tuple[str, ...], protocols: tuple[str, ...]) -> dict[str, frozenset[str]]:
+    """The keys that each of the `protocols` uses with the active `plugins`."""
+    return {name: frozenset(PROTOCOLS[name].uses) for name in protocols}
 
 
 def add(declaration: Declaration) -> None:
-    """Let scenario files name the protocol of `declaration`, an instance of a class derived from `Declaration`.
+    """Register the protocol of `declaration`, an instance of a class derived from `Declaration`, for scenario files.
 
-    Raises ValueError for a name that is taken or invalid, and for what is declared wrongly.
+    Raises ValueError for a name that is taken or invalid, and for wrong declarations.
     """
     if not isinstance(declaration, Declaration):
         raise ValueError(f"{declaration!r} is not an instance of a class derived from OneShot or Protocol.")

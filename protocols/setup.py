@@ -1,4 +1,4 @@
-"""Set-up of a round: who takes part, a key for each pair, and a seed that all clients know and the server does not.
+"""Set-up of a round: the participants, a key for each pair, and a seed that all clients know and the server does not.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -19,9 +19,9 @@ not pass is left out by the server, and a list with such a one is refused by a c
 
 Security: semi-honest parties, and the server relays public keys unchanged (one that swaps them could read the
 channels), unless these are signed: with `identities` each contribution has a signature of 64 bytes at its end, and what
-the group signs from then on is bound to the whole Roster and to P as it stands.
-Revealed: to the server, public keys, the numbers of points and a hash of the seed; to clients, who takes part with how
-many points. The seed is known to clients alone: a client that colludes with the server gives it away.
+the group signs from then on is bound to the whole Roster and to P as it stands. Revealed: to the server, public keys,
+the numbers of points and a hash of the seed; to clients, who takes part with how many points. The seed is known to
+clients alone: a client that colludes with the server gives it away.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -117,26 +117,29 @@ class SeedAgreed(Message):
 
 @dataclass(frozen=True)
 class Keys:
-    """A client's keys for one round: what is `public`, its contribution, and what is `private`."""
+    """A client's keys for one round: the `public` contribution, and the `private` part."""
 
     public: bytes = b""
     private: Any = field(default=None, repr=False)
 
 
 class Contribution(Protocol):
-    """A contribution of each client to the set-up, as its `published` in sentences: "Paillier key"."""
+    """A contribution of each client to the set-up. `published` names it in sentences: "Paillier key"."""
 
     published: str
 
     async def generate_keys(self, me: Client) -> Keys:
-        """This round's keys of `me`."""
+        """Generate this round's keys of `me`."""
 
     async def examine(self, me: Party, published: Mapping[str, bytes]) -> tuple[dict[str, bytes], dict[str, str]]:
-        """Return the useful content of each valid contribution, and the problem with every other, by client."""
+        """Check contributions.
+
+        Returns the useful content of each valid one, and the problem with every other, by client.
+        """
 
 
 class NoContribution:
-    """Nothing is published but what the set-up itself needs."""
+    """No contribution: only the set-up's own keys are published."""
 
     published = "contribution"
 
@@ -153,11 +156,11 @@ _NOTHING = NoContribution()
 
 @dataclass(frozen=True)
 class Group:
-    """The clients of a round as announced: `names` in the order of their numbers, and what each published.
+    """The clients of a round as announced: `names` in the order of their numbers, and their published data.
 
-    `contributions` are what is of use in those that passed. A client holds in `secrets` what it shares with each other
-    client, and the group `seed`; the server holds neither. `identities`: by which keys what follows is signed, bound to
-    the group and all that was published, if anything is. `digest`: of the group and of all that was published.
+    `contributions` is the useful content of the valid ones. A client holds in `secrets` its secret with each other
+    client, and the group `seed`; the server holds neither. `identities`: the keys for later signatures, bound to the
+    group and all published data; None if nothing is signed. `digest`: that of the group and all published data.
     """
 
     names: tuple[str, ...]
@@ -169,7 +172,7 @@ class Group:
     digest: bytes = b""
 
     def without(self, names: tuple[str, ...]) -> "Group":
-        """The group of those that are not in `names`."""
+        """The group without the clients in `names`."""
         kept = tuple(name for name in self.names if name not in names)
         return replace(self, names=kept)
 
@@ -185,7 +188,7 @@ async def server(
 ) -> Group:
     """Gather those `clients` and let them agree on a seed. Raises Abort when fewer than `min_clients` are left.
 
-    With `identities` what each publishes is signed.
+    With `identities` published data are signed.
     """
     me.advance(round_number, 0)
     begun = me.attempt
@@ -248,7 +251,7 @@ async def client(
 ) -> tuple[Group, Keys]:
     """Join the round that was just announced. Returns the group with seed and secrets, and the contribution's keys.
 
-    With `identities` it refuses a Roster in which anybody's keys are not as they were signed.
+    With `identities` it refuses a Roster in which any client's keys differ from the signed ones.
     """
     with me.step("setup.keys"):
         begun = me.attempt
@@ -297,12 +300,12 @@ async def client(
 
 
 def _digest(roster: Roster, names: tuple[str, ...]) -> bytes:
-    """A digest of what was shown in the `roster`, and of those `names` of it who are left."""
+    """The digest of the `roster`, and of its remaining `names`."""
     return derive(encode_body(roster), *names)
 
 
 def _group(me: Client, roster: Roster, sent: Join) -> Group:
-    """P, in which `me` is as it has `sent`. Raises ValueError."""
+    """The group P, in which the data of `me` must equal those `sent`. Raises ValueError."""
     names = announced(me, roster.names, dict.fromkeys(roster.names))
     if not len(names) == len(roster.incarnations) == len(roster.public_keys) == len(roster.points):
         raise ValueError("each client needs its incarnation, points and keys")
@@ -320,7 +323,7 @@ def _group(me: Client, roster: Roster, sent: Join) -> Group:
 
 
 def check_incarnation(me: Client, shown: int) -> None:
-    """Raise ValueError unless `shown`, as is ascribed to `me`, is its incarnation."""
+    """Raise ValueError unless `shown`, the incarnation ascribed to `me`, is the right one."""
     if shown != me.incarnation:
         raise ValueError(f"incarnation {shown} is ascribed to {me.name}, which is in its {me.incarnation}.")
 
@@ -328,9 +331,9 @@ def check_incarnation(me: Client, shown: int) -> None:
 async def _contributions(
     me: Party, joins: Mapping[str, Join], titles: Mapping[str, str], begun: int, identities: Identities | None
 ) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The contributions without signatures, and what is wrong with those of others.
+    """The contributions without signatures, and the problems with invalid ones.
 
-    `titles`: with incarnations; `begun`: the attempt in which the round was opened.
+    `titles`: names with incarnations; `begun`: the attempt in which the round was opened.
     """
     if identities is None:
         return {name: join.contribution for name, join in joins.items()}, {}
@@ -355,7 +358,7 @@ def _signed_parts(join: Join, contribution: bytes) -> tuple[bytes, ...]:
 async def _examined(
     me: Client, group: Group, roster: Roster, begun: int, contribution: Contribution, identities: Identities | None
 ) -> dict[str, bytes]:
-    """Return the useful content of the contributions in the list. Raises ValueError naming whose does not pass."""
+    """The useful content of the contributions in the list. Raises ValueError that names the first invalid one."""
     lists = zip(roster.public_keys, roster.contributions, roster.points, strict=True)
     joins = dict(zip(group.names, (Join(*one) for one in lists), strict=True))
     titles = {name: f"{name}#{life}" for name, life in zip(group.names, roster.incarnations, strict=True)}
@@ -390,9 +393,9 @@ def _seed(message: Seed) -> bytes:
 async def agree(
     me: Client, pair: KeyPair, names: Sequence[str], incarnations: Sequence[int], public_keys: Sequence[bytes]
 ) -> dict[str, SharedSecret]:
-    """A secret of the `pair` of `me` with each other of `names`, and a sealed channel to it.
+    """Agree on a secret between the `pair` of `me` and each other of `names`, and make a sealed channel to it.
 
-    `names`, with `me`, are in the same order for both of a pair. Raises ValueError for an invalid key.
+    `names`, including `me`, are in the same order for both of a pair. Raises ValueError for an invalid key.
     """
     titles = [f"{name}#{life}" for name, life in zip(names, incarnations, strict=True)]
     mine = names.index(me.name)
@@ -413,9 +416,9 @@ def _raw_secrets(pair: KeyPair, public_keys: list[bytes]) -> list[bytes]:
 
 @dataclass(frozen=True)
 class SetUp(Part):
-    """The set-up as a part of a protocol. `contribution`: the bytes that each client publishes besides its key.
+    """The set-up as a part of a protocol. `contribution`: the bytes that each client publishes in addition to its key.
 
-    `identities`: whether `protocol.identity` may have what is published signed.
+    `identities`: true if `protocol.identity` may require signatures.
     """
 
     contribution: Callable[[Any], int] = lambda tables: 0

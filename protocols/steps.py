@@ -1,4 +1,4 @@
-"""The named steps of a protocol: what a scenario's faults strike at and what bytes are counted by."""
+"""The named steps of a protocol, at which faults strike and by which bytes are counted."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ __all__ = ["Step"]
 
 @dataclass(frozen=True)
 class Step:
-    """A step taken by every party of one `role`, client, server or helper, once a round unless `what` says more."""
+    """A step of every party of one `role` (client, server or helper), once a round unless `what` says otherwise."""
 
     role: str
     name: str

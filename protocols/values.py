@@ -1,4 +1,4 @@
-"""Invalid values in messages: lengths that do not fit, keys that are not valid.
+"""Invalid values in messages: wrong lengths, invalid keys.
 
 A party that sends such values is treated as if it had sent nothing, and the trace names it. A run never fails for them.
 """
@@ -25,7 +25,7 @@ class BadValues(Exception):
 
 
 class values_of:  # reads as a function, and is entered for every message
-    """While `me` works with what `sender` sent: a ValueError is traced, and becomes BadValues."""
+    """A context in which `me` processes values from `sender`: a ValueError is traced, and becomes BadValues."""
 
     __slots__ = ("_me", "_sender", "_what")
 
@@ -44,7 +44,7 @@ class values_of:  # reads as a function, and is entered for every message
 
 
 def understood(me: Party, answers: Mapping[str, M], read: Callable[[str, M], R]) -> dict[str, R]:
-    """The result of `read` for each sender's answer; those with invalid values are left out."""
+    """The results of `read` for the senders' answers; answers with invalid values are left out."""
     found: dict[str, R] = {}
     for name, answer in answers.items():
         with suppress(BadValues), values_of(me, name, type(answer).__name__):
@@ -55,7 +55,7 @@ def understood(me: Party, answers: Mapping[str, M], read: Callable[[str, M], R])
 async def first_understood(
     me: Server, kind: type[N], names: Sequence[str], needed: int, deadline: float, read: Callable[[str, N], R]
 ) -> dict[str, R]:
-    """The first `needed` answers of `names` that can be read, or all that are received by the deadline."""
+    """Receive the first `needed` readable answers of `names`, or all that arrive by the deadline."""
     found: dict[str, R] = {}
     left, end = tuple(names), me.world.loop.time() + deadline
     while (lacking := needed - len(found)) > 0 and left and (seconds := end - me.world.loop.time()) > 0:
@@ -68,7 +68,7 @@ async def first_understood(
 
 
 def announced(me: Party, names: Sequence[str], among: Iterable[str]) -> tuple[str, ...]:
-    """`names`, if they are `me` and others of `among`, in the same order. Raises ValueError."""
+    """Return `names` if they are `me` and others of `among`, in the same order. Raises ValueError."""
     known = set(names)
     if me.name not in known or list(names) != [name for name in among if name in known]:
         raise ValueError(f"{len(names)} names are not those of {me.name} and others, in their order")
@@ -78,9 +78,9 @@ def announced(me: Party, names: Sequence[str], among: Iterable[str]) -> tuple[st
 async def with_usable_keys(
     me: Party, answers: Mapping[str, M], keys_of: Callable[[M], Sequence[bytes]]
 ) -> dict[str, M]:
-    """The answers whose keys, as `keys_of` finds them, are X25519 keys of full order.
+    """The answers whose keys, returned by `keys_of`, are X25519 keys of full order.
 
-    They are tested by agreeing with each, at its cost.
+    They are tested by a key agreement with each, at its cost.
     """
     keys = [key for answer in answers.values() for key in keys_of(answer)]
     problems = dict(zip(keys, await me.compute({"x25519.agree": len(keys)}, _problems, keys), strict=True))
@@ -95,7 +95,7 @@ async def with_usable_keys(
 
 @hollow(lambda keys: [""] * len(keys))
 def _problems(keys: list[bytes]) -> list[str]:
-    """The problem of each key, "" if there is none."""
+    """The problem of each key; "" if there is none."""
     probe, found = KeyPair(bytes(KEY_BYTES)), []
     for key in keys:
         try:

@@ -1,4 +1,4 @@
-"""``pytest scenarios/`` runs every scenario file that has an [expect], as a test of its own."""
+"""The tests of ``pytest scenarios/``: one for each scenario file with an [expect]."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> "ScenarioF
 
 
 class ScenarioFile(pytest.File):
-    """A scenario file; a test if it expects anything."""
+    """A scenario file; it is a test if it has expectations."""
 
     def collect(self) -> Iterator["ScenarioItem"]:
         scenario = read(self.path, without_data=True).scenario
@@ -28,11 +28,11 @@ class ScenarioFile(pytest.File):
 
 
 class UnmetError(Exception):
-    """The run did not come out as its file expects."""
+    """The result of the run differs from the file's expectations."""
 
 
 class ScenarioItem(pytest.Item):
-    """Runs the scenario and compares its result with what is expected."""
+    """Runs the scenario and compares its result with the expectations."""
 
     file: Path
 

@@ -1,1 +1,1 @@
-"""The simulated world: one virtual clock, links, the cost of computing, bytes on the wire, the trace."""
+"""The simulated world: one virtual clock, links, the cost of computing, bytes on the wire and the trace."""

@@ -1,4 +1,4 @@
-"""A party's access to the network and its processor; and the links between parties."""
+"""The network access and the processor of a party, and the links between parties."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,9 +12,10 @@ __all__ = ["Access", "Pairs"]
 
 @dataclass(frozen=True)
 class Access:
-    """A party's bytes a second (0: unlimited), its cores, and their speed; and the host whose cores it shares.
+    """The bandwidth of a party in bytes a second (0: unlimited), its cores with their speed, and the host that it
+    shares.
 
-    `handling`: what messages take outside of jobs on a core of it, None if nothing; with it there is a `host`.
+    `handling` is the CPU time that its messages take outside of jobs, on a core of `host`; None if they take none.
     """
 
     up: float = 0.0
@@ -26,7 +27,7 @@ class Access:
 
 
 class Pairs(Protocol):
-    """The link between each two parties, where links differ. `loses`: whether any of them loses messages."""
+    """The link between each two parties, where links differ. `loses` is true if any of the links loses messages."""
 
     @property
     def loses(self) -> bool: ...

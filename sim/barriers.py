@@ -7,9 +7,10 @@ __all__ = ["Barrier"]
 
 
 class Barrier:
-    """A barrier that blocks messages between `party` and each `peer` (a pattern), or only to them if `one_way`.
+    """A barrier that blocks messages between `party` and each `peer` (a pattern), or only from `party` to them if
+    `one_way`.
 
-    It cuts them off, or `holds` back what they send; `kept` are the messages to deliver once it is removed.
+    It loses the messages, or if it `holds`, keeps them; `kept` are the messages to deliver once it is removed.
     """
 
     stored = ("party", "peer", "one_way", "holds", "kept")
@@ -19,7 +20,7 @@ class Barrier:
         self.kept: list[Callable[[], object]] = []
 
     def is_between(self, sender: str, receiver: str) -> bool:
-        """True if it blocks messages from `sender` to `receiver`."""
+        """Return true if the barrier blocks messages from `sender` to `receiver`."""
         if sender == self.party and fnmatchcase(receiver, self.peer):
             return True
         return not self.one_way and receiver == self.party and fnmatchcase(sender, self.peer)

@@ -1,4 +1,4 @@
-"""The virtual clock: SimPy's environment with timers at exact times, and lines of calls that come due in order."""
+"""The virtual clock: SimPy's environment with timers at exact times, and queues of calls that come due in order."""
 
 import math
 from collections import deque
@@ -11,14 +11,17 @@ import simpy
 __all__ = ["Environment", "Line", "Timer"]
 
 _Entry = tuple[float, int, int, Any]
-"""When a call is due, SimPy's priority, how many events were scheduled before, and the call."""
+"""An entry of the heap: the due time, SimPy's priority, the number of events scheduled before it, and the call."""
 
 _NORMAL = simpy.events.NORMAL  # the priority of all that is due at one moment
 _SWEEP = 1000  # cancelled timers that may lie in the heap before it is worth looking
 
 
 class Timer:
-    """Calls `call()` when it is due, unless it is cancelled before. Not an event of SimPy: nobody waits for it."""
+    """Calls `call()` when it is due, unless it is cancelled before.
+
+    It is no event of SimPy: nothing can wait for it.
+    """
 
     __slots__ = ("call", "env", "pending")
     stored = ("call",)
@@ -29,7 +32,7 @@ class Timer:
         self.pending = True
 
     def cancel(self) -> None:
-        """Do not call. Does nothing to a timer that has fired or was cancelled already."""
+        """Cancel the call. Does nothing if the timer has fired or was cancelled before."""
         if self.pending:
             self.pending = False
             self.call = _nothing  # what it would have called need not stay until it leaves the heap
@@ -37,9 +40,9 @@ class Timer:
 
 
 class Line:
-    """Calls that mostly come due in the order in which they are added: only the first is in the heap, so it is small.
+    """A queue of calls that mostly come due in the order in which they are added. Only the first one is in the heap.
 
-    Among all other events each is called where it would be if it were in the heap. None can be cancelled.
+    Each call is made at the place among all other events that it would have in the heap. No call can be cancelled.
     """
 
     __slots__ = ("_calls", "_env", "_first")
@@ -55,7 +58,7 @@ class Line:
             yield from self._calls or ()
 
     def at(self, when: float, call: Callable[[], object]) -> None:
-        """Call `call()` at the virtual time `when`, at once (after what is due now) if that is past."""
+        """Call `call()` at the virtual time `when`. If that is past, call it now, after everything that is due now."""
         env, first, calls = self._env, self._first, self._calls
         if when < env._now:
             when = env._now
@@ -71,7 +74,7 @@ class Line:
             calls.append((when, _NORMAL, number, call))
 
     def __call__(self) -> None:
-        """Let the next one into the heap, and call the first."""
+        """Put the next call into the heap, and make the first call."""
         first, calls = self._first, self._calls
         assert first is not None
         if calls:
@@ -84,7 +87,7 @@ class Line:
 
 
 def _nothing() -> None:
-    """Do nothing, in place of a cancelled timer's call."""
+    """Do nothing: the call of a cancelled timer."""
 
 
 class Environment(simpy.Environment):
@@ -101,7 +104,7 @@ class Environment(simpy.Environment):
 
     @property
     def live(self) -> int:
-        """How many events are still to happen, without those that wait in a `Line` behind others."""
+        """The number of events still to happen, without those that wait in a `Line` behind others."""
         return len(self._queue) - self.cancelled
 
     def step(self) -> None:
@@ -120,7 +123,8 @@ class Environment(simpy.Environment):
             self.cancelled -= 1
 
     def at(self, when: float, call: Callable[[], object]) -> Timer:
-        """Call `call()` at the virtual time `when`, at once (after what is due now) if that is past, never if infinite.
+        """Call `call()` at the virtual time `when`: now if that is past (after everything that is due now), never if
+        infinite.
 
         SimPy's own timeout takes a delay; two of them for one moment, set at different times, can differ in their last
         bit, and would not keep their order.
@@ -133,12 +137,12 @@ class Environment(simpy.Environment):
         return timer
 
     def put(self, when: float, call: Timer | Callable[[], object]) -> None:
-        """Schedule a new timer, or a call that will not be cancelled, for the virtual time `when`."""
+        """Schedule a new timer, or a call that is never cancelled, for the virtual time `when`."""
         now = self._now
         heappush(self._queue, (when if when > now else now, _NORMAL, next(self._eid), call))
 
     def to_come(self) -> list[tuple[float, simpy.Event | Timer | Callable[[], object]]]:
-        """The events to come and their times, in the order in which they were scheduled; no cancelled timers."""
+        """The times and the events to come, in the order in which they were scheduled, without cancelled timers."""
         entries: list[Any] = []
         for entry in self._queue:
             entries += entry[3] if isinstance(entry[3], Line) else [entry]
@@ -150,7 +154,7 @@ class Environment(simpy.Environment):
         self._now = now
 
     def count_cancelled(self) -> None:
-        """Take note of one more cancelled timer; clear them out when they are most of the heap."""
+        """Count one more cancelled timer, and remove all cancelled ones once they are most of the heap."""
         self.cancelled += 1
         if self.cancelled > _SWEEP and 2 * self.cancelled > len(self._queue):
             self._queue[:] = [item for item in self._queue if getattr(item[3], "pending", True)]

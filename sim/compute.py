@@ -2,8 +2,8 @@
 
 A party's job has a duration in virtual seconds and holds one of the party's cores for it. The duration is *free* (0),
 *modelled* (operations times the seconds each takes, from a cost table), *measured* (wall time), or *replayed* from a
-recorded run. Where the job runs, in this process or in a pool of workers, never shows in the trace: its result is used
-at its virtual due time, and if it is not there yet, the whole world waits.
+recorded run. The trace is the same for jobs in this process and in a pool of workers: a result is used at its virtual
+due time; if it is not ready by then, the whole world waits.
 """
 
 import hashlib
@@ -50,15 +50,15 @@ __all__ = [
 R = TypeVar("R")
 
 Work = Mapping[str, float]
-"""Operations of a job: how many of each that the cost table names."""
+"""The operations of a job: the number of each operation that the cost table names."""
 
 
 SECOND = "second"
-"""The operation that takes a second of one core by every cost table: of work whose duration is known as such."""
+"""The operation that takes one second of one core in every cost table, for work whose duration is known."""
 
 
 def total_work(*parts: Work) -> dict[str, Any]:
-    """The sum of some jobs' operations."""
+    """Add up the operations of several jobs."""
     total: dict[str, Any] = {}
     for part in parts:
         for name, count in part.items():
@@ -68,7 +68,7 @@ def total_work(*parts: Work) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CostTable:
-    """Seconds that each operation takes on one core of the machine described by `machine`."""
+    """The seconds that each operation takes on one core of the `machine` that the table describes."""
 
     seconds: Mapping[str, float]
     machine: str
@@ -78,19 +78,19 @@ class CostTable:
     def load(cls, path: Path | None = None, processor: str = "") -> "CostTable":
         """The table in the TOML file `path`, by default the one that comes with Tacit.
 
-        `processor`: one of `processors`, whose own figures replace the general ones. Raises ValueError for a file that
-        is no cost table, and for a processor that it does not have.
+        `processor`: one of `processors`, whose own figures replace the general ones. Raises ValueError if the file is
+        no cost table or lacks the processor.
         """
         data = _shipped() if path is None else path.read_bytes()
         return _table_in(data, str(path or "sim/costs.toml"), processor)
 
     @staticmethod
     def processors() -> tuple[str, ...]:
-        """The processors with figures of their own in the table that comes with Tacit."""
+        """The processors with figures of their own in the cost table that comes with Tacit."""
         return tuple(tomllib.loads(_shipped().decode()).get("processors", {}))
 
     def duration(self, work: Work) -> float:
-        """Seconds that `work` takes. Raises KeyError for an operation that the table lacks."""
+        """The seconds that `work` takes on one core. Raises KeyError for an operation that the table lacks."""
         try:
             return sum(count * self.seconds[name] for name, count in work.items())
         except KeyError as error:
@@ -109,7 +109,7 @@ def _shipped() -> bytes:
 
 @lru_cache(4)
 def _table_in(data: bytes, where: str, processor: str) -> CostTable:
-    """The table in the content of a file: to read one takes a good part of a short run."""
+    """Parse the cost table in `data`. Cached, because parsing takes a large part of a short run."""
     try:
         table = tomllib.loads(data.decode())
         own = table["processors"][processor] if processor else {}
@@ -127,7 +127,7 @@ def _table_in(data: bytes, where: str, processor: str) -> CostTable:
 
 
 class Cost(Protocol):
-    """How long a job takes: `before` it is run, or None when only its wall time says (`measures`)."""
+    """The virtual duration of jobs: known `before` a job runs, or None if only its wall time gives it (`measures`)."""
 
     measures: bool
 
@@ -144,7 +144,7 @@ class Free:
 
 
 class Modelled:
-    """Computing takes what the cost table says."""
+    """Computing takes the time that the cost table gives."""
 
     measures = False
 
@@ -153,9 +153,9 @@ class Modelled:
 
 
 class Measured:
-    """Computing takes the wall time that it takes here, one job at a time.
+    """Computing takes the wall time that it takes on this machine, one job at a time.
 
-    Two runs differ; a recorded one can be replayed.
+    Two runs differ; a recorded run can be replayed.
     """
 
     measures = True
@@ -165,7 +165,7 @@ class Measured:
 
 
 class Replayed:
-    """Computing takes what it took in a recorded run; `durations` maps (party, step, index) to seconds."""
+    """Computing takes the time that it took in a recorded run; `durations` maps (party, step, index) to seconds."""
 
     measures = False
 
@@ -182,16 +182,16 @@ class Replayed:
 
 
 class Job(Protocol[R]):  # type: ignore[misc]
-    """A submitted job."""
+    """A job that was submitted to an engine."""
 
     def result(self) -> R: ...
     def cancel(self) -> Any: ...
 
 
 class Engine(Protocol):
-    """Where jobs run. Jobs of at most `least` modelled seconds are done in this process, without asking it.
+    """The place where jobs run. Jobs of at most `least` modelled seconds run in this process without the engine.
 
-    One with an attribute `concurrent` that is true runs several jobs at a time, and may be given some ahead of time.
+    An engine with a true attribute `concurrent` runs several jobs at a time, and may be given jobs ahead of time.
     """
 
     name: str
@@ -227,16 +227,15 @@ class Inline:
 
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""The environment variables of workers: a sum must not depend on how many threads share it, whenever the library is
-loaded that computes it."""
+"""Environment variables of workers. They keep a result independent of the number of threads of numeric libraries."""
 
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Delay Ctrl-C until this context ends. Processes that are started in it never get any.
+    """Delay Ctrl-C until this context ends. Processes that are started inside it never receive Ctrl-C.
 
-    Also for imports of libraries in C++: one that is interrupted while it initialises itself raises ImportError in the
-    place of KeyboardInterrupt, and leaves half of itself behind.
+    Imports of C++ libraries need it, too: if Ctrl-C interrupts their initialisation, they raise ImportError instead of
+    KeyboardInterrupt and stay half initialised.
     """
     if threading.current_thread() is not threading.main_thread():  # only there can it be set
         yield
@@ -255,11 +254,11 @@ def interrupts_held_back() -> Iterator[None]:
 
 
 StandIns = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Returns what is run in place of a function that parties hand in as a job; the function itself if nothing is."""
+"""Returns the function to run instead of one that a party submits as a job: a stand-in, or the same function."""
 
 
 class Computing:
-    """The jobs of all parties. `planned` and `done` are modelled seconds of one core, announced and finished.
+    """Runs the jobs of all parties. `planned` and `done` are modelled seconds of one core, announced and finished.
 
     A job takes the same virtual time with and without a stand-in, unless it is measured.
     """
@@ -284,27 +283,27 @@ class Computing:
         self.done = 0.0
 
     def plan(self, work: Work) -> None:
-        """Announce work that is to come, for the estimate of the time left."""
+        """Announce future work, for the estimate of the time left."""
         self.planned += self._table.duration(work)
 
     def state(self) -> tuple[list[tuple[str, str, int]], float]:
-        """Return how many jobs each party has begun in each step, and the modelled seconds that are done."""
+        """The number of jobs that each party has begun in each step, and the modelled seconds that are done."""
         return [(*key, count) for key, count in self._count.items()], self.done
 
     def restore(self, state: tuple[list[tuple[str, str, int]], float]) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
         counts, self.done = state
         self._count = {(party, step): count for party, step, count in counts}
 
     @property
     def runs_ahead(self) -> bool:
-        """True if `ahead` may begin a job."""
+        """True if `ahead` may start a job."""
         return getattr(self.engine, "concurrent", False) and not self._cost.measures
 
     def ahead(self, party: str, work: Work, function: Callable[..., Any], *arguments: Any) -> None:
-        """Begin the job that `party` is expected to hand in next, where it can run beside what goes on here.
+        """Start the job that `party` is expected to submit next, in parallel with the rest of the run.
 
-        It stays without effect until `run` is given the same function and equal arguments, and for ever if not.
+        The job has no effect until `run` is given the same function and equal arguments, and none at all otherwise.
         """
         wanted = self.runs_ahead and self._table.duration(work) > self.engine.least
         if wanted and self._stand_in(function) is function:
@@ -312,7 +311,10 @@ class Computing:
             self._ahead[party] = _Ahead(function, arguments, self.engine.submit(function, arguments))
 
     def beside(self, function: Callable[..., R], *arguments: Any) -> Callable[[], R]:
-        """Begin `function(*arguments)`, which no party computes, if several jobs run at a time; call for the result."""
+        """Start `function(*arguments)`, a job of no party, if several jobs can run at a time.
+
+        Call the return value for its result.
+        """
         concurrent = getattr(self.engine, "concurrent", False)
         return (self.engine if concurrent else self._inline).submit(function, arguments).result
 
@@ -321,7 +323,7 @@ class Computing:
             begun.job.cancel()
 
     def _begun(self, party: str, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R] | None:
-        """The job if it has begun ahead; another one is forgotten."""
+        """The job of `party` that was started ahead, if function and arguments are equal; any other is dropped."""
         begun = self._ahead.get(party)
         if begun is None or begun.function is not function or not _same(begun.arguments, arguments):
             self._forget(party)
@@ -364,7 +366,10 @@ class Computing:
     def _enter(
         self, party: str, step: str, work: Work, function: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> tuple[float, int]:
-        """The modelled seconds of a job that begins, and which of its party and step it is."""
+        """Register a job that begins.
+
+        Returns its modelled seconds and its index among the jobs of its party and step.
+        """
         for begun in self._taps.begun:
             begun(party, step, work, function, arguments)
         index = self._count[party, step] = self._count.get((party, step), 0) + 1
@@ -373,7 +378,8 @@ class Computing:
     async def go_on(
         self, machine: Machine, party: str, step: str, work: Work, due: float, function: Callable[..., R], *args: Any
     ) -> R:
-        """`run`, for the only job of a party, which had begun before a snapshot and is `due` then."""
+        """Do the same as `run` for the only job of a party that was in progress at a snapshot and is `due` at that
+        time."""
         job, modelled = self._inline.submit(function, args), self._table.duration(work)
         await machine.work(0.0, due)
         return self._complete(party, step, modelled, args, job.result())
@@ -396,7 +402,7 @@ class _Ahead(NamedTuple):
 
 
 def _same(one: Any, other: Any) -> bool:
-    """True if arguments are the same objects, or bytes, texts or numbers that are equal, or sequences of such."""
+    """Return true if arguments are the same objects, equal bytes, texts or numbers, or sequences of such."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -407,7 +413,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _finished(function: Callable[..., R], arguments: tuple[Any, ...]) -> "Future[R]":
-    """The job `function(*arguments)`, run here and now."""
+    """Run `function(*arguments)` now and return it as a finished job."""
     job: Future[R] = Future()
     try:
         job.set_result(function(*arguments))

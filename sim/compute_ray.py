@@ -1,4 +1,4 @@
-"""The engine that runs jobs on Ray: one actor for each CPU, which keeps what its modules cache from job to job."""
+"""The engine that runs jobs on Ray: one actor for each CPU, which keeps the caches of its modules between jobs."""
 
 import queue
 import threading
@@ -31,15 +31,15 @@ __all__ = ["Ray"]
 R = TypeVar("R")
 
 _PATIENCE = 60.0
-"""Seconds in which at least one worker must have begun, or begun again."""
+"""The seconds in which at least one worker must have started or restarted."""
 
 
 class Ray:
-    """Runs jobs in the workers of a Ray cluster, as many as it has CPUs; `address` is as of `Cluster`.
+    """Runs jobs in the workers of a Ray cluster, one for each of its CPUs. `address` is that of `Cluster`.
 
-    A worker that is lost is restarted, by Ray, and its job is done by another; so is the job of a worker whose node is
-    frozen. A job that loses its worker again and again, or a cluster without a worker for a minute, is a ClusterError.
-    Raises ClusterError.
+    Ray restarts a lost worker, and another worker does its job; the same holds for the job of a worker on a frozen
+    node. Raises ClusterError for a job that loses its worker repeatedly, and for a cluster without a worker for a
+    minute.
     """
 
     concurrent = True
@@ -78,7 +78,7 @@ class Ray:
         return job
 
     def close(self) -> None:
-        """Drop what has not started and stop the workers, whatever they are at."""
+        """Drop the jobs that have not started, and stop the workers immediately."""
         with interrupts_held_back():
             if self._thread.is_alive():
                 self._events.put(None)
@@ -92,7 +92,7 @@ class Ray:
             self._cluster.ray.kill(actor)
 
     def check(self) -> None:
-        """Raise ClusterError if no worker has been there for too long, or the head is frozen."""
+        """Raise ClusterError if the cluster has had no worker for too long, or its head is frozen."""
         self._cluster.check()
         self._events.put(self._leave_frozen)
         frozen = self._cluster.silent.issuperset(list(self._up.values()))
@@ -131,11 +131,11 @@ class Ray:
                 self._watch(actor.run.remote(job.data, *job.long), partial(self._ended, actor, job))
 
     def _watch(self, reference: Any, event: Callable[["Future[Any]"], None]) -> None:
-        """Let `event` be called with the future of `reference` once that is done."""
+        """Call `event` with the future of `reference` once that is done."""
         reference.future().add_done_callback(lambda future: self._events.put(partial(event, future)))
 
     def _begin(self, actor: Any) -> None:
-        """Let `actor` be asked for jobs as soon as it is there, or there again."""
+        """Give `actor` jobs as soon as it has started or restarted."""
         self._watch(actor.begin.remote(*self._known), partial(self._begun, actor))
 
     def _begun(self, actor: Any, future: "Future[Any]") -> None:
@@ -161,7 +161,10 @@ class Ray:
         self._assign()
 
     def _leave_frozen(self) -> None:
-        """Let others do the jobs of workers on frozen nodes, which get no more until they answer again."""
+        """Give the jobs of workers on frozen nodes to other workers.
+
+        Frozen nodes get no jobs until they answer again.
+        """
         for actor in list(self._running):
             if (node := self._up[actor]) in self._cluster.silent:
                 self._lose(actor, f"the node {self._cluster.title(node)} has not answered for {SILENCE:g} s")
@@ -181,7 +184,8 @@ class Ray:
 
 
 class _Job(Generic[R]):
-    """A job: its packed `data`, references to the `long` parts of that, and its packed outcome once it is `done`."""
+    """A job: its packed `data`, references to the `long` parts of the data, and its packed outcome once it is
+    `done`."""
 
     def __init__(self, engine: Ray, data: bytes, long: list[Any]) -> None:
         self._engine, self.data, self.long = engine, data, long
@@ -189,11 +193,11 @@ class _Job(Generic[R]):
         self.lost = 0
 
     def begins(self) -> bool:
-        """True if it is to be run, for the first time or again."""
+        """Return true if the job is to be run, for the first time or again."""
         return self.done.running() or self.done.set_running_or_notify_cancel()
 
     def result(self) -> R:
-        """The result, as soon as it is there. Raises the job's exception, or ClusterError."""
+        """Wait for the result and return it. Raises the job's exception, or ClusterError."""
         while True:
             try:
                 found = self.done.result(timeout=1.0)
@@ -204,12 +208,12 @@ class _Job(Generic[R]):
                 return result
 
     def cancel(self) -> None:
-        """Drop it, unless it has begun."""
+        """Cancel the job unless it has begun."""
         self.done.cancel()
 
 
 class _Worker:
-    """An actor, a process of its own on some node."""
+    """A Ray actor: a process on some node that runs jobs."""
 
     def begin(self, wanted: dict[str, str], modules: plugged.Shipped) -> tuple[str, str]:
         """Return the answer of `unfit`, and the id of the worker's node."""

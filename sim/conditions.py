@@ -1,4 +1,4 @@
-"""The links of a network, and the events on them."""
+"""The properties of a network's links, and counters of their disturbances."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from tacit.sim.latency import Latency, parse_latency
 __all__ = ["CONNECTION", "HEARTBEAT", "Conditions", "Statistics", "Watching"]
 
 CONNECTION, HEARTBEAT = "connection", "heartbeat"
-"""The ways in which a server may know who is gone."""
+"""The ways in which a server can detect that a client is gone."""
 
 
 @dataclass(frozen=True)
 class Watching:
-    """How a server knows who is gone: by the end of a `CONNECTION`, or by each `HEARTBEAT`.
+    """How a server detects that a client is gone: by the end of its `CONNECTION`, or by missing `HEARTBEAT` messages.
 
-    A client sends a heartbeat each `interval` seconds; it is gone once none was received for `misses` of them.
+    A client sends a heartbeat every `interval` seconds. It counts as gone after `misses` intervals without one.
     """
 
     kind: str
@@ -37,8 +37,8 @@ class Conditions:
     """Properties that all links share: topology ("mesh" or "star"), latency, jitter in seconds, loss in [0, 1).
 
     `transport` is "reliable" or "datagram" (see `tacit.sim.transport`) or "tcp" (see `tacit.sim.tcp`),
-    `retransmission_timeout` the reliable one's first, in seconds. `pairs` says what each link is like, where they are
-    not all alike.
+    `retransmission_timeout` is the first one of "reliable", in seconds. `pairs` gives the properties of each link where
+    links differ.
     """
 
     topology: str = "star"
@@ -55,7 +55,7 @@ class Conditions:
         return self.loss > 0 if self.pairs is None else self.pairs.loses
 
     def between(self, near: str, far: str) -> tuple[Latency, float]:
-        """The latency and the loss of the link from `near` to `far`."""
+        """The latency and the loss, in [0, 1), of the link from `near` to `far`."""
         return (self.latency, self.loss) if self.pairs is None else self.pairs.between(near, far)
 
     def __post_init__(self) -> None:
@@ -69,9 +69,9 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Statistics:
-    """The network's disturbances so far: copies sent again, and how many were lost by reason, as in the trace.
+    """Counters of the network so far: retransmitted copies, and lost ones by reason, as in the trace.
 
-    `connections` were opened, over TCP.
+    `connections` is the number of TCP connections that were opened.
     """
 
     sent_again: int

@@ -1,4 +1,4 @@
-"""The cores of this machine, and work that is divided among them without its result depending on how many there are."""
+"""The cores of this machine, and work that is divided among them with results that do not depend on their number."""
 
 import os
 from collections import deque
@@ -14,20 +14,20 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _AHEAD = 2
-"""Results that may wait for each core."""
+"""The number of results that may wait for each core."""
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """`function` of each of `items`, in their order, with a thread for each core.
+    """Apply `function` to each of `items` in parallel, one thread for each core, and yield the results in order.
 
-    It pays where the function is a few large sums of numpy and scipy, which let other threads run meanwhile. How the
-    items are cut must not depend on the number of cores; then neither does a result. At most two results a core are
-    kept that were not taken yet. An error of the function is raised where its result is due.
+    Use it for a function of a few large numpy or scipy operations, which release the interpreter lock. Results do not
+    depend on the number of cores if the division into items does not. At most two results a core wait to be taken. An
+    exception of the function is raised where its result is due.
     """
     jobs, count = list(items), cores()
     if count == 1 or len(jobs) < 2:
@@ -58,5 +58,5 @@ _MARK = "tacit_on_all_cores"
 
 
 def uses_all_cores(function: Callable[..., Any]) -> bool:
-    """True if `function`, also as a bound method, is marked by `on_all_cores`."""
+    """Return true if `function`, or the function of a bound method, is marked by `on_all_cores`."""
     return bool(getattr(function, _MARK, False))

@@ -16,13 +16,13 @@ _EMPTY = {"arrivals": list, "sends": list, "outgoing": dict, "incoming": dict}
 
 
 class Endpoint:
-    """A party's access to the network of `up` and `down` bytes a second (0: unlimited).
+    """A party's access to the network, with `up` and `down` in bytes a second (0: unlimited).
 
-    `receive` is called with the packets that arrive. `incarnation` grows by one each time the party comes back; `alive`
-    is false between a crash and that, and once it has left. While it is `paused`, `arrivals` and `sends` store what is
-    to go on when it resumes. `outgoing` and `incoming` are, by their links, what to call when its life as a sender, or
-    as a receiver, ends. There may be many that are not used: what is empty takes no memory. With a `handling`, each
-    message takes time on the cores of `host` before it leaves, and before it is received.
+    `receive` is called with the packets that arrive. `incarnation` grows by one each time the party comes back. `alive`
+    is false after a crash until then, and after the party has left. While the party is `paused`, `arrivals` and `sends`
+    keep the packets to process when it resumes. `outgoing` and `incoming` map links to callbacks for the moment at
+    which the party stops sending or receiving. With a `handling`, each message takes time on the cores of `host` before
+    it leaves and before it is received. Unused parts are created on demand, because there may be many idle endpoints.
     """
 
     __slots__ = (
@@ -61,32 +61,32 @@ class Endpoint:
 
     @property
     def up(self) -> Pipe | None:
-        """The pipe it sends through; None if unlimited."""
+        """The pipe for outgoing packets; None if the uplink is unlimited."""
         if self._up is None and self._rates[0]:
             self._up = self._pipe(self._rates[0])
         return self._up
 
     @property
     def down(self) -> Pipe | None:
-        """The pipe it receives through; None if unlimited."""
+        """The pipe for incoming packets; None if the downlink is unlimited."""
         if self._down is None and self._rates[1]:
             self._down = self._pipe(self._rates[1])
         return self._down
 
     @property
     def pipes(self) -> tuple[Pipe | None, Pipe | None]:
-        """Those that are there."""
+        """The uplink and the downlink pipes that exist so far; None for each that does not."""
         return self._up, self._down
 
     @property
     def handler(self) -> Handler | None:
-        """The handler of messages before they leave or are received; None if handling takes no time."""
+        """The handler of messages before they are sent or received; None if handling takes no time."""
         if self._handler is None and self._handled is not None:
             self._handler = Handler(self._env, *self._handled, math.inf if self.paused else self._factor)
         return self._handler
 
     def fall(self) -> None:
-        """Go down. What is on the way through the party's own access to the network, either way, goes no further."""
+        """Go down. Packets in the party's own uplink and downlink are lost."""
         self._stop()
         for end in self.outgoing.values():
             end()
@@ -96,7 +96,7 @@ class Endpoint:
             self._handler.empty()
 
     def leave(self) -> None:
-        """Go for good. What was sent already still goes out."""
+        """Leave permanently. Packets that were sent before still go out."""
         self._stop()
 
     def rejoin(self) -> None:
@@ -111,7 +111,7 @@ class Endpoint:
             self._handler.slow(math.inf)
 
     def resume(self) -> None:
-        """Go on with what arrived meanwhile, in order, and then with what was to be sent."""
+        """Process the packets that arrived during the pause, in order, and then send those that waited."""
         self.paused = False
         if self._handler is not None:
             self._handler.slow(self._factor)
@@ -131,7 +131,7 @@ class Endpoint:
             self._handler.slow(factor)
 
     def let_go(self) -> None:
-        """Forget what is empty, for a party without links; it is made again when it is needed."""
+        """Free the empty pipes and handler of a party without links; they are made again on demand."""
         self._up = self._down = None
         if self._handler is not None and self._handler.is_empty:
             self._handler = None
@@ -140,19 +140,19 @@ class Endpoint:
                 delattr(self, name)
 
     def state(self) -> list[Any]:
-        """Its state: present or not, held-back items, and the content of its pipes."""
+        """The state: incarnation, liveness, held-back packets, and the contents of its pipes."""
         parts = [None if part is None else part.state() for part in (*self.pipes, self._handler)]
         return [self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, *parts]
 
     @property
     def is_new(self) -> bool:
-        """True if its state is that of one that was never used."""
+        """True if the state is that of an unused endpoint."""
         parts = (*self.pipes, self._handler)
         used = self.arrivals or self.sends or any(part is not None and not part.is_empty for part in parts)
         return (self.incarnation, self.alive, self.paused, self._factor) == (1, True, False, 1.0) and not used
 
     def restore(self, state: list[Any]) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
         self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, up, down, handler = state
         for part, own in ((self.up, up), (self.down, down), (self.handler, handler)):
             if part is not None and own is not None:

@@ -1,4 +1,4 @@
-"""The engine that runs jobs, by its name."""
+"""The choice of the engine that runs jobs, by its name."""
 
 from tacit.sim.compute import Engine, Inline
 from tacit.sim.compute_ray import Ray
@@ -9,7 +9,7 @@ __all__ = ["make_engine"]
 
 
 def make_engine(text: str) -> Engine:
-    """The engine written as ``inline``, ``pool:N``, ``ray[:ADDRESS]`` or ``auto``: a pool where there are cores.
+    """The engine that `text` names: ``inline``, ``pool:N``, ``ray[:ADDRESS]``, or ``auto`` (a pool on several cores).
 
     Raises ValueError for another text, and ClusterError where a Ray cluster cannot be used.
     """

@@ -1,11 +1,11 @@
-"""The faults that a scenario may name: each kind says its keys, what it does, and how a record reports it.
+"""The faults that a scenario can inject: the keys of each kind, its effect, and the words for it in a record.
 
-A kind is one class here: its keys with what they mean, what they must fulfil, and what it does to a party's device or
-to a message on its way. Besides, `tacit.scenarios.chaos.fault_kinds` says how chaos draws it and whom it affects. A
-scenario's [[fault]] tables are these classes: a union, with the tag ``kind``.
+A kind is one class here: its keys with their descriptions, their conditions, and its effect on a party's device or on a
+message in flight. In addition, `tacit.scenarios.chaos.fault_kinds` defines how chaos draws the kind and whom it
+affects. A scenario's [[fault]] tables are these classes: a tagged union with the tag ``kind``.
 
-Names are those of turmoil and Jepsen. `party` and `peer` are names or patterns as of the shell's file names:
-``client/3``, ``client/*``, ``*``. When they are applied: `tacit.sim.triggers`.
+Names are those of turmoil and Jepsen. `party` and `peer` are names or shell patterns: ``client/3``, ``client/*``,
+``*``. `tacit.sim.triggers` decides when faults are applied.
 """
 
 import csv
@@ -60,22 +60,25 @@ __all__ = [
 DEFAULT_KIND = "crash"
 
 DURATIONS = ("time", "back_after", "lasts", "by")
-"""The keys that are durations."""
+"""The keys whose values are durations."""
 
 KINDS: "dict[str, type[Fault]]" = {}
 """Every kind of fault by its name."""
 
 _COLUMNS = ["party", "up", "down"]
 _LISTED = 20
-"""The most parties that an error lists."""
+"""The most parties that an error message lists."""
 
 
 class Crashed(BaseException):
-    """Raised inside a party at the moment it is gone. No `except Exception` of a protocol may catch it."""
+    """Raised inside a party at the moment it goes down.
+
+    It is a BaseException, so that no `except Exception` catches it.
+    """
 
 
 class FaultError(ValueError):
-    """An impossible fault: the `key` at which, "" for several, and the `problem` with what is allowed."""
+    """A fault's keys are invalid: the `key` ("" for several), and the `problem` with the allowed values."""
 
     def __init__(self, whose: str, key: str, problem: str) -> None:
         super().__init__(f"{whose}: {f'{key}: ' if key else ''}{problem}")
@@ -102,7 +105,10 @@ class Journey(Protocol):
 
 
 class _Kind(Described):
-    """Enters each kind in `KINDS`, and lets ``Fault(kind="pause", ...)`` make one of that kind."""
+    """The metaclass of faults.
+
+    It registers each kind in `KINDS` and lets ``Fault(kind="pause", ...)`` construct that kind.
+    """
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
         made = super().__new__(mcs, name, bases, namespace, **options)
@@ -126,20 +132,21 @@ class _Kind(Described):
 
 
 class Fault(Keys, metaclass=_Kind, tag_field="kind", tag=str.lower, kw_only=True, frozen=True):
-    """[[fault]]: what goes wrong, and when. ``Fault(kind="pause", ...)`` makes one of a kind, a crash without.
+    """[[fault]]: one injected fault. ``Fault(kind="pause", ...)`` constructs the class of that kind; the default is a
+    crash.
 
-    Raises FaultError, a ValueError, for keys that do not go together.
+    Raises FaultError, a ValueError, for keys that are invalid together.
     """
 
     kind: ClassVar[str] = ""
     summary: ClassVar[str]
-    """Half a sentence that explains it."""
+    """A short explanation of the kind, without a full stop."""
     when: ClassVar[tuple[str, ...]] = ()
-    """The keys of which exactly one says when; none where a fault strikes all messages that match."""
+    """The keys of which exactly one must be set as the trigger; empty if the fault applies to all matching messages."""
     needed: ClassVar[tuple[str, ...]] = ()
-    """Keys that may not be empty text."""
+    """The keys that must not be empty text."""
     positive: ClassVar[tuple[str, ...]] = ("lasts", "by")
-    """Durations that must be above 0."""
+    """The durations that must be above 0."""
 
     if TYPE_CHECKING:
 
@@ -160,17 +167,18 @@ class Fault(Keys, metaclass=_Kind, tag_field="kind", tag=str.lower, kw_only=True
             self._check(bool(self.get(name)), name, f'is needed with kind = "{self.kind}" and not given')
 
     def given(self) -> dict[str, Any]:
-        """The keys that say more than their default, beside the kind."""
+        """The keys that differ from their defaults, without the kind."""
         defaults = _defaults(type(self))
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in values.items() if name not in defaults or value != defaults[name]}
 
     def get(self, key: str) -> Any:
-        """The value of a key; None of one that the kind does not have."""
+        """The value of a key; None if the kind does not have it."""
         return getattr(self, key, None)
 
     def stands_for(self, parties: Collection[str]) -> "tuple[Fault, ...]":
-        """The faults of parties or messages that it stands for in a run with these `parties`: itself, or many."""
+        """Expand the fault into faults of single parties or messages, for a run with these `parties`; by default
+        itself."""
         return (self,)
 
     def _check(self, holds: bool, key: str, problem: str) -> None:
@@ -236,27 +244,27 @@ class _OfParty(Fault, kw_only=False, frozen=True):
     party: Annotated[str, _PARTY]
 
     def applies_to(self, party: str) -> bool:
-        """True if the fault applies to `party`."""
+        """Return true if the fault applies to `party`."""
         return party == self.party or fnmatch.fnmatchcase(party, self.party)
 
 
 class PartyFault(_OfParty, kw_only=True, frozen=True):
-    """A fault that a party's action, or the time, triggers. Each matching party counts for itself.
+    """A fault triggered by a party's action or by the time. Each matching party counts its own occurrences.
 
-    Exactly one trigger: `at` or `before` a named step (the same), `after` one, the virtual `time`, or a `message` type
+    Exactly one trigger: `at` or `before` a named step (synonyms), `after` one, the virtual `time`, or a `message` type
     that the party is about to send. A step or message triggers it the `occurrence`-th time, by default the first, or
     each time with a `probability` in (0, 1]; with a `round` only in that round of the party, in which occurrences are
     counted from 1.
     """
 
     strikes: ClassVar[Literal["running", "staying", "any"]] = "running"
-    """Whom it strikes: parties that are up and have not ended, those that have not left either, or any."""
+    """The parties that it affects: those that run, those that have not left, or any."""
     spell: ClassVar[str] = ""
-    """The state after it: the party is ``down``, ``paused`` or ``slow``, or its link is ``cut`` or ``held``."""
+    """The state that it causes: the party is ``down``, ``paused`` or ``slow``, or its link is ``cut`` or ``held``."""
     over: ClassVar[str] = ""
-    """How the note begins or ends that says in a trace that the spell is over."""
+    """The text at the begin or end of the note that reports the end of that state in a trace."""
     went: ClassVar[str] = ""
-    """The verb for a party that it took down, as in ``client/3 crashed``."""
+    """The verb for a party that the fault took down, as in ``client/3 crashed``."""
     when: ClassVar[tuple[str, ...]] = ("at", "before", "after", "time", "message")
     needed: ClassVar[tuple[str, ...]] = ("party",)
 
@@ -284,12 +292,12 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
             self._check(not timed, name, f"does not go with time, which comes once; allowed: with {others}")
 
     def strike(self, device: Device) -> None:
-        """Do to a party's device what the fault does."""
+        """Apply the fault to a party's device."""
         raise NotImplementedError(f"{type(self).__name__} does nothing")
 
     @property
     def start(self) -> str | None:
-        """The step before which it happens, if that is when."""
+        """The step before which the fault strikes; None if the trigger is another one."""
         return self.before if self.at is None else self.at
 
     @property
@@ -308,9 +316,9 @@ def _check_chances(fault: Fault) -> None:
 
 
 class Crash(PartyFault, kw_only=True, frozen=True):
-    """The party stops and loses all that is not on its disk; what is in its own access to the network is lost.
+    """The party stops and loses everything that is not on its disk, including packets in its own up- and downlink.
 
-    With `back_after` it comes back after that long, as a new incarnation.
+    With `back_after` it comes back after that time, as a new incarnation.
     """
 
     summary: ClassVar[str] = "the party stops and keeps only the data on its disk"
@@ -334,7 +342,7 @@ class Crash(PartyFault, kw_only=True, frozen=True):
 
 
 class Power(Crash, kw_only=True, frozen=True):
-    """The machine of the party loses its power: a crash after which no connection of it is seen to be closed."""
+    """The machine of the party loses power: a crash after which the other ends do not see its connections close."""
 
     summary: ClassVar[str] = "the party's machine stops without closing connections (see `protocol.presence`)"
     went: ClassVar[str] = "lost its power"
@@ -345,7 +353,7 @@ class Power(Crash, kw_only=True, frozen=True):
 
 
 class Leave(PartyFault, kw_only=True, frozen=True):
-    """The party goes for good. What it has sent already still goes out."""
+    """The party leaves permanently. Packets that it has sent still go out."""
 
     summary: ClassVar[str] = "the party leaves permanently; messages it has sent still arrive"
     strikes: ClassVar[Literal["running", "staying", "any"]] = "staying"
@@ -354,15 +362,15 @@ class Leave(PartyFault, kw_only=True, frozen=True):
     went: ClassVar[str] = "left"
 
     def strike(self, device: Device) -> None:
-        """Let the party go."""
+        """Make the party leave."""
         device.leave(f"{self.kind} {self.trigger}")
 
 
 class Pause(PartyFault, kw_only=True, frozen=True):
     """The party's process is stopped for as long as it `lasts`, as after SIGSTOP.
 
-    Messages that arrive meanwhile are handled first when it resumes, in order; timers that are due fire after that.
-    Computing goes on where it stopped.
+    When it resumes, it first handles the messages that arrived meanwhile, in order; then due timers fire. Computing
+    continues where it stopped.
     """
 
     summary: ClassVar[str] = "the party freezes"
@@ -376,10 +384,10 @@ class Pause(PartyFault, kw_only=True, frozen=True):
 
 
 class Slow(PartyFault, kw_only=True, frozen=True):
-    """The party's computing and its access to the network take `factor` >= 1 times as long.
+    """The party's computing and its access to the network take `factor` >= 1 times as long, for as long as it `lasts`.
 
-    As long as it `lasts`; None: to the end. A fault that applies to a party again while it lasts makes it no slower,
-    but `lasts` begins again; the factors of different faults multiply.
+    None lasts to the end. The same fault applied again to a party does not add up, but `lasts` begins again; the
+    factors of different faults multiply.
     """
 
     summary: ClassVar[str] = "the party is a straggler"
@@ -419,9 +427,9 @@ class LinkFault(PartyFault, kw_only=True, frozen=True):
 
 
 class Partition(LinkFault, kw_only=True, frozen=True):
-    """Nothing gets through.
+    """Nothing gets through the links.
 
-    What two parties of a star say to each other by way of the relay is cut off, too: the relay does not carry it.
+    In a star, messages of the two parties through the relay are cut off, too: the relay does not forward them.
     """
 
     summary: ClassVar[str] = "the links lose everything"
@@ -430,7 +438,7 @@ class Partition(LinkFault, kw_only=True, frozen=True):
 
 
 class Hold(LinkFault, kw_only=True, frozen=True):
-    """Messages are held back, and released in order at the end."""
+    """Messages are held back, and released in order when the fault ends."""
 
     summary: ClassVar[str] = "the links hold messages back"
     spell: ClassVar[str] = "held"
@@ -445,16 +453,16 @@ class _OfMessages(Fault, kw_only=False, frozen=True):
 class MessageFault(_OfMessages, kw_only=True, frozen=True):
     """A fault of messages of type `message` ("": any) from `party` to `peer`, as they are sent.
 
-    Applies to the `occurrence`-th of all that match, or each with a `probability` in (0, 1]. With neither: the first,
-    or every one if a `time` is given. With a `time`, only what is sent from then on matches, and with `lasts` only for
-    that long; with a `round`, only what its sender sends in that round.
+    It applies to the `occurrence`-th matching message, or to each with a `probability` in (0, 1]. With neither, it
+    applies to the first, or to every one if a `time` is given. With a `time`, only messages sent from then on match,
+    with `lasts` only for that long; with a `round`, only messages that the sender sends in that round.
     """
 
     needed: ClassVar[tuple[str, ...]] = ("party", "peer")
     again: ClassVar[bool] = False
-    """True if it may apply to a copy that is sent again, too."""
+    """True if the fault may apply to a retransmitted copy as well."""
     copies: ClassVar[int] = 0
-    """How many more copies travel."""
+    """The number of additional copies that travel."""
 
     peer: Annotated[str, _PEER] = "*"
     message: Annotated[str, _MESSAGE] = ""
@@ -471,10 +479,10 @@ class MessageFault(_OfMessages, kw_only=True, frozen=True):
         self._check(self.lasts is None or self.time is not None, "lasts", problem)
 
     def affect(self, journey: Journey, draw: Callable[[int], int]) -> None:
-        """Do to a message what the fault does; `draw` gives a number below the one it gets."""
+        """Apply the fault to a message in flight; `draw(n)` gives a random number below n."""
 
     def matches(self, sender: str, receiver: str, message: str, now: float, round_number: int) -> bool:
-        """True if the fault applies to a message of that type, sent now in the sender's round."""
+        """Return true if the fault applies to a message of that type, sent now in the sender's round."""
         begin = 0.0 if self.time is None else seconds(self.time)
         return (
             begin <= now < (math.inf if self.lasts is None else begin + seconds(self.lasts))
@@ -488,7 +496,7 @@ class MessageFault(_OfMessages, kw_only=True, frozen=True):
 class Lose(MessageFault, kw_only=True, frozen=True):
     """The message is lost on the link. A reliable transport sends it again.
 
-    The fault may apply again to a copy that is sent again, unless it is for a certain occurrence.
+    The fault may also apply to the retransmitted copy, unless it has a certain occurrence.
     """
 
     summary: ClassVar[str] = "a message is lost"
@@ -507,7 +515,7 @@ class Duplicate(MessageFault, kw_only=True, frozen=True):
 
 
 class Delay(MessageFault, kw_only=True, frozen=True):
-    """The message travels `by` longer; in a reliable transport those behind it wait for it."""
+    """The message travels `by` longer. In a reliable transport the messages behind it wait for it."""
 
     summary: ClassVar[str] = "the message arrives later"
     by: Annotated[Duration, Meta(description="`delay`: additional time until the message arrives.", extra=DURATION)]
@@ -520,8 +528,8 @@ class Delay(MessageFault, kw_only=True, frozen=True):
 class Corrupt(MessageFault, kw_only=True, frozen=True):
     """One bit of the message flips.
 
-    If it is sealed between clients, the relay flips the bit, and its seal or decoding rejects it. Otherwise the link
-    does, and the TLS record's tag rejects it. A message that is rejected is not sent again.
+    In a message sealed between clients, the relay flips the bit, and the receiver rejects it by its seal or its
+    encoding. Otherwise the link flips it, and the tag of the TLS record fails. A rejected message is not sent again.
     """
 
     summary: ClassVar[str] = "one bit of the message flips"
@@ -532,7 +540,7 @@ class Corrupt(MessageFault, kw_only=True, frozen=True):
 
 
 class Availability(Fault, kw_only=True, frozen=True):
-    """Crashes from a trace that says when each party is up."""
+    """Crashes and returns of parties from an availability trace, which lists when each party is up."""
 
     summary: ClassVar[str] = "parties crash and return as in a trace"
     needed: ClassVar[tuple[str, ...]] = ("file",)
@@ -547,7 +555,7 @@ class Availability(Fault, kw_only=True, frozen=True):
     ]
 
     def stands_for(self, parties: Collection[str]) -> "tuple[Fault, ...]":
-        """A crash each time the trace says down. Raises ValueError in one line."""
+        """The crashes at each down time of the trace. Raises ValueError with a message of one line."""
         return availability(availability_file(self.file), parties)
 
 
@@ -559,12 +567,12 @@ else:
 
 
 def seconds(value: Duration) -> float:
-    """A duration of a fault in seconds."""
+    """A duration of a fault, in seconds."""
     return value if isinstance(value, float) else _seconds(value)
 
 
 def optional(value: Duration | None) -> float | None:
-    """The same of one that need not be given."""
+    """An optional duration of a fault, in seconds; None if it is not set."""
     return None if value is None else seconds(value)
 
 
@@ -574,12 +582,12 @@ def _seconds(value: Duration) -> float:
 
 
 def fault_keys() -> tuple[str, ...]:
-    """Every key that some kind of fault has."""
+    """All keys that at least one kind of fault has."""
     return tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.__struct_fields__))
 
 
 def unfit(kind: str, name: str) -> str:
-    """The problem where a fault of a `kind` has the key `name`, which does not go with it."""
+    """The error text for a fault of a `kind` with the key `name`, which that kind does not have."""
     others = ", ".join(other for other, one in KINDS.items() if name in one.__struct_fields__)
     allowed = ", ".join(KINDS[kind].__struct_fields__)
     return f'does not go with kind = "{kind}", but with {others}; allowed: {allowed}'
@@ -592,13 +600,13 @@ def _types(kind: type[Fault]) -> dict[str, Any]:
 
 @cache
 def _defaults(kind: type[Fault]) -> dict[str, Any]:
-    """The defaults of the keys that have one."""
+    """The default values of the keys of a kind that have one."""
     return {field.name: field.default for field in structs.fields(kind) if not field.required}
 
 
 @dataclass(frozen=True)
 class Fired:
-    """A record that `fault` was applied to `party` at `time`; for a message fault, with the message's ends."""
+    """A record of one application of `fault` to `party` at `time`; for a message fault, with the message's two ends."""
 
     fault: Fault
     time: float
@@ -609,13 +617,13 @@ class Fired:
 
 
 class _Uptimes:
-    """When each party is up: intervals [up, down) in seconds, in order and disjoint."""
+    """The intervals [up, down) in seconds in which each party is up, in order and disjoint."""
 
     def __init__(self) -> None:
         self.of: dict[str, list[tuple[float, float]]] = {}
 
     def add(self, party: str, up: float, down: float) -> None:
-        """Enter an interval. Raises ValueError."""
+        """Add an interval. Raises ValueError if it is empty or overlaps."""
         own = self.of.setdefault(party, [])
         if not 0 <= up < down:
             raise ValueError(f"{party} cannot be up from {up:g} s to {down:g} s; 0 <= up < down is needed")
@@ -628,9 +636,9 @@ def availability(rows: Iterable[tuple[str, float, float]], parties: Collection[s
     """The crashes of an availability trace: `rows` of (party, up, down) in seconds, each party's in order of time.
 
     A party named there is up only in [up, down): it crashes at each down and comes back at the next up, and it is down
-    from 0 to the first up. A down of infinity is never. A pattern such as ``client/*7`` stands for all parties that
-    match it, of which no other row may name any. `parties` are all there are; those not named are always up. Raises
-    ValueError.
+    from 0 to the first up. An infinite down time means that the party stays up. A pattern such as ``client/*7`` stands
+    for all parties that match it, of which no other row may name any. `parties` are all there are; those not named are
+    always up. Raises ValueError.
     """
     uptimes, names = _Uptimes(), list(parties)
     known, owners = set(names), dict[str, str]()
@@ -659,7 +667,8 @@ def availability(rows: Iterable[tuple[str, float, float]], parties: Collection[s
 def availability_file(path: str | Path) -> list[tuple[str, float, float]]:
     """The rows of the CSV at `path` with the header ``party,up,down``, for `availability`.
 
-    Times are seconds, or text such as ``2min``; an empty down is never. Raises ValueError with file, line and column.
+    Times are seconds, or text such as ``2min``; an empty down time means never. Raises ValueError with file, line and
+    column.
     """
     rows = []
     uptimes = _Uptimes()

@@ -1,9 +1,8 @@
 """The CPU time that messages take outside of jobs: encoding, encryption of the connection, the event loop, the record.
 
-A party's program handles one message at a time, what it sends and what it receives, in the order in which they are
-handed in. That takes none of the cores that its jobs wait for, as it goes on beside them, but it takes turns with all
-jobs on the same `tacit.sim.machine.Host`. A message leaves, and is delivered, once it is handled; a relay handles it
-twice.
+A party's program handles one message at a time, sent or received, in the order in which they are handed in. Handling
+does not occupy the cores that the party's jobs wait for, but it shares the `tacit.sim.machine.Host` with them. A
+message is sent, and delivered, once it is handled; a relay handles it twice.
 """
 
 import math
@@ -23,9 +22,9 @@ Then = Callable[[], object]
 
 @dataclass(frozen=True)
 class Handling:
-    """CPU seconds that a machine takes for each `message` that it sends or receives, and its `rate` in bytes a second.
+    """The CPU seconds that a machine takes for each `message` it sends or receives, and its `rate` in bytes a second.
 
-    Raises ValueError for a negative number of seconds, and a rate that is not above 0.
+    Raises ValueError for negative seconds, and for a rate that is not above 0.
     """
 
     message: float = 0.0
@@ -38,22 +37,22 @@ class Handling:
             raise ValueError(f"rate(={self.rate}) must be > 0 bytes/s.")
 
     def __bool__(self) -> bool:
-        """True if it takes any time."""
+        """Return true if handling takes any time."""
         return self.message > 0 or self.rate < math.inf
 
     def seconds(self, size: int) -> float:
-        """CPU seconds for one message of `size` bytes."""
+        """The CPU seconds for one message of `size` bytes."""
         return self.message + size / self.rate
 
     def at(self, speed: float) -> "Handling":
-        """The same on a core that is `speed` times as fast."""
+        """The handling on a core that is `speed` times as fast."""
         return Handling(self.message / speed, self.rate * speed)
 
 
 class Handler(Span):
-    """Handles the messages of one party, one after the other, on the cores of `host`, as long as `handling` says.
+    """Handles the messages of one party, one after another, on the cores of `host`, in the time that `handling` gives.
 
-    All take `slowness` times as long; infinity stops it.
+    All messages take `slowness` times as long; infinity stops the handler.
     """
 
     __slots__ = ("_handling", "_host", "_queue", "_slowness")
@@ -65,11 +64,12 @@ class Handler(Span):
 
     @property
     def is_empty(self) -> bool:
-        """True if there is nothing to do."""
+        """True if no message is waiting or being handled."""
         return not self._queue
 
     def take(self, size: int, then: Then, cut: Then, times: int = 1) -> None:
-        """Call `then` when `times` messages of `size` bytes are handled, after all before; `cut` if the party falls."""
+        """Call `then` once `times` messages of `size` bytes are handled, after all earlier ones; call `cut` if the
+        party falls."""
         self._queue.append((times * self._handling.seconds(size), then, cut))
         if len(self._queue) == 1:
             self._report()
@@ -83,7 +83,7 @@ class Handler(Span):
         self._report()
 
     def set_pace(self, *, as_before: bool = False) -> None:
-        """Go on at the pace that follows from the slowness and the host; `as_before`: what is due stays due."""
+        """Continue at the pace that follows from the slowness and the host; `as_before` keeps the due time."""
         pace = self._slowness * self._host.factor
         if as_before:
             self.keep_due(pace)
@@ -91,7 +91,7 @@ class Handler(Span):
             self.stretch(pace)
 
     def empty(self) -> None:
-        """Drop all that is handled or waits: the party is gone."""
+        """Drop all messages in the handler, because the party is down."""
         self.cancel()
         dropped, self._queue = self._queue, deque()
         self._report()
@@ -99,11 +99,11 @@ class Handler(Span):
             cut()
 
     def state(self) -> list[Any]:
-        """The message being handled, those that wait, and how much of the first is done."""
+        """The message being handled, the waiting ones, and the share of the first one that is done."""
         return [list(map(list, self._queue)), self._timer, self._due, self._left, self._factor, self._slowness]
 
     def restore(self, state: list[Any]) -> None:
-        """Go on from a `state`; the timer is not started again."""
+        """Continue from a `state`; the timer is not started again."""
         queue, self._timer, self._due, self._left, self._factor, self._slowness = state
         self._queue = deque((seconds, then, cut) for seconds, then, cut in queue)
         self._report(as_before=True)

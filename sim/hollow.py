@@ -1,9 +1,9 @@
-"""Hollow values: what a run is made of that only counts its bytes and its time, in place of what costs memory or work.
+"""Hollow values: byte strings and arrays without contents, for runs that only count bytes and time.
 
-A *blank* is a byte string with a length and no contents but a short token that identifies it; a *hollow array*
-is an array that repeats one value. Messages of them travel, are counted and are waited for like any other; what they
-say is never encoded. A job says beside its definition what stands for its result (`hollow`): one without such a
-stand-in is really run, so everything that costs little stays as it is, and so does everything that a plugin adds.
+A *blank* is a byte string with a length and no contents but a short token that identifies it; a *hollow array* is an
+array that repeats one value. Messages of hollow values travel, are counted and are waited for like any other; their
+contents are never encoded. A job can declare a stand-in beside its definition (`hollow`). Jobs without one are really
+run: cheap ones, and those of plugins.
 
 Nothing large is ever filled: operations on hollow arrays give hollow arrays, unless the result is small.
 """
@@ -32,7 +32,7 @@ _tokens = count(1)
 
 
 class Blank(bytes):
-    """A byte string of `length` bytes, which has only a `token` for contents."""
+    """A byte string of `length` bytes whose only content is a `token`."""
 
     _length: int
 
@@ -49,7 +49,7 @@ class Blank(bytes):
 
     @property
     def token(self) -> bytes:
-        """The token that identifies it."""
+        """The token that identifies the blank."""
         return bytes.__getitem__(self, slice(None))
 
     def __bytes__(self) -> bytes:
@@ -77,12 +77,12 @@ class Blank(bytes):
 
 
 def blank(length: int) -> Blank:
-    """A byte string unlike any other."""
+    """Make a blank of `length` bytes with a new token."""
     return Blank(length, next(_tokens).to_bytes(8, "big"))
 
 
 class HollowArray(np.ndarray):
-    """An array that repeats one value, and takes no memory for it."""
+    """An array that repeats one value without the memory for its elements."""
 
     @property
     def _plain(self) -> NDArray[Any]:
@@ -150,7 +150,7 @@ def _first(value: Any) -> Any:
 
 
 def _kept(found: Any) -> Any:
-    """`found`, which was made of hollow arrays: hollow where it is an array that is not small."""
+    """Convert `found`, a result on hollow arrays: each array in it that is not small becomes hollow."""
     if isinstance(found, list | tuple):
         return type(found)(map(_kept, found))
     if type(found) is np.ndarray and found.size > SMALL:
@@ -181,7 +181,7 @@ def array_in(data: bytes, dtype: DTypeLike) -> Any:
 
 
 def together(parts: Iterable[bytes]) -> bytes:
-    """`parts` one after another; blank where one of them is."""
+    """Concatenate `parts`; the result is blank if one of them is."""
     found = list(parts)
     if not any(isinstance(one, Blank) for one in found):
         return b"".join(found)
@@ -194,12 +194,12 @@ StandIn = Callable[..., Any]
 
 
 def stand_for(kind: str, job: Callable[..., Any], stand_in: StandIn) -> None:
-    """Let `stand_in`, of the same arguments, be run for `job` in runs of that `kind`."""
+    """Register `stand_in`, which takes the same arguments, to be run instead of `job` in runs of that `kind`."""
     job.__dict__.setdefault("stand_ins", {})[kind] = stand_in
 
 
 def hollow(stand_in: StandIn) -> Callable[[F], F]:
-    """Decorate a job with what makes, of the same arguments, a hollow value in place of its result."""
+    """Decorate a job with a function of the same arguments that makes a hollow value instead of its result."""
 
     def mark(job: F) -> F:
         stand_for("hollow", job, stand_in)
@@ -209,7 +209,7 @@ def hollow(stand_in: StandIn) -> Callable[[F], F]:
 
 
 def stand_ins(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the function that finds what is run for a job in runs of that `kind`: its stand-in, or the job itself."""
+    """Return the function that maps a job to what runs of that `kind` run: its stand-in, or the job itself."""
 
     def find(job: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(job, partial):
@@ -227,7 +227,7 @@ def stand_ins(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 class Meter:
-    """How many bytes of hollow messages are there `now`, on their way or not used up yet, and the `most` so far."""
+    """Counts the bytes of hollow messages that exist `now`, in flight or not used up yet, and the `most` so far."""
 
     def __init__(self) -> None:
         self.now = self.most = 0
@@ -240,7 +240,7 @@ class Meter:
 
 
 class _Held(Blank):
-    """A blank that a meter counts for as long as it is there."""
+    """A blank that a meter counts as long as it exists."""
 
     meter: Meter
 
@@ -254,25 +254,25 @@ class _Held(Blank):
 
 
 class Body(_Held):
-    """A stand-in for the encoding of a `message` with blanks, on the wire; sealed, it is the `number`-th."""
+    """A stand-in for the encoding on the wire of a `message` with blanks; a sealed one has a `number`."""
 
     message: Any
     number: int
 
     @classmethod
     def of(cls, message: Any, length: int, meter: Meter, number: int = 0) -> "Body":
-        """A body of that `length`."""
+        """Make a body of that `length`."""
         made = cls(length)
         made.message, made.number = message, number
         made.counted(meter)
         return made
 
     def sealed(self, overhead: int, number: int) -> "Body":
-        """The same with a seal of `overhead` bytes."""
+        """The same body with a seal of `overhead` bytes."""
         return self.of(self.message, len(self) + overhead, self.meter, number)
 
     def opened(self) -> Any:
-        """The message, as its receiver has it: a copy."""
+        """A copy of the message, as its receiver gets it."""
         return self._copied(self.message)
 
     def _copied(self, value: Any) -> Any:
@@ -286,7 +286,7 @@ class Body(_Held):
 
 
 def body_of(message: Any, meter: Meter) -> bytes:
-    """The encoding of `message`, or what stands for it where there are blanks in it."""
+    """The encoding of `message`, or a stand-in for it if the message contains blanks."""
     encoded, more = _encode(message), _more(message)
     return encoded if more is None else Body.of(message, len(encoded) + more, meter)
 
@@ -295,7 +295,7 @@ _encode = msgspec.msgpack.Encoder(enc_hook=lambda value: value.token).encode
 
 
 def _more(value: Any) -> int | None:
-    """How many bytes more than its encoding `value` stands for; None where nothing in it is blank."""
+    """The bytes that `value` stands for beyond its encoding; None if it contains no blank."""
     if isinstance(value, Blank):
         here = bytes.__len__(value)
         return len(value) + _mark(len(value)) - here - _mark(here)
@@ -312,5 +312,5 @@ def _more(value: Any) -> int | None:
 
 
 def _mark(length: int) -> int:
-    """The bytes of MessagePack's mark of a byte string."""
+    """The bytes of MessagePack's header of a byte string of that `length`."""
     return 2 if length < 1 << 8 else 3 if length < 1 << 16 else 5

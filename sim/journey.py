@@ -1,4 +1,4 @@
-"""Copies of packets on their way."""
+"""Copies of packets in flight."""
 
 from collections.abc import Callable
 
@@ -9,10 +9,10 @@ __all__ = ["Journey", "is_refused"]
 
 
 class Journey:
-    """One copy of a packet on its way: which incarnations it is from and for, and on which hop it is.
+    """One copy of a packet in flight: the incarnations of its sender and receiver, and its hop.
 
-    `flipped` is what travels in place of the packet's own bytes where bits were flipped. `delay` and `doomed`: see
-    `tacit.sim.transport.Copy`. `message` and `number` are those of `tacit.sim.trace.Event`, message and copy.
+    `flipped` is the data that travels instead of the packet's own bytes after bits were flipped. `delay` and `doomed`:
+    see `tacit.sim.transport.Copy`. `message` and `number` are the message and copy of `tacit.sim.trace.Event`.
     """
 
     near: Endpoint
@@ -34,7 +34,7 @@ class Journey:
         self.delay, self.doomed = 0.0, False
 
     def copy(self, number: int) -> "Journey":
-        """One more of it, from the beginning of the hop. What the relay flipped is so in all copies."""
+        """Another copy, at the beginning of the hop. Bits that the relay flipped are flipped in all copies."""
         copy = Journey(self.packet, self.source, self.target, number)
         copy.message = self.message
         copy.source_incarnation, copy.target_incarnation = self.source_incarnation, self.target_incarnation
@@ -44,26 +44,26 @@ class Journey:
         return copy
 
     def flip(self, draw: Callable[[int], int]) -> None:
-        """Flip a bit of what travels: the one that `draw` gives of their number."""
+        """Flip one bit of the data in flight: the bit with the index `draw(number of bits)`."""
         data = self.packet.data if self.flipped is None else self.flipped
         self.flipped = flip_bit(data, draw(8 * len(data)))
 
     @property
     def size(self) -> int:
-        """Bytes that travel."""
+        """The number of bytes that travel."""
         return self.packet.size
 
     @property
     def each(self) -> int:
-        """The bytes of one of the messages that the packet stands for."""
+        """The bytes of each single message that the packet stands for."""
         return self.packet.size // self.packet.times
 
     @property
     def is_relayed(self) -> bool:
-        """True if it is on its second hop."""
+        """True on the second hop, from the relay to the receiver."""
         return self.near is not self.source
 
 
 def is_refused(journey: Journey) -> bool:
-    """True if the hop's TLS connection rejects what arrived; it cannot detect what the relay flipped."""
+    """Return true if the TLS connection of the hop rejects the data; it cannot detect bits that the relay flipped."""
     return not journey.packet.sealed and journey.flipped is not None and journey.flipped != journey.packet.data

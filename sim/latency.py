@@ -1,4 +1,4 @@
-"""How long a message travels: latency distributions, drawn from a link's own stream.
+"""Latency distributions of messages, drawn from a random stream of each link.
 
 Written as ``5ms``, ``normal:MEAN,DEVIATION``, ``lognormal:MEDIAN,SIGMA``, ``uniform:LOW,HIGH`` or ``csv:FILE``.
 """
@@ -26,9 +26,9 @@ Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Latency:
-    """A distribution of one-way delays in seconds; every draw is >= 0, and the same in one batch as in two.
+    """A distribution of one-way delays in seconds; draws are >= 0 and do not depend on the batch size.
 
-    `seconds`: what all are, None if they differ.
+    `seconds` is the constant delay; None if delays vary.
     """
 
     text: str
@@ -36,23 +36,23 @@ class Latency:
     seconds: float | None = None
 
     def stream(self, make: Callable[[], np.random.Generator]) -> Iterator[float]:
-        """Endless delays in seconds, drawn from the generator that `make` makes, the same each time."""
+        """Yield endless delays in seconds from the generator that `make` makes, equal for each call."""
         return _drawn(make, self.draw)
 
 
 def added(first: Latency, second: Latency) -> Latency:
-    """The latency of a way that consists of two, drawn one batch after the other."""
+    """The latency of a path of two links: the sum of both, drawn one batch after the other."""
     seconds = None if first.seconds is None or second.seconds is None else first.seconds + second.seconds
     return Latency(f"{first.text} + {second.text}", lambda rng, n: first.draw(rng, n) + second.draw(rng, n), seconds)
 
 
 def uniforms(make: Callable[[], np.random.Generator]) -> Iterator[float]:
-    """Endless uniform draws from [0, 1), from the generator that `make` makes, the same each time."""
+    """Yield endless uniform draws from [0, 1) from the generator that `make` makes, equal for each call."""
     return _drawn(make, lambda generator, count: generator.random(count))
 
 
 def _drawn(make: Callable[[], np.random.Generator], draw: Draw) -> Iterator[float]:
-    """Few draws at first, and no generator is kept for them: many links carry no more than a few packets."""
+    """Yield draws; the first few keep no generator in memory, because many links carry only a few packets."""
     yield from array("d", draw(make(), _FIRST).tobytes())  # half of what a list of floats takes
     generator = make()
     draw(generator, _FIRST)
@@ -116,7 +116,7 @@ _KINDS: dict[str, Callable[[str], Draw]] = {
 
 
 def parse_latency(text: str) -> Latency:
-    """The distribution that `text` names. Raises ValueError, in one line, when it names none."""
+    """The distribution that `text` names. Raises ValueError, in one line, for an unknown one."""
     kind, colon, rest = text.partition(":")
     try:
         make = _KINDS[kind.strip()] if colon else _constant

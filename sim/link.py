@@ -1,9 +1,8 @@
-"""Links: how long a packet takes from one party to another.
+"""Links: the time that a packet takes from one party to another.
 
 A packet first holds the sender's uplink for size / rate, then travels for the latency plus the jitter, then holds the
-receiver's downlink for size / rate (store and forward). Up- and downlinks carry one packet at a time, are shared by
-all of a party's links and serve in order of arrival. What a link loses, and what a transport does about it:
-`tacit.sim.transport`.
+receiver's downlink for size / rate (store and forward). Up- and downlinks carry one packet at a time, are shared by all
+of a party's links and serve in order of arrival. `tacit.sim.transport` handles losses and retransmissions.
 """
 
 from collections import deque
@@ -25,7 +24,7 @@ Then = Callable[[], object]
 
 
 class Pipe(Span):
-    """One direction of a party's access to the network, `rate` bytes a second, one packet after another."""
+    """One direction of a party's access to the network: `rate` bytes a second, one packet after another."""
 
     __slots__ = ("_idle_since", "_queue", "rate")
 
@@ -39,13 +38,14 @@ class Pipe(Span):
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is on its way through."""
+        """True if no packet is in the pipe."""
         return not self._queue
 
     def carry(self, size: int, through: Then, cut: Then, since: float = 0.0) -> None:
-        """Call `through` when `size` bytes have gone through, after all before them; `cut` if the pipe is emptied.
+        """Call `through` when `size` bytes have passed, after all earlier ones; call `cut` if the pipe is emptied.
 
-        `since`: for how many seconds they have been coming in; while the pipe was idle, part of them went through.
+        `since`: the seconds for which the bytes have been arriving; while the pipe was idle, part of them already
+        passed.
         """
         if self._queue is None:
             self._queue = deque()
@@ -57,7 +57,7 @@ class Pipe(Span):
             self.begin(seconds)
 
     def empty(self) -> None:
-        """Drop the packet that is being sent and those that wait: the party at this end is gone."""
+        """Drop the packet in progress and the waiting ones: the party at this end is gone."""
         self.cancel()
         dropped, self._queue = self._queue, None
         self._idle_since = self._env.now
@@ -65,11 +65,11 @@ class Pipe(Span):
             cut()
 
     def state(self) -> list[Any]:
-        """The messages being sent and waiting, and how much of the first has been sent."""
+        """The messages in the pipe, in progress and waiting, and how much of the first has been sent."""
         return [list(map(list, self._queue or ())), self._timer, self._due, self._left, self._factor]
 
     def restore(self, state: list[Any]) -> None:
-        """Go on from a `state`; the timer is not started again."""
+        """Continue from a `state`; the timer is not started again."""
         queue, self._timer, self._due, self._left, self._factor = state
         self._queue = deque((size, through, cut) for size, through, cut in queue) or None
 
@@ -129,20 +129,20 @@ class Link:
         self._drawn = [0, 0, 0]  # delays (and shakes), chances, answers
 
     def state(self) -> tuple[list[int], float]:
-        """How many random draws were taken, and when the latest packet arrives."""
+        """The numbers of random draws so far, and the arrival time of the latest packet."""
         return self._drawn, self._last
 
     @property
     def draws(self) -> int:
-        """How many delays were drawn."""
+        """The number of delays drawn so far."""
         return self._drawn[0]
 
     def go_on(self, draws: int) -> None:
-        """Go on after that number of delays; only of a link that was not used and loses nothing."""
+        """Continue after `draws` delays. Only for an unused link that loses nothing."""
         self.restore(([draws, 0, 0], 0.0))
 
     def restore(self, state: tuple[list[int], float]) -> None:
-        """Go on from a `state`; only of a link that was not used."""
+        """Continue from a `state`. Only for an unused link."""
         self._drawn, self._last = list(state[0]), state[1]
         travelled, chances, answers = self._drawn
         for stream, count in (
@@ -154,7 +154,8 @@ class Link:
     def send(self, size: int, deliver: Then, cut: Callable[[str], object]) -> None:
         """Carry `size` bytes, losing none; then call `deliver`, or `cut` with the reason if the sender goes before.
 
-        When the receiver's downlink is emptied, its packets are delivered at once: the receiver is seen to be gone.
+        When the receiver's downlink is emptied, its packets are delivered immediately, so that the network sees that
+        the receiver is gone.
         """
         down = self._down
         arrive = deliver if down is None else partial(down.carry, size, deliver, deliver)
@@ -164,7 +165,7 @@ class Link:
             self._up.carry(size, partial(self.travel, arrive), partial(cut, SENDER_GONE))
 
     def depart(self, size: int, then: Then, cut: Then) -> None:
-        """Take `size` bytes through the sender's uplink; `cut` if the sender goes before they are through."""
+        """Send `size` bytes through the sender's uplink; call `cut` if the sender goes down before they are through."""
         if self._up is None:
             then()
         else:
@@ -185,13 +186,13 @@ class Link:
         self._flight.at(arrival, then)
 
     def draw(self) -> float:
-        """The seconds of latency and jitter of what is sent next."""
+        """Draw the latency and jitter of the next packet, in seconds."""
         self._drawn[0] += 1
         seconds = next(self._delays)
         return seconds if self._shakes is None else seconds + self._jitter * next(self._shakes)
 
     def go(self, seconds: float, then: Then) -> None:
-        """Call `then` after `seconds`, and after all before it."""
+        """Call `then` after `seconds`, but not before earlier packets have arrived."""
         arrival = self._env.now + seconds
         if arrival < self._last:
             arrival = self._last
@@ -199,9 +200,9 @@ class Link:
         self._env.at(arrival, then)
 
     def flow_in(self, size: int, then: Then) -> None:
-        """Take `size` bytes through the receiver's downlink, of which the last is there; then call `then`.
+        """Receive `size` bytes through the downlink, of which the last has arrived; then call `then`.
 
-        The first has been there for as long as they took through the sender's uplink.
+        The first byte arrived earlier, by the time that the bytes took through the sender's uplink.
         """
         if self._down is None:
             then()
@@ -210,32 +211,32 @@ class Link:
 
     @property
     def pace(self) -> float:
-        """Seconds a byte, through the slower of both pipes."""
+        """The seconds a byte through the slower one of both pipes."""
         return max((1 / pipe.rate for pipe in (self._up, self._down) if pipe is not None), default=0.0)
 
     def come_in(self, size: int, then: Then) -> None:
-        """Take `size` bytes through the receiver's downlink, or as far as they get; then call `then`."""
+        """Receive `size` bytes through the downlink, or as many as get through; then call `then`."""
         if self._down is None:
             then()
         else:
             self._down.carry(size, then, then)
 
     def loses(self) -> bool:
-        """True if the packet that now enters the link is lost there."""
+        """Draw the loss of the packet that now enters the link: true if it is lost."""
         self._drawn[1] += 1
         return self._chances is not None and next(self._chances) < self._loss
 
     def loses_answer(self) -> bool:
-        """True if the acknowledgement of a packet is lost on its way back."""
+        """Draw the loss of the acknowledgement of a packet: true if it is lost on its way back."""
         self._drawn[2] += 1
         return self._answers is not None and next(self._answers) < self._loss
 
     @property
     def is_idle(self) -> bool:
-        """True if all has arrived that was sent, so that a link which goes on from its draws is the same."""
+        """True if everything that was sent has arrived, so that the link can be rebuilt from its draws alone."""
         pipes = (self._up, self._down)
         return self._last <= self._env.now and all(pipe is None or pipe.is_empty for pipe in pipes)
 
     def renew(self) -> None:
-        """Allow later packets to overtake those in flight: they belong to another connection."""
+        """Allow later packets to overtake packets in flight, which belong to an older connection."""
         self._last = 0.0

@@ -1,8 +1,8 @@
 """An asyncio event loop on SimPy's heap: one virtual clock for coroutines, links and resources.
 
 SimPy's heap is the only timer queue, so events at equal times keep the order in which they were scheduled. When no
-callback is due the loop steps SimPy until one is. Nothing here waits on real time, opens a socket
-or hands work to a thread; what asyncio offers for that raises instead.
+callback is due the loop steps SimPy until one is. The loop never waits on real time, opens a socket or uses a thread;
+the methods of asyncio for these raise an error.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _UNWINDING = 1000  # turns of the loop that tasks have for ending once they are 
 
 
 class Deadlock(RuntimeError):
-    """Nothing is left to happen, yet parties still wait. `waits` maps each party to what it waits for."""
+    """No event is left to happen, yet parties still wait. `waits` maps each party to what it waits for."""
 
     def __init__(self, time: float, waits: dict[str, str]) -> None:
         self.time = time
@@ -40,9 +40,9 @@ own_step: ContextVar[str] = ContextVar("step of the running task", default="")
 
 
 class Livelock(RuntimeError):
-    """Something goes on at one moment without an end.
+    """Activity at one moment of virtual time does not end.
 
-    `parties` says who works, and in which step; `places` are the files and lines at which they do.
+    `parties` lists the active parties with their steps; `places` are the files and lines of their code.
     """
 
     def __init__(self, time: float, count: int, parties: list[str], places: list[str]) -> None:
@@ -101,7 +101,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return task
 
     def create_task_again(self, coro: Coroutine[Any, Any, None], name: str, number: int) -> "asyncio.Task[None]":
-        """A task that goes on with the work of task `number`, which has ended."""
+        """Create a task that continues the work of task `number`, which has ended."""
         task: asyncio.Task[None] = _Task(number, coro, loop=self, name=name)
         return task
 
@@ -119,7 +119,7 @@ class SimLoop(asyncio.BaseEventLoop):
             return self.run_until_complete(main)
 
     def finish(self) -> None:
-        """Cancel what is still running, let it unwind without moving the clock, and close."""
+        """Cancel the running tasks, let them unwind without moving the clock, and close the loop."""
         if self.is_closed():
             return
         self.set_exception_handler(_broken_off)
@@ -161,7 +161,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.Handle:
-        """asyncio's own, without what it does to find mistakes in programs with threads."""
+        """Schedule a callback like asyncio, without asyncio's checks for mistakes with threads."""
         if self._closed or self._debug:
             return super().call_soon(callback, *args, context=context)
         handle = asyncio.Handle(callback, args, self, context)
@@ -172,7 +172,7 @@ class SimLoop(asyncio.BaseEventLoop):
         handle.timer.cancel()
 
     async def hold(self, seconds: float) -> None:
-        """Wait for `seconds`; a wait that is cancelled leaves nothing behind that could move the clock."""
+        """Wait for `seconds`. A cancelled wait leaves no timer behind that could move the clock."""
         future = self.create_future()
         timer = self.env.at(self.env.now + seconds, partial(settle, future, None))
         try:
@@ -183,7 +183,10 @@ class SimLoop(asyncio.BaseEventLoop):
     # A turn
 
     def _run_once(self) -> None:
-        """Call what is due, or step SimPy until something is: asyncio's own turn, with SimPy in place of a selector."""
+        """Run one turn: call what is due, or step SimPy until something is.
+
+        SimPy takes the place of asyncio's selector.
+        """
         ready = self._ready
         if ready:
             self._turns += 1
@@ -210,7 +213,7 @@ class SimLoop(asyncio.BaseEventLoop):
             step()
 
     def _give_up(self, count: int) -> NoReturn:
-        """Raise Livelock by what is due after `count` turns at this moment."""
+        """Raise Livelock with the parties and places of what is due after `count` turns at this moment."""
         self._turns = self._steps = 0
         parties = dict.fromkeys(handle._context.run(_worker) for handle in self._ready)  # type: ignore[attr-defined]
         places = dict.fromkeys(map(_place, self._ready))
@@ -233,13 +236,13 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 def _worker() -> str:
-    """The party of the running task, and its step; "" of none."""
+    """The party of the running task with its step; "" outside of parties."""
     step = f" in {own_step.get()}" if own_step.get() else ""
     return own_party.get() and own_party.get() + step
 
 
 def _place(handle: asyncio.Handle) -> str:
-    """The file and line at which the task is that `handle` goes on with."""
+    """The file and line of the task that `handle` continues."""
     task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
     frames = task.get_stack() if isinstance(task, asyncio.Task) else []
     return f"{frames[-1].f_code.co_filename}, line {frames[-1].f_lineno}" if frames else repr(handle)
@@ -269,10 +272,10 @@ for _name in REFUSED:
 
 @contextmanager
 def _others_suspended() -> Iterator[None]:
-    """Hide the running loop and its task from asyncio in this thread; afterwards restore them.
+    """Hide the running loop and its task from asyncio in this thread, and restore them afterwards.
 
-    asyncio refuses a second loop in a thread so that the first does not starve. Here that is wanted: the callback of
-    the other loop, which called us, waits for the simulation as it does for any other call.
+    asyncio refuses a second loop in a thread so that the first does not starve. Here that is intended: the callback of
+    the first loop waits for the simulation as for any other call.
     """
     other = asyncio._get_running_loop()
     if other is None:
@@ -297,6 +300,6 @@ def settle(future: "asyncio.Future[Any]", value: Any) -> None:
 
 
 def _broken_off(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Report what asyncio reports of a finished loop, but for the Ctrl-C that ended it: its caller has that already."""
+    """Pass on asyncio's report about a finished loop, except for the Ctrl-C that ended it, which the caller has."""
     if not isinstance(context.get("exception"), KeyboardInterrupt | SystemExit):
         loop.default_exception_handler(context)

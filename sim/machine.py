@@ -1,4 +1,4 @@
-"""A party's processor in virtual time, and what several of them share."""
+"""A party's processor in virtual time, and hosts whose cores several processors share."""
 
 import asyncio
 import math
@@ -15,7 +15,7 @@ __all__ = ["Cores", "Host", "Jobs", "Machine"]
 
 
 class Turn:
-    """A turn on a core: `begins` is done as it begins; once it is `granted` the core is to be given back."""
+    """A request for a core: `begins` is done when the job may begin; a `granted` core must be released."""
 
     __slots__ = ("begins", "granted")
 
@@ -25,10 +25,10 @@ class Turn:
 
 
 class Cores:
-    """The cores of a processor: `capacity` jobs have one at a time, first come, first served; `count` have one now.
+    """The cores of a processor: `capacity` jobs hold one at a time, first come, first served; `count` hold one now.
 
-    Turns come at the very places among the events of a moment at which those of a SimPy resource do, for less: a core
-    that is given back, too, goes to the next job one event later.
+    Grants take the same places among the events of a moment as those of a SimPy resource, at lower cost: a core that is
+    released goes to the next job one event later.
     """
 
     def __init__(self, env: Environment, capacity: int) -> None:
@@ -38,14 +38,14 @@ class Cores:
         self.queue: deque[Turn] = deque()
 
     def request(self) -> Turn:
-        """A turn, as soon as there is one."""
+        """Request a core and return the turn, which is granted as soon as a core is free."""
         turn = Turn()
         self.queue.append(turn)
         self._grant()
         return turn
 
     def release(self, turn: Turn) -> None:
-        """Give the core of `turn` back, or ask for none any more."""
+        """Release the core of `turn`, or withdraw the request."""
         if not turn.granted:
             self.queue.remove(turn)
             return
@@ -62,17 +62,17 @@ class Cores:
 
 
 class Paced(Protocol):
-    """A machine that takes turns on the cores of a host."""
+    """A machine whose jobs share the cores of a host."""
 
     def set_pace(self, *, as_before: bool = False) -> None:
-        """Go on at the pace that the host now has; `as_before`: what is due stays due."""
+        """Continue at the pace that the host now has; `as_before` keeps the due time."""
 
 
 class Host:
-    """`cores` that several machines share, a positive number of them.
+    """A positive number of `cores` that several machines share.
 
-    While more jobs go on than there are cores, each takes as many times longer as there are jobs for a core: they take
-    turns, as processes do. Jobs that stand still take no turn.
+    While there are more jobs than cores, each job slows down by the number of jobs per core: jobs take turns, as
+    processes do. Stopped jobs take no turn.
     """
 
     def __init__(self, cores: int) -> None:
@@ -83,13 +83,13 @@ class Host:
 
     @property
     def factor(self) -> float:
-        """How many times as long a job takes now as on a core of its own."""
+        """The slowdown of a job now, compared with a core of its own; at least 1."""
         return max(1.0, sum(self._counts.values()) / self.cores)
 
     def count(self, jobs: Paced, number: int, *, as_before: bool = False) -> None:
-        """Take note that this `number` of `jobs` go on; all others get faster or slower by that.
+        """Set the `number` of running jobs of `jobs`, and adapt the pace of all others.
 
-        `as_before`: they went on together before a snapshot, so what is due stays due.
+        `as_before`: the jobs ran together before a snapshot, so due times stay.
         """
         before = self.factor
         if number:
@@ -102,7 +102,7 @@ class Host:
 
 
 class Jobs:
-    """The jobs of one party that go on. All take `factor` times as long as at full speed; infinity stops them.
+    """The running jobs of one party. All take `factor` times as long as at full speed; infinity stops them.
 
     With a `host` they share its cores with the jobs of others.
     """
@@ -116,11 +116,14 @@ class Jobs:
 
     @property
     def only(self) -> Span | None:
-        """The job that is going on; None if it is not a single one."""
+        """The only running job; None if there is not exactly one."""
         return next(iter(self._busy)) if len(self._busy) == 1 else None
 
     def begin(self, seconds: float, done: Callable[[], object], due: float | None = None) -> Span:
-        """Begin a job that takes `seconds`, and then calls `done`; or is `due` if it began before a snapshot."""
+        """Begin a job that takes `seconds` and then calls `done`.
+
+        One that began before a snapshot is `due` at that time.
+        """
         span = Span(self._env, done, self._pace)
         self._busy[span] = None
         self._report(as_before=due is not None)
@@ -131,7 +134,7 @@ class Jobs:
         return span
 
     def end(self, span: Span) -> None:
-        """Take out a job that is done, or is broken off."""
+        """Remove a job that is done or cancelled."""
         span.cancel()
         del self._busy[span]
         self._report()
@@ -143,7 +146,7 @@ class Jobs:
         self._report()
 
     def set_pace(self, *, as_before: bool = False) -> None:
-        """Let jobs go on at the pace that follows from the factor and the host; `as_before`: what is due stays due."""
+        """Continue jobs at the pace that follows from the factor and the host; `as_before` keeps the due times."""
         for span in self._busy:
             if as_before:
                 span.keep_due(self._pace)
@@ -162,7 +165,7 @@ class Jobs:
 class Machine:
     """A party's processor: `cores` of them, each `speed` times as fast as the cost table's.
 
-    All jobs may for a while take `factor` times as long, those that have begun too; infinity stops them. With a `host`
+    All jobs, including running ones, may temporarily take `factor` times as long; infinity stops them. With a `host`
     they share its cores with the jobs of other machines.
     """
 
@@ -177,16 +180,16 @@ class Machine:
 
     @property
     def only(self) -> Span | None:
-        """The job that is going on; None if it is not a single one."""
+        """The only running job; None if there is not exactly one."""
         return self._jobs.only
 
     @property
     def is_idle(self) -> bool:
-        """True if it has nothing to do."""
+        """True if no job is running or waiting."""
         return not (len(self._jobs) or self.cores.count or self.cores.queue)
 
     async def work(self, seconds: float, due: float | None = None) -> None:
-        """Wait until a job is done that takes `seconds` at full speed, or is `due` if it began before a snapshot."""
+        """Wait for a job that takes `seconds` at full speed. One that began before a snapshot is `due` at that time."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         span = self._jobs.begin(seconds, partial(settle, done, None), due)
         try:

@@ -37,10 +37,10 @@ __all__ = ["Endpoint", "LinkNetwork"]
 
 
 class LinkNetwork:
-    """Carries packets between endpoints; `hub` is the relay of a star.
+    """Carries packets between endpoints. `hub` is the relay of a star.
 
-    Only a network whose links lose, or have faults, takes the trouble of `tacit.sim.transport`; one over TCP uses
-    `tacit.sim.tcp`.
+    Networks with lossy links or message faults use `tacit.sim.transport`, networks over TCP `tacit.sim.tcp`; others
+    need neither.
     """
 
     def __init__(
@@ -77,17 +77,17 @@ class LinkNetwork:
         self, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0,
         handling: Handling | None = None, host: Host | None = None,
     ) -> Endpoint:  # fmt: skip
-        """Add a party with `up` and `down` bytes a second (0: unlimited), whose messages take `handling` on `host`."""
+        """Add a party with `up` and `down` bytes a second (0: unlimited). Its messages take `handling` on `host`."""
         if name in self._endpoints:
             raise ValueError(f"two parties are called {name}")
         endpoint = self._endpoints[name] = Endpoint(self._loop.env, name, receive, up, down, handling, host)
         return endpoint
 
     def retire(self, name: str) -> None:
-        """Let go of the links of the party `name`, which rests, when nothing is on its way through them any more.
+        """Free the links of the resting party `name` once no packet is in flight on them.
 
-        They go on from where they were as soon as they are used again. Links that lose, or have faults, stay, and those
-        of TCP, whose windows go on.
+        Links are rebuilt with their state when they are used again. Lossy links and links with faults are kept, and
+        those of TCP, whose windows persist.
         """
         if not self._is_perfect or self._is_tcp:
             return
@@ -103,7 +103,7 @@ class LinkNetwork:
             self._retired.popleft()
 
     def _let_go(self, endpoint: Endpoint) -> bool:
-        """True if none of the endpoint's links is needed now; they are forgotten but for their draws."""
+        """Free the endpoint's links except for their draws, if none is in use; return true if so."""
         ends = [(near, far) for near, far in (*endpoint.outgoing, *endpoint.incoming)]  # links, where nothing is lost
         if not all(self._links[key].is_idle for key in ends):
             return False
@@ -113,12 +113,12 @@ class LinkNetwork:
         return True
 
     def _forget(self, near: str, far: str) -> None:
-        """Let go of a link that is idle, but for its draws."""
+        """Free an idle link, keeping the number of its draws."""
         self._draws[near, far] = self._links.pop((near, far)).draws
         del self._endpoints[near].outgoing[near, far], self._endpoints[far].incoming[near, far]
 
     def send(self, packet: Packet) -> None:
-        """Send `packet` on its way; returns at once."""
+        """Send `packet` and return immediately."""
         for tap in self._taps.sent:
             tap(packet)
         source, target = self._endpoints[packet.sender], self._endpoints.get(packet.receiver)
@@ -132,24 +132,24 @@ class LinkNetwork:
 
     @property
     def is_perfect(self) -> bool:
-        """True if nothing is lost, cut or held on its way."""
+        """True if no packet is lost, cut off or held back."""
         return self._is_perfect
 
     def absent(self) -> dict[str, int]:
-        """The parties that are down, with the incarnation that each one had last."""
+        """The parties that are down, each with its last incarnation."""
         return {name: endpoint.incarnation for name, endpoint in self._endpoints.items() if not endpoint.alive}
 
     def is_under_way(self, sender: str, receiver: str) -> bool:
-        """True if a message from `sender`, which is up and not cut off from `receiver`, has not arrived yet."""
+        """Return true if a message from `sender`, which is up and not cut off from `receiver`, is still in flight."""
         near = self._endpoints[sender]
         if not near.alive or near.paused or self.barrier(sender, receiver) is not None:
             return False
         return self._flying[sender] > 0
 
     def signal(self, sender: str, receiver: str, call: Callable[[], object]) -> None:
-        """Call `call()` as a segment without data from `sender` is received by `receiver`, behind all sent before.
+        """Call `call()` when a segment without data arrives at `receiver`, behind everything sent before.
 
-        It is no message, and not counted. One that is lost or cut off is sent again after a timeout.
+        It is no message and not counted. One that is lost or cut off is sent again after a timeout.
         """
         again = partial(self.signal, sender, receiver, call)
         barrier = self.barrier(sender, receiver) if self._barriers else None
@@ -166,19 +166,19 @@ class LinkNetwork:
         self._loop.env.at(self._loop.env.now + self._conditions.retransmission_timeout, again)
 
     def block(self, barrier: Barrier) -> None:
-        """Put `barrier` up; only in a network that was made with faults of links."""
+        """Add `barrier`. Only for a network that was made with faults of links."""
         if self._is_perfect:
             raise RuntimeError("a network that was made without faults of links has no barriers.")
         self._barriers.append(barrier)
 
     def unblock(self, barrier: Barrier) -> None:
-        """Take `barrier` away, and let go on, in order, what waits for that."""
+        """Remove `barrier` and deliver, in order, the messages that it held."""
         self._barriers.remove(barrier)
         for go_on in barrier.take():
             go_on()
 
     def state(self) -> dict[str, Any]:
-        """The endpoints and what is in flight."""
+        """The endpoints and the packets in flight."""
         return {
             "in flight": self.in_flight,
             "flying": dict(self._flying),
@@ -195,7 +195,7 @@ class LinkNetwork:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a `state`; only of a network that has the same endpoints and was not used."""
+        """Continue from a `state`. Only for an unused network with the same endpoints."""
         self.in_flight, self._sent_again, self._copies = state["in flight"], state["sent again"], state["copies"]
         self._lost, self._flying = Counter(state["lost"]), Counter(state.get("flying", {}))
         for name, endpoint_state in state["endpoints"].items():
@@ -208,22 +208,22 @@ class LinkNetwork:
         self._barriers = state["barriers"]
 
     def statistics(self) -> Statistics:
-        """Copies sent again and lost so far, and connections opened."""
+        """The retransmitted and lost copies so far, and the connections opened."""
         opened = sum(one.opened for one in self._transports.values() if isinstance(one, TcpStream))
         return Statistics(self._sent_again, dict(self._lost), opened)
 
     def ends(self) -> list[tuple[str, str]]:
-        """The links there are, in the order in which they were first used."""
+        """The existing links, in the order in which they were first used."""
         return list(self._links)
 
     def connect(self, ends: Iterable[tuple[str, str]]) -> None:
-        """Make links."""
+        """Make the links between `ends`."""
         for near, far in ends:
             make = self._link if self._is_perfect and not self._is_tcp else self._transport
             make(self._endpoints[near], self._endpoints[far])
 
     def parts(self) -> dict[str, object]:
-        """All objects that packets in flight refer to, each under a name of its own."""
+        """All objects that packets in flight refer to, each under a unique name."""
         found: dict[str, object] = {"network": self}
         for name, endpoint in self._endpoints.items():
             found[f"endpoint {name}"] = endpoint
@@ -241,18 +241,18 @@ class LinkNetwork:
     # For transports
 
     def barrier(self, sender: str, receiver: str) -> Barrier | None:
-        """The first thing that blocks messages between the two, or None."""
+        """The first barrier that blocks messages between the two parties, or None."""
         for barrier in self._barriers:
             if barrier.is_between(sender, receiver):
                 return barrier
         return None
 
     def is_cut(self, sender: str, receiver: str) -> bool:
-        """True if a partition is between the two."""
+        """Return true if a partition separates the two parties."""
         return any(not barrier.holds and barrier.is_between(sender, receiver) for barrier in self._barriers)
 
     def again(self, journey: Journey, note: str) -> Journey:
-        """One more copy of a packet on the same hop, counted and traced as sent."""
+        """Make another copy of a packet on the same hop; it is counted and traced as sent."""
         self._sent_again += 1
         copy = self._copy(journey, note)
         if not copy.is_relayed:
@@ -261,15 +261,16 @@ class LinkNetwork:
         return copy
 
     def resend(self, journey: Journey, why: str) -> None:
-        """Show that a connection sends a part of a copy again, which it counts no bytes for."""
+        """Trace that a connection sends a part of a copy again; the ledger counts no bytes for it."""
         self._trace.tell(self._event("resend", journey, journey.near.name, journey.far.name, why))
 
     def is_gone(self, journey: Journey) -> bool:
-        """True if the receiver at the end of the hop is no longer the incarnation that it was sent to."""
+        """Return true if the receiver at the end of the hop is down or another incarnation than the packet was sent
+        to."""
         return not journey.far.alive or journey.far.incarnation != journey.far_incarnation
 
     def arrive(self, journey: Journey) -> None:
-        """Receive a packet at the end of its hop, where it is handled first."""
+        """Receive a packet at the end of its hop, where its handling takes time first."""
         handler = journey.far.handler
         if handler is None or not journey.far.alive:
             self._take(journey)
@@ -293,7 +294,7 @@ class LinkNetwork:
             self._relay(journey)
 
     def end(self, kind: str, journey: Journey, why: str = "") -> None:
-        """Trace how a copy ended."""
+        """Trace the end of a copy."""
         self.in_flight -= 1
         self._flying[journey.packet.sender] -= 1
         if kind == "lose":
@@ -328,7 +329,7 @@ class LinkNetwork:
             )
 
     def _depart(self, *copies: Journey) -> None:
-        """Let the copies of a packet go on their hop."""
+        """Send the copies of a packet on their hop."""
         journey = copies[0]
         near, far = journey.near, journey.far
         if self._is_tcp or not self._is_perfect:
@@ -338,12 +339,12 @@ class LinkNetwork:
             link.send(journey.packet.size, partial(self.arrive, journey), partial(self.end, "lose", journey))
 
     def _stay(self, *copies: Journey) -> None:
-        """End the copies of a packet whose sender fell before they had left."""
+        """End the copies of a packet whose sender went down before they had left."""
         for copy in copies:
             self.end("lose", copy, SENDER_GONE)
 
     def _faulted_copies(self, journey: Journey) -> list[Journey]:
-        """The copies in which a packet is sent, after all faults that apply to it; they are counted and traced."""
+        """The copies in which a packet is sent after all message faults that apply; they are counted and traced."""
         faults = [] if journey.is_relayed else self._due(journey, again=False)
         for fault in faults:
             fault.affect(journey, partial(self._faults.bit, fault, journey.packet.sender))
@@ -352,7 +353,7 @@ class LinkNetwork:
         return [journey, *(self._copy(journey, "a second copy") for _ in range(doubles))]
 
     def _due(self, journey: Journey, *, again: bool) -> list[MessageFault]:
-        """The faults that apply to a packet as its sender sends it, entered and traced."""
+        """The message faults that apply to a packet as its sender sends it, recorded and traced."""
         packet, now = journey.packet, self._loop.time()
         due = self._faults.of_message(packet.sender, packet.receiver, packet.type, now, packet.round, again=again)
         for fault in due:
@@ -379,7 +380,10 @@ class LinkNetwork:
             self.end("lose", journey, CUT)
 
     def _go_on(self, journey: Journey) -> None:
-        """Let the relay carry what it kept; a paused one does so as it resumes, before all that has arrived since."""
+        """Let the relay forward a packet that it kept.
+
+        A paused relay does so when it resumes, before later arrivals.
+        """
         relay = journey.far
         if relay.paused:
             kept = sum(getattr(call, "func", None) == self._go_on for call in relay.arrivals)

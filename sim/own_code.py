@@ -1,4 +1,4 @@
-"""Which code of Tacit's runs: a digest of its modules, in a checkout as in an installed package."""
+"""The version of Tacit's own code in use: a digest of its modules, in a checkout or an installed package."""
 
 import functools
 import hashlib
@@ -15,8 +15,8 @@ _ROOMS = ("sim", "parties", "protocols", "scenarios")
 def digest() -> str:
     """The first 12 hexadecimal digits of the SHA-256 of the names and contents of all modules of Tacit's four rooms.
 
-    Two trees with the same digest compute the same; what scenario files say is not in it. A checkout and the wheel that
-    is built from it have the same digest.
+    Two trees with the same digest compute the same. Scenario files are not included. A checkout and the wheel that is
+    built from it have the same digest.
     """
     root = Path(__file__).parents[1]
     paths = [path for room in _ROOMS for path in (root / room).rglob("*.py")]
@@ -24,7 +24,7 @@ def digest() -> str:
 
 
 def digest_of_wheel(wheel: Path) -> str:
-    """The `digest` of the code in a wheel of Tacit. Raises OSError, and BadZipFile for a file that is no archive."""
+    """The `digest` of the code in a wheel of Tacit. Raises OSError, and BadZipFile for an invalid archive."""
     with zipfile.ZipFile(wheel) as held:
         paths = {name: PurePosixPath(name) for name in held.namelist() if name.endswith(".py")}
         own = {name: path.relative_to("tacit") for name, path in paths.items() if path.parts[0] == "tacit"}

@@ -1,4 +1,4 @@
-"""Work that takes time, on something that may slow down or stop meanwhile."""
+"""Work that takes time on a device that may slow down or stop meanwhile."""
 
 import math
 from collections.abc import Callable
@@ -9,9 +9,9 @@ __all__ = ["Span"]
 
 
 class Span:
-    """Calls `done()` when the work that was begun is done; from then on another may begin.
+    """Calls `done()` when the current work is done; then the next may begin.
 
-    Everything takes `factor` times the seconds it takes at full speed; infinity stops it.
+    All work takes `factor` times the seconds that it takes at full speed; infinity stops it.
     """
 
     __slots__ = ("_done", "_due", "_env", "_factor", "_left", "_timer")
@@ -23,7 +23,7 @@ class Span:
         self._left: float | None = None  # seconds left of stopped work
 
     def begin(self, seconds: float) -> None:
-        """Begin something that takes `seconds` at full speed."""
+        """Begin work that takes `seconds` at full speed."""
         if self._factor == math.inf:
             self._left = seconds
         else:
@@ -31,22 +31,22 @@ class Span:
             self._timer = self._env.at(self._due, self._end)
 
     def go_on(self, due: float) -> None:
-        """Go on with something that began before a snapshot was taken, and is due then."""
+        """Continue work that began before a snapshot and is `due` at that time."""
         self._due = due
         self._timer = self._env.at(due, self._end)
 
     @property
     def timer(self) -> Timer | None:
-        """The timer that ends the work; None while there is none, or it is stopped."""
+        """The timer that ends the work; None if there is no work, or it is stopped."""
         return self._timer
 
     @property
     def due(self) -> float:
-        """When the work that was begun is due, unless it is stretched."""
+        """The virtual time at which the current work is due, unless it is stretched."""
         return self._due
 
     def stretch(self, factor: float) -> None:
-        """Make everything take `factor` times as long from now on. What is due at this moment is done."""
+        """Make all work take `factor` times as long from now on. Work that is due now ends now."""
         left = self._left
         if self._timer is not None and self._due <= self._env.now:
             self._factor = factor
@@ -59,11 +59,11 @@ class Span:
             self.begin(left)
 
     def keep_due(self, factor: float) -> None:
-        """Make what begins from now on take `factor` times as long; what is due stays due."""
+        """Make work that begins from now on take `factor` times as long; the current due time stays."""
         self._factor = factor
 
     def cancel(self) -> None:
-        """Break off what was begun, if anything was."""
+        """Cancel the current work, if any."""
         self._left = None
         if self._timer is not None:
             self._timer.cancel()

@@ -27,9 +27,9 @@ _AS_THEY_ARE = frozenset((type(None), bool, int, float, str, bytes))
 
 
 class Writer:
-    """Turns objects into plain data: `known` ones by their names, those of `kinds` by their fields.
+    """Converts objects to plain data: `known` ones by their names, those of `kinds` by their fields.
 
-    `seen` are those stored by their fields, in order.
+    `seen` are the objects stored by their fields, in order.
     """
 
     def __init__(self, known: Mapping[str, object], kinds: Mapping[str, type]) -> None:
@@ -40,7 +40,7 @@ class Writer:
         self.objects: list[Any] = []
 
     def write(self, value: Any) -> Any:
-        """`value` in numbers, texts, bytes and lists. Raises NotPlain."""
+        """Convert `value` to numbers, texts, bytes and lists. Raises NotPlain."""
         kind = type(value)
         if kind in _AS_THEY_ARE:
             return value
@@ -84,14 +84,15 @@ class Writer:
         return number
 
     def _write_all(self, values: Iterable[Any]) -> list[Any]:
-        """Each of `values`; most stay as they are, and a checkpoint has thousands of them."""
+        """Convert each of `values`. Most stay as they are, and a checkpoint has thousands of them."""
         return [value if type(value) in _AS_THEY_ARE else self.write(value) for value in values]
 
 
 class Reader:
-    """Makes objects from what a `Writer` stored: `objects` are its objects, `known` and `kinds` belong to its names.
+    """Makes objects from the output of a `Writer`: `objects` are the stored ones, `known` and `kinds` resolve its
+    names.
 
-    `make` has functions that create empty objects of classes whose `__new__` is not enough.
+    `make` has functions that create empty objects of classes for which `__new__` is not enough.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Reader:
         self._made: dict[int, Any] = {}
 
     def read(self, stored: Any) -> Any:
-        """Return the object. Raises LookupError, TypeError, ValueError or AttributeError if the data is invalid."""
+        """Rebuild the object. Raises LookupError, TypeError, ValueError or AttributeError if the data is invalid."""
         if not isinstance(stored, list):
             return stored
         tag, *parts = stored
@@ -171,7 +172,7 @@ _READERS: dict[str, Callable[..., Any]] = {
 
 @cache
 def _fields(kind: Any) -> tuple[str, ...]:
-    """The fields to store of a class: those it names in `stored`; all of a record."""
+    """The fields of a class to store: those listed in its `stored`, or all fields of a record."""
     if issubclass(kind, msgspec.Struct):
         return kind.__struct_fields__
     if dataclasses.is_dataclass(kind):

@@ -1,8 +1,8 @@
 """The engine ``pool:N``: jobs run in N processes on this machine (`tacit.sim.pool_worker`), forked by a server.
 
-What is large in a job's arguments and result goes by shared memory (`tacit.sim.pool_memory`), the rest over a
-connection to the worker. A worker has two jobs at a time, one that waits while the other runs, or as many short ones as
-take `_AHEAD` seconds, which travel together. All is done by the thread that submits jobs and asks for results.
+Large parts of a job's arguments and result go through shared memory (`tacit.sim.pool_memory`), the rest over a
+connection to the worker. A worker has two jobs at a time, one waiting while the other runs, or as many short ones as
+take `_AHEAD` seconds, sent together. The thread that submits jobs and asks for results does all of this.
 """
 
 import math
@@ -26,24 +26,24 @@ __all__ = ["Pool", "WorkerLost"]
 R = TypeVar("R")
 
 _AHEAD = 0.02
-"""The seconds of work that a worker has beside the job that it runs."""
+"""The seconds of work that a worker holds in addition to the job it runs."""
 
 _SHORT = 0.002
-"""A shorter job is done here before a worker would have it."""
+"""Jobs shorter than this many seconds run in this process, because sending them takes longer."""
 
 _WHILE_STARTING = 0.25
-"""While workers start, this process does jobs that take at most so long itself."""
+"""The longest job, in seconds, that this process runs itself while workers start."""
 
 _UNKNOWN = 1.0
-"""The seconds that a job is taken to last before one with the same function has ended."""
+"""The assumed duration in seconds of a job until one with the same function has ended."""
 
 
 class WorkerLost(RuntimeError):
-    """A worker has ended before its jobs."""
+    """A worker process ended before its jobs."""
 
 
 class _FromWorker(Exception):
-    """The traceback of an error in a worker; it is that error's cause."""
+    """The traceback of an error in a worker; it is set as the error's cause."""
 
     def __str__(self) -> str:
         return f'\n"""\n{self.args[0]}"""'
@@ -59,7 +59,7 @@ class _Job(Generic[R]):
         self._pool = pool
 
     def result(self) -> R:
-        """The job's result, once it is there. Raises the job's error."""
+        """Wait for the job's result and return it. Raises the job's error."""
         self._pool.hurry(self)
         while not self.done:
             self._pool.advance(wait=True)
@@ -70,7 +70,7 @@ class _Job(Generic[R]):
         return value
 
     def cancel(self) -> None:
-        """Do not start the job, if it is not with a worker yet."""
+        """Cancel the job, if no worker has it yet."""
         self.cancelled, self.arguments = True, ()
 
     def end(self, value: Any, error: BaseException | None = None) -> None:
@@ -78,7 +78,7 @@ class _Job(Generic[R]):
 
 
 class _Worker:
-    """This process's end of a worker: the jobs that it has, and what of its results has been read."""
+    """This process's end of a worker: its jobs, and the results received partially."""
 
     def __init__(self) -> None:
         self.connection, self.theirs = Pipe()
@@ -116,20 +116,20 @@ class Pool:
 
     @property
     def least(self) -> float:
-        """The modelled seconds of the longest job that this process had better do itself: longer at the start."""
+        """The longest job, in modelled seconds, that this process runs itself; larger while workers start."""
         if self._starting:
             self.advance()
         return _WHILE_STARTING if self._starting and self._broken is None else _SHORT
 
     def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> _Job[R]:
-        """Begin `function(*arguments)`; it must pickle, and not change before it has begun."""
+        """Submit `function(*arguments)`; it must pickle, and its arguments must not change before it has begun."""
         job = _Job(self, function, arguments)
         self._waiting.append(job)
         self.advance()
         return job
 
     def close(self) -> None:
-        """Drop what has not started and stop the workers, whatever they are at."""
+        """Drop the jobs that have not started, and stop the workers immediately."""
         if self._broken is None:
             self._break(WorkerLost(f"{self.name} has been closed"))
         workers, self._workers = self._workers, []
@@ -141,13 +141,13 @@ class Pool:
             self._count = 0
 
     def hurry(self, job: _Job[Any]) -> None:
-        """Let `job` be the next one, unless a worker has it: all that goes on waits for it."""
+        """Move `job` to the front, unless a worker has it: the run waits for it."""
         if not job.done and job in self._waiting:
             self._waiting.remove(job)
             self._waiting.appendleft(job)
 
     def advance(self, wait: bool = False) -> None:
-        """Take in what workers have sent, if `wait` as soon as there is something, and send them jobs."""
+        """Receive results from workers, waiting for one if `wait`, and send jobs."""
         if self._broken is None:
             if not self._workers:
                 self._start()
@@ -159,7 +159,10 @@ class Pool:
                 self._waiting.popleft().end(None, self._broken)
 
     def _start(self) -> None:
-        """Order the workers; at the first job, so that the server imports before what this process has by then."""
+        """Order the workers.
+
+        Done at the first job, so that the server imports the modules that this process has by then.
+        """
         try:
             for _ in range(self._count):
                 worker = _Worker()
@@ -231,7 +234,7 @@ class Pool:
             self._send(self._by_fd[fd], batch)
 
     def _load(self, worker: _Worker) -> float:
-        """The seconds that a worker's jobs take."""
+        """The estimated seconds of a worker's jobs."""
         return sum(self._seconds.get(_function_of(job), _UNKNOWN) for job in worker.jobs.values())
 
     def _put(self, job: _Job[Any], data: bytes | memoryview) -> Place:
@@ -247,14 +250,14 @@ class Pool:
             self._break(WorkerLost(f"a worker of {self.name} has ended: was it killed, or is the memory used up?"))
 
     def _break(self, why: BaseException) -> None:
-        """No job can be relied upon any more."""
+        """Mark the pool as broken: no job's result is reliable any more."""
         self._broken = why
         for worker in self._workers:
             for job in worker.jobs.values():
                 job.end(None, why)
 
     def _stop(self, worker: _Worker) -> None:
-        """Kill a worker; one that has not started yet ends as its connection does."""
+        """Kill a worker. One that has not started yet ends when its connection closes."""
         self._poll.unregister(worker.fd())
         if worker.pid:
             os.kill(worker.pid, signal.SIGKILL)  # the server has not waited for it, so that the number is its own
@@ -273,7 +276,7 @@ def _says_more(connection: Connection) -> bool:
 
 
 def _function_of(job: _Job[Any]) -> object:
-    """Return a key that is equal for jobs that take about as long."""
+    """A key that is equal for jobs of similar duration."""
     function: Any = job.function
     while isinstance(function, partial):
         function = function.func

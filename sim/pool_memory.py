@@ -1,8 +1,8 @@
-"""Memory that a pool and its workers share, and what jobs are written as: small things in a message, large ones there.
+"""Memory that a pool shares with its workers, and the encoding of jobs: small parts in a message, large ones in there.
 
-It is an anonymous file in memory: it has no name under which it could be left behind, and is gone as soon as no process
-has it open, however they ended. Each process reads and writes it by position; what is read is a copy, as a job's
-arguments and results are wherever it runs.
+The memory is an anonymous file: it has no name that could be left behind, and is freed once no process has it open,
+however the processes end. Each process reads and writes it by position. Reading copies, as arguments and results of
+jobs are copies in every engine.
 """
 
 import bisect
@@ -20,17 +20,20 @@ import cloudpickle
 __all__ = ["LARGE", "Packed", "Place", "SharedMemory", "Shelf", "pack", "unpack"]
 
 LARGE = 16 << 10
-"""The bytes from which an array or a byte string goes by shared memory."""
+"""The size in bytes from which an array or a byte string goes through shared memory."""
 
 _SLACK = 16 << 20
-"""The most bytes that the file is longer than what it holds."""
+"""The most unused bytes at the end of the file."""
 
 Place = tuple[int, int]
-"""The position and the length of something in shared memory, in bytes."""
+"""The position and the length in bytes of an item in shared memory."""
 
 
 class SharedMemory:
-    """Bytes at places. One process writes them (`put`, `free`), any that has the `descriptor` reads them."""
+    """Byte strings at places in a file.
+
+    One process writes them (`put`, `free`); every process with `descriptor` reads.
+    """
 
     def __init__(self, descriptor: int | None = None) -> None:
         self.descriptor = _anonymous() if descriptor is None else descriptor
@@ -38,7 +41,7 @@ class SharedMemory:
         self._length = 0
 
     def put(self, data: bytes | memoryview) -> Place:
-        """Write `data` and return where. Raises OSError without memory for it."""
+        """Write `data` and return its place. Raises OSError if there is no memory for it."""
         length, start = len(data), 0
         for position, size in self._used:
             if position - start >= length:
@@ -54,7 +57,7 @@ class SharedMemory:
         return place
 
     def free(self, place: Place) -> None:
-        """Let the `place` be used again, and give memory back that is no longer needed."""
+        """Free the `place`, and return memory that is no longer needed to the system."""
         self._used.remove(place)
         end = sum(self._used[-1]) if self._used else 0
         if self._length > end + _SLACK:
@@ -62,7 +65,7 @@ class SharedMemory:
             self._length = end
 
     def read(self, place: Place) -> bytearray:
-        """A copy of the bytes at a place."""
+        """A copy of the bytes at a place, as a bytearray."""
         position, length = place
         data, done = bytearray(length), 0
         while done < length:
@@ -70,12 +73,12 @@ class SharedMemory:
         return data
 
     def read_bytes(self, place: Place) -> bytes:
-        """The bytes at a place."""
+        """The bytes at a place, as bytes."""
         data = os.pread(self.descriptor, place[1], place[0])
         return data if len(data) == place[1] else bytes(self.read(place))
 
     def close(self) -> None:
-        """Give up this process's access."""
+        """Close this process's descriptor."""
         os.close(self.descriptor)
 
 
@@ -94,9 +97,9 @@ class _Item:
 
 
 class Shelf:
-    """Arguments of jobs, each content kept once: a round's model, and the points that a client trains on in each round.
+    """Arguments of jobs, each distinct content stored once, such as a round's model or a client's training points.
 
-    Beside what jobs in progress use it keeps at most `most` bytes, those used last.
+    In addition to the content in use it keeps at most `most` bytes, the most recently used.
     """
 
     def __init__(self, memory: SharedMemory, most: int = 64 << 20) -> None:
@@ -105,7 +108,7 @@ class Shelf:
         self._alike: dict[tuple[int, bytes, bytes], list[_Item]] = {}  # by length, begin and end
 
     def put(self, data: bytes | memoryview) -> Place:
-        """The place of `data`, in use until it is given back."""
+        """Store `data` and return its place, in use until `give_back`."""
         content = bytes(data)  # itself, where it is bytes
         alike = self._alike.setdefault(_key(content), [])
         item = next((one for one in alike if one.content == content), None)
@@ -143,11 +146,11 @@ def _key(content: bytes) -> tuple[int, bytes, bytes]:
 
 
 Packed = tuple[bytes | Place, list[Place]]
-"""A pickle, or where it lies; and where the buffers lie that it speaks of."""
+"""A pickle, or the place of one, and the places of the buffers that it refers to."""
 
 
 def pack(value: Any, put: Callable[[bytes | memoryview], Place]) -> Packed:
-    """Pickle `value`, with what is large in it `put` into shared memory. Errors are those of pickle."""
+    """Pickle `value`, with large parts `put` into shared memory. Raises the errors of pickle."""
     file = io.BytesIO()
     pickler = _Pickler(file, put)
     pickler.dump(value)
@@ -156,7 +159,7 @@ def pack(value: Any, put: Callable[[bytes | memoryview], Place]) -> Packed:
 
 
 def unpack(packed: Packed, memory: SharedMemory) -> Any:
-    """The value that was packed, a copy in every part. Errors are those of pickle."""
+    """The value that was packed, fully copied. Raises the errors of pickle."""
     content, buffers = packed
     file = io.BytesIO(content if isinstance(content, bytes) else memory.read(content))
     return _Unpickler(file, memory, [memory.read(place) for place in buffers]).load()
@@ -172,7 +175,7 @@ class _Pickler(cloudpickle.Pickler):  # which also takes functions of __main__
         return self._put(value) if type(value) is bytes and len(value) >= LARGE else None
 
     def _keep(self, buffer: pickle.PickleBuffer) -> bool:
-        """True if `buffer` stays in the pickle."""
+        """Return true if `buffer` stays in the pickle."""
         raw = buffer.raw()
         if raw.nbytes < LARGE:
             return True

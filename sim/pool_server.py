@@ -1,7 +1,7 @@
-"""This process's server of workers (`tacit.sim.pool_worker`): started by the first pool, kept for the next ones.
+"""The server process of workers (`tacit.sim.pool_worker`): started by the first pool and kept for later ones.
 
-To import a library like torch takes as long as many jobs. The server imports it once for all workers, while this
-process does the same, and again only when it has not been needed for a while.
+Importing a library like torch takes as long as many jobs. The server imports it once for all workers, while this
+process does the same, and again only after an idle period.
 """
 
 import itertools
@@ -23,9 +23,9 @@ __all__ = ["Server", "preload", "server"]
 
 
 class Server:
-    """The process, and the way to give it orders; they are carried out one after the other.
+    """The server process and its control channel; orders are carried out one after another.
 
-    `warm`: it has imported what workers need, for an earlier pool.
+    `warm`: it has imported the libraries of workers for an earlier pool.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Server:
 
     @property
     def alive(self) -> bool:
-        """True if the server takes orders; it may have ended because it was not needed."""
+        """True if the server takes orders. An idle server may have ended."""
         try:
             self.order(("answer", None))
             self._control.recv()
@@ -52,23 +52,23 @@ class Server:
         return True
 
     def end(self, pool: int) -> None:
-        """Kill what is left of the workers of a `pool`, and let the server end unless others need it."""
+        """Kill the remaining workers of a `pool`, and let the server end unless other pools need it."""
         with suppress(OSError):
             self.order(("end", pool))
 
     def order(self, order: Order) -> None:
-        """Give an order. Raises OSError if the process is gone."""
+        """Send an order. Raises OSError if the process is gone."""
         self._control.send(order)
 
     def fork(self, pool: int, ours: Sequence[int]) -> None:
-        """Order a worker with three descriptors: of its connection, of its jobs' arguments and of its results."""
+        """Order a worker with three descriptors: its connection, the arguments of its jobs and its results."""
         self.order(("fork", (pool, {**os.environ, **ONE_THREAD}, os.getcwd(), sys.path)))
         with socket.socket(fileno=os.dup(self._control.fileno())) as channel:
             socket.send_fds(channel, [b"x"], ours)
 
 
 _KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
-"""So that glibc keeps the memory of a job's arrays for the next job: new pages cost some 4% of a short training."""
+"""Settings of glibc that keep the memory of a job's arrays for the next job; new pages cost 4% of a short training."""
 
 _names: dict[str, None] = {}
 _server: Server | None = None
@@ -76,7 +76,7 @@ _numbers = itertools.count()
 
 
 def preload(name: str) -> None:
-    """Let workers import the module `name` before they take jobs; call it where this process imports the same."""
+    """Make workers import the module `name` before they take jobs. Call it where this process imports that module."""
     if name in _names:
         return
     _names[name] = None
@@ -86,7 +86,7 @@ def preload(name: str) -> None:
 
 
 def server() -> tuple[Server, int]:
-    """This process's server, a new one where there is none, and the number of a pool that it begins."""
+    """This process's server, started if needed, and the number of a new pool on it."""
     global _server
     if _server is None or _server.owner != os.getpid() or not _server.alive:
         _server = Server()

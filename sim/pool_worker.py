@@ -1,7 +1,7 @@
 """The processes of a pool: a server that forks workers, and the workers.
 
 The server is a new interpreter, not a copy of the process that runs the simulation. It imports the libraries that jobs
-are known to need, once for all workers, and runs no job. It has one thread, so that what it forks is whole.
+are known to need, once for all workers, and runs no job. It has one thread, so that its forks have a consistent state.
 """
 
 import gc
@@ -23,13 +23,13 @@ from tacit.sim.worker import begin_worker
 __all__ = ["IDLE", "Done", "Order", "serve"]
 
 IDLE = 60.0
-"""Seconds after which a server ends that no pool needs."""
+"""The seconds after which an unused server ends."""
 
 Order = tuple[str, Any]
 """An order to the server: ``answer``; ``import`` modules; ``begin`` and ``end`` a pool; ``fork`` a worker for it."""
 
 Done = tuple[int, float, bool, Packed, list[Place]]
-"""The number of a job, the seconds it took, whether it has a result or an error, that, and all places that it takes."""
+"""The number of a job, its seconds, true for a result and false for an error, the packed value, and its places."""
 
 
 def serve(control: Connection) -> None:
@@ -65,7 +65,7 @@ def _import(names: Sequence[str]) -> None:
 
 
 def _fork(control: Connection, environment: Mapping[str, str], folder: str, path: Sequence[str]) -> int:
-    """Fork a worker and return its number; in the worker it does not return."""
+    """Fork a worker and return its process number. It does not return in the worker."""
     with socket.socket(fileno=os.dup(control.fileno())) as channel:
         _, descriptors, _, _ = socket.recv_fds(channel, 1, 3)
     server = os.getpid()
@@ -95,7 +95,7 @@ def _fork(control: Connection, environment: Mapping[str, str], folder: str, path
 
 
 def _work(pool: Connection, given: SharedMemory, made: SharedMemory) -> None:
-    """Run the jobs that the `pool` sends, whose large arguments lie in `given`; large results are `made`."""
+    """Run the jobs that the `pool` sends, reading large arguments from `given` and writing large results to `made`."""
     pool.send(os.getpid())
     while True:
         read, jobs = pickle.loads(pool.recv_bytes())

@@ -1,8 +1,8 @@
 """A connection to Ray (https://docs.ray.io), which runs calls on this machine or on the nodes of a cluster.
 
-What Ray moves between machines is bytes that are made and read here: a call's function and arguments, and what comes
-of it. A part of the arguments that is long, an array or bytes, is put into Ray's store once, whoever hands it in again;
-Ray itself would store it at every call. Results are copies that belong to the caller, as those of a pool are.
+Ray moves only bytes that this module encodes and decodes: a call's function and arguments, and its outcome. A long
+array or byte string among the arguments is put into Ray's store once and reused; Ray itself would store it at every
+call. Results are copies that belong to the caller, like those of a pool.
 """
 
 import atexit
@@ -47,43 +47,42 @@ __all__ = [
 R = TypeVar("R")
 
 ON_RAY = r"ray(:auto|:([\w.-]+|\[[0-9a-fA-F:.]+\]):[1-9][0-9]{0,4})?"
-"""A regular expression of what says that something is to be done on Ray.
+"""A regular expression of the texts that select Ray.
 
 ``ray``: on this machine; ``ray:HOST:PORT``: on the cluster with that head; ``ray:auto``: on the cluster that this
 machine is a node of.
 """
 
 LARGE = 100_000
-"""Bytes from which on a part of the arguments is put into the store by itself: shorter ones Ray sends with the call."""
+"""The size in bytes from which a part of the arguments is put into the store; Ray sends shorter ones with the call."""
 
 _NO_ANSWER = 5.0
-"""Seconds that a head has for accepting a connection."""
+"""The seconds that a head has for accepting a connection."""
 
 SILENCE = 60.0
-"""Seconds that a node, or the head, has for answering a question before it counts as frozen.
+"""The seconds that a node, or the head, has for answering a question before it counts as frozen.
 
 A busy node starts a process for its first answer, which may take it ten seconds. Ray by itself counts a frozen node as
-dead after 75 s, but the calls that it has begun do not end by that; nor does it notice a frozen head for minutes.
+dead after 75 s, but does not end the calls that the node has begun, and does not detect a frozen head for minutes.
 """
 
 _ASKING = 15.0
-"""Seconds between two questions: what ends sooner is not asked about."""
+"""The seconds between two questions to the nodes."""
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "simpy", "gmpy2", "msgspec", "cryptography", "pycryptodome", "torch")
-"""Packages whose versions may change what is computed."""
+"""The packages whose versions may change results."""
 
 
 class ClusterError(OSError):
-    """A cluster that cannot be used, or no longer; one line."""
+    """A cluster that cannot be used, or no longer. The message is one line."""
 
 
 class Cluster:
-    """A connection to the cluster at `address`, HOST:PORT or ``auto``; if it is empty, to a new one on this machine.
+    """A connection to the cluster at `address`, HOST:PORT or ``auto``; if empty, to a new cluster on this machine.
 
-    A connection that this process has already is used, and left as it is; other ones end with `close`. `nodes` are
-    those that are there now, as ``ray.nodes()`` has them. `silent` has the ids of nodes, of these and of earlier ones,
-    that have not answered for `SILENCE` seconds; calls that a frozen node has begun Ray may never end. Raises
-    ClusterError.
+    An existing connection of this process is used and left open; others end with `close`. `nodes` are the current nodes
+    in the format of ``ray.nodes()``. `silent` has the ids of nodes, current or earlier, that have not answered for
+    `SILENCE` seconds; calls on a frozen node may never end. Raises ClusterError.
     """
 
     def __init__(self, address: str) -> None:
@@ -116,7 +115,7 @@ class Cluster:
 
     @property
     def cpus(self) -> int:
-        """How many CPUs the nodes have that are there now and answer."""
+        """The number of CPUs of the current nodes that answer."""
         return sum(int(node["Resources"].get("CPU", 0)) for node in self.nodes if node["NodeID"] not in self.silent)
 
     def check(self) -> None:
@@ -125,7 +124,7 @@ class Cluster:
             raise ClusterError(f"{self.name} is frozen: its head has not answered for {SILENCE:g} s")
 
     def answered(self, function: Callable[..., R], *arguments: Any) -> R:
-        """Return ``function(*arguments)``, which asks the head. Raises ClusterError as soon as the head is frozen."""
+        """Return ``function(*arguments)``, which asks the head. Raises ClusterError once the head is frozen."""
         found: Future[R] = Future()
 
         def ask() -> None:
@@ -142,7 +141,7 @@ class Cluster:
             self.check()
 
     def ask(self, node: str, function: Callable[..., R], *arguments: Any) -> Any:
-        """A reference to what ``function(*arguments)`` returns on the node with that id, where it takes no CPU."""
+        """A reference to the result of ``function(*arguments)`` on the node with that id, where it takes no CPU."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         if function not in self._questions:
@@ -151,20 +150,23 @@ class Cluster:
         return self._questions[function].options(scheduling_strategy=there).remote(*arguments)
 
     def title(self, node: str) -> str:
-        """The name and the address of the node with that id, for people."""
+        """The name and the address of the node with that id, for messages."""
         found = [one for one in self.nodes if one["NodeID"] == node]
         return f"{found[0]['NodeManagerHostname']} ({found[0]['NodeManagerAddress']})" if found else node
 
     @property
     def is_frozen(self) -> bool:
-        """True if the head is."""
+        """True if the head has not answered for too long."""
         return time.monotonic() - self._heard > SILENCE + _ASKING
 
     def _alive(self) -> list[dict[str, Any]]:
         return [node for node in self.ray.nodes() if node["Alive"]]
 
     def _listen(self) -> None:
-        """Ask each node and the head, again and again. In a thread: a frozen head does not let go of who asks it."""
+        """Ask each node and the head repeatedly.
+
+        It runs in a thread, because a call to a frozen head does not return.
+        """
         asked: dict[str, Any] = {}
         heard = {node["NodeID"]: self._heard for node in self.nodes}
         while not self._over.wait(_ASKING):
@@ -181,7 +183,7 @@ class Cluster:
                 continue
 
     def packed(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bytes, list[Any]]:
-        """The call ``function(*arguments)`` for `carried_out`: its bytes, and references to the long parts."""
+        """Encode the call ``function(*arguments)`` for `carried_out`: its bytes, and references to the long parts."""
         long: list[Any] = []
 
         def keep_short(buffer: pickle.PickleBuffer) -> bool:
@@ -195,7 +197,7 @@ class Cluster:
         return data, long
 
     def put(self, content: bytes | memoryview) -> Any:
-        """A reference to `content` in Ray's store, where it is put if the same is not there already."""
+        """A reference to `content` in Ray's store, where it is put unless the same content is there."""
         import numpy as np
 
         digest = hashlib.sha256(content).digest()
@@ -211,7 +213,7 @@ class Cluster:
         return reference
 
     def close(self) -> None:
-        """End the connection, and Ray if it was started here."""
+        """Close the connection, and stop Ray if it was started here."""
         self._over.set()
         self._put = OrderedDict()
         if self._own:
@@ -253,19 +255,20 @@ ONE_CPU: dict[str, Any] = {
     "num_cpus": 1,
     "runtime_env": {"env_vars": {**ONE_THREAD, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}},
 }
-"""Options of each worker. With the last variable Ray hides no GPU from it: it takes the device that others take."""
+"""Options of each worker. With the last variable Ray does not hide GPUs: a worker uses the device that others use."""
 
 RETRIES = 3
-"""How many times a call is made again after its worker, or the worker's node, was lost."""
+"""The number of times that a call is repeated after its worker, or the worker's node, was lost."""
 
 _USAGE = "RAY_USAGE_STATS_ENABLED"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Within it Ray reports no usage to its makers and logs nothing; it leaves the handlers of signals as they are.
+    """Inside this context Ray reports no usage to its makers, logs nothing, and leaves the signal handlers unchanged.
 
-    Its library in C++ writes a line for each attempt to connect, past Python: standard error leads nowhere for so long.
+    Its C++ library writes a line for each attempt to connect, bypassing Python, so standard error is redirected
+    meanwhile.
     """
     usage, os.environ[_USAGE] = os.environ.get(_USAGE), "0"
     logger = logging.getLogger("ray")
@@ -293,13 +296,13 @@ def _quiet() -> Iterator[None]:
 
 
 def line_of(error: BaseException) -> str:
-    """Return the message of `error` in one line of moderate length."""
+    """The message of `error` in one line of at most 300 characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 300 else f"{text[:297]}..."
 
 
 class _Bytes:
-    """Long bytes on their way: pickled as a buffer, which bytes themselves are not."""
+    """Long bytes to send: pickled as a buffer, which plain bytes are not."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -309,7 +312,7 @@ class _Bytes:
 
 
 def _marked(value: Any, deep: bool = True) -> Any:
-    """`value`, with long bytes in it or in a list or tuple of few as `_Bytes`."""
+    """Wrap long bytes in `value`, or in a short list or tuple, as `_Bytes`."""
     if type(value) is bytes and len(value) >= LARGE:
         return _Bytes(value)
     if deep and type(value) in (list, tuple) and len(value) <= 64:
@@ -328,9 +331,9 @@ def own_node() -> str:
 
 
 def carried_out(data: bytes, long: Sequence[Any]) -> bytes:
-    """In a worker: the outcome of the call in `data`, for `outcome_of`. Exceptions are outcomes.
+    """Run, in a worker, the call encoded in `data`. Returns its encoded result or exception, for `outcome_of`.
 
-    `long`: the long parts, arrays of uint8 that are shared and cannot be written. The function gets copies.
+    `long`: the long parts, shared read-only arrays of uint8. The function gets copies.
     """
     from ray import cloudpickle
 
@@ -356,7 +359,7 @@ class _InWorker(Exception):
 
 
 def outcome_of(found: bytes) -> Any:
-    """The result of a call that a worker has `carried_out`. Raises the exception that ended it."""
+    """Decode the outcome that `carried_out` returned. Returns the result of the call or raises its exception."""
     ended, value = pickle.loads(found)
     if ended:
         return value
@@ -367,7 +370,7 @@ def outcome_of(found: bytes) -> Any:
 
 @functools.cache
 def installed() -> dict[str, str]:
-    """Return the versions of packages that this process computes with, and a digest of Tacit's own modules."""
+    """The versions of the packages that affect results, and a digest of Tacit's own modules."""
     found = {"Tacit's code": own_code.digest()}
     for name in _PACKAGES:
         try:
@@ -378,7 +381,10 @@ def installed() -> dict[str, str]:
 
 
 def unfit(wanted: dict[str, str], modules: plugged.Shipped) -> str:
-    """In a worker: take in the plugins `modules`; why this worker cannot compute what its caller would, or ""."""
+    """Load the plugins `modules` in a worker.
+
+    Returns why its results could differ from its caller's, "" if they cannot.
+    """
     plugged.receive(modules)
     here = installed()
     other = [f"{name} {here[name]}, not {version}" for name, version in wanted.items() if here[name] != version]

@@ -1,4 +1,4 @@
-"""Things that a scenario chooses by name: those that come with Tacit, and those that plugins add."""
+"""Registries of the things that a scenario chooses by name: built-in ones, and those that plugins add."""
 
 import difflib
 import sys
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class UnknownNameError(KeyError, ValueError):
-    """A name that nothing goes by; the text lists those that there are."""
+    """A name is not in a registry. The message lists the known names."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -27,7 +27,7 @@ class UnknownNameError(KeyError, ValueError):
 
 @dataclass(frozen=True)
 class Added:
-    """An addition: what kind of thing it is, its name, and the file and the line that added it."""
+    """An addition to a registry: the kind of thing, its name, and the file and line that added it."""
 
     what: str
     name: str
@@ -37,13 +37,13 @@ class Added:
 
 _all: list["Registry[Any]"] = []
 _ENTRIES = "__tacit_entries__"
-"""The variable of a plugin's module in which its additions are, so that they go when its import fails."""
+"""The variable of a plugin's module that holds its additions, so that they vanish if its import fails."""
 
 
 class Registry(Mapping[str, T]):
-    """Things of one kind by their names, in order: one's own, then those of the active plugins.
+    """Things of one kind by their names, in order: the built-in ones, then those of the active plugins.
 
-    `what` is the kind, in words; `entries` are those that come with Tacit.
+    `what` is the kind, in words; `entries` are the built-in things.
     """
 
     def __init__(self, what: str, entries: Mapping[str, T] | None = None) -> None:
@@ -53,7 +53,7 @@ class Registry(Mapping[str, T]):
         _all.append(self)
 
     def add(self, name: str, thing: T) -> T:
-        """Add `thing` under `name`, and return it. Raises ValueError for a name that is taken, or none."""
+        """Add `thing` under `name` and return it. Raises ValueError for a name that is taken or empty."""
         if not isinstance(name, str) or not name:
             raise ValueError(f"name(={name!r}) of a {self.what} must be text")
         module, path, line = _caller()
@@ -76,11 +76,11 @@ class Registry(Mapping[str, T]):
         return thing
 
     def remove(self, name: str) -> None:
-        """Remove what Python code outside of a plugin's file has added under `name`."""
+        """Remove a thing that Python code outside a plugin's file has added under `name`."""
         del self._added[name], self._own[name]
 
     def _of(self, module: str) -> dict[str, tuple[T, Added]]:
-        """The additions of the plugin file that is `module`."""
+        """The additions of the plugin file with the name `module`."""
         found: dict[str, tuple[T, Added]] = {}
         if plugged.is_plugged(module):
             found = vars(sys.modules.get(module, object)).get(_ENTRIES, {}).get(self.what, found)
@@ -112,7 +112,7 @@ class Registry(Mapping[str, T]):
         return [*self._added.values(), *ofs]
 
     def conflict(self) -> tuple[Added, str] | None:
-        """The first addition of an active plugin under a name that is taken, and by whom in words."""
+        """The first addition of an active plugin under a name that is taken, and who has the name, in words."""
         first: dict[str, Added | None] = dict.fromkeys(self._own) | self._added
         for module in plugged.active():
             for name, (_, added) in self._of(module).items():
@@ -124,9 +124,9 @@ class Registry(Mapping[str, T]):
 
 
 def similar(word: object, known: Iterable[str]) -> str:
-    """``; did you mean X?`` when one of `known` is close to `word`, else nothing.
+    """The text ``; did you mean X?`` if one of `known` is close to `word`, otherwise "".
 
-    Where `known` is a registry, also the installed plugins that might have added it and cannot be used.
+    If `known` is a registry, the text also lists installed plugins that might have added the word and cannot be used.
     """
     close = difflib.get_close_matches(str(word), list(known), n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
@@ -142,18 +142,19 @@ def check_name(key: str, name: str, known: Mapping[str, object]) -> None:
 
 
 def added_by_plugins() -> list[Added]:
-    """All that the plugins that count have added."""
+    """All additions of the active plugins."""
     return [added for registry in _all for added in registry.added()]
 
 
 def conflict() -> tuple[Added, str] | None:
-    """The first conflict in any registry: the addition, and by whom its name is taken."""
+    """The first conflict in any registry: the addition, and who has its name."""
     return next((found for registry in _all if (found := registry.conflict()) is not None), None)
 
 
 @contextmanager
 def undone_on_error() -> Iterator[None]:
-    """Within it, what Python code outside of a plugin's file adds is removed again if there is an exception."""
+    """Inside this context, additions by Python code outside a plugin's file are removed again if there is an
+    exception."""
     before = {id(registry): {*registry._added} for registry in _all}
     try:
         yield
@@ -165,7 +166,7 @@ def undone_on_error() -> Iterator[None]:
 
 
 _THROUGH = (__name__, "tacit.sim.wire", "tacit.protocols.plugins", "tacit.protocols.registry", "tacit")
-"""Modules that add what another one asks them to."""
+"""Modules that add things on behalf of their callers."""
 
 
 def _caller() -> tuple[str, str, int]:

@@ -1,4 +1,4 @@
-"""Problems with settings and keys, as data: the caller may know where the key stands."""
+"""Errors about settings and keys, as data, to which callers can add the place of the key."""
 
 from typing import Any, Self
 
@@ -6,7 +6,7 @@ __all__ = ["Problem", "SettingError"]
 
 
 class Problem(ValueError):
-    """A key whose value does not fit the rest of a scenario: `key`, and in words what is wrong and what is allowed."""
+    """The value of a `key` does not fit the rest of a scenario. The text says what is wrong and what is allowed."""
 
     def __init__(self, key: str, problem: str) -> None:
         self.key, self.problem = key, problem
@@ -17,9 +17,9 @@ class Problem(ValueError):
 
 
 class SettingError(ValueError):
-    """The setting `key` may not have its `value`; `problem` says why, or what is allowed.
+    """The setting `key` must not have its `value`; `problem` gives the reason or the allowed values.
 
-    It reads ``key(=value) problem`` after what stands `before`; `shown` is the value as it is written there.
+    The message is ``key(=value) problem`` after the text `before`; `shown` is the value as written there.
     """
 
     def __init__(self, key: str, value: object, problem: str, before: str = "") -> None:
@@ -28,11 +28,11 @@ class SettingError(ValueError):
 
     @property
     def shown(self) -> str:
-        """The value; text in quotes."""
+        """The value as text; strings are quoted."""
         return repr(self.value) if isinstance(self.value, str) else str(self.value)
 
     def within(self, where: str) -> Self:
-        """The same, with `where` it is."""
+        """The same error with the place `where` in front."""
         return type(self)(self.key, self.value, self.problem, f"{where}: {self.before}")
 
     def __reduce__(self) -> tuple[Any, ...]:

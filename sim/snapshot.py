@@ -1,8 +1,8 @@
-"""A world between two moments as plain data, and a world like it that goes on from there, bit for bit.
+"""Snapshots of a world as plain data, and restored worlds that continue from them bit for bit.
 
-It contains the clock, both hashes, the ledger, the faults done and to come, every packet in flight and the state of
-each random stream. It does not contain programs: each party that is up must be at a place where its program can be
-restarted (`tacit.parties.party`), and no job may be running.
+It contains the clock, both hashes, the ledger, past and future faults, every packet in flight and the state of each
+random stream. It does not contain programs: each party that is up must be at a place where its program can be restarted
+(`tacit.parties.party`), and no job may be running.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -38,10 +38,10 @@ class Snapshot:
         self._task_count = 0
 
     def take(self, rest: Any, waits: Mapping[str, Timer]) -> tuple[dict[str, Any], list[Frame | Packet]]:
-        """The world and the `rest`, whatever its owner wants to store; and the messages in flight.
+        """Store the world, and `rest`, any data of the caller. Returns the state and the messages in flight.
 
-        `waits` are the timers of the parties that are restarted. Raises NotPlain if something goes on that cannot
-        be stored.
+        `waits` are the timers of the parties that are restarted. Raises NotPlain if a pending
+        activity is not storable.
         """
         world, env = self._world, self._world.loop.env
         if not world.loop.is_still:
@@ -70,7 +70,7 @@ class Snapshot:
         return state, [one for one in writer.seen if isinstance(one, Frame | Packet)]
 
     def restore(self, state: dict[str, Any]) -> Any:
-        """Set a world that has not begun to `state`, except for what is to come; returns the rest.
+        """Set a world that has not begun to `state`, except for future events; return the caller's `rest`.
 
         Raises LookupError, TypeError, ValueError or AttributeError if `state` is invalid.
         """
@@ -89,7 +89,7 @@ class Snapshot:
         return stored["rest"]
 
     async def schedule(self, begin: Callable[[str, float], Awaitable[None]]) -> None:
-        """Schedule what is to come, in the old order; `begin` starts a party, so that its timer exists."""
+        """Schedule the future events in their old order. `begin` starts a party, so that its timer exists."""
         env = self._world.loop.env
         now = env.now
         for when, what in self._to_come:

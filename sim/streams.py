@@ -16,12 +16,12 @@ __all__ = ["Entropy", "child", "derive", "generator"]
 
 _BLOCK = 16
 _FIRST = 128
-"""Bytes drawn at first: most streams are for a seed, and no more."""
+"""The bytes drawn first: most streams provide a seed and nothing else."""
 _CHUNK = 4096
 
 
 def derive(seed: int | bytes, *names: str | int) -> bytes:
-    """32 bytes bound to `seed` and the `names`, each name length-prefixed so that no two lists collide."""
+    """Derive 32 bytes from `seed` and the `names`, each length-prefixed so that no two lists collide."""
     state = hashlib.sha256(b"tacit/stream/v1")
     for name in (seed, *names):
         item = name if isinstance(name, bytes) else str(name).encode()
@@ -30,7 +30,8 @@ def derive(seed: int | bytes, *names: str | int) -> bytes:
 
 
 def _key_stream(key: bytes, start: int, size: int) -> bytes:
-    """`size` bytes of AES-256 in counter mode, from the block `start` on; both are of whole blocks."""
+    """Return `size` bytes of AES-256 in counter mode from the block `start` on; `size` is a multiple of the block
+    size."""
     return Cipher(algorithms.AES(key), modes.CTR(start.to_bytes(_BLOCK, "big"))).encryptor().update(bytes(size))
 
 
@@ -40,7 +41,7 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
 
 
 def child(seed: int, *names: str | int, number: int) -> np.random.Generator:
-    """The generator that `generator(seed, *names)` spawns as the `number`-th, counted from 0, without the others."""
+    """The `number`-th generator, counted from 0, that `generator(seed, *names)` spawns, without making the others."""
     key = int.from_bytes(derive(seed, *names))
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(key, spawn_key=(number,))))
 
@@ -64,12 +65,12 @@ class Entropy:
 
     @classmethod
     def seeded(cls, seed: int | bytes, *names: str | int) -> "Entropy":
-        """The reproducible source named by `names` under `seed`."""
+        """A reproducible source of randomness for `names` under `seed`."""
         return cls(derive(seed, "entropy", *names))
 
     @classmethod
     def system(cls) -> "Entropy":
-        """The operating system's generator."""
+        """A source that reads the operating system's generator."""
         return cls(None)
 
     def child(self, *names: str | int) -> "Entropy":

@@ -11,7 +11,7 @@ __all__ = ["Described", "Keys"]
 
 
 class _Signature(inspect.Signature):
-    """A signature with parameters and no text: with every key's description, `help` would begin with pages of it."""
+    """A signature without text; otherwise `help` would begin with the descriptions of all keys."""
 
     def __str__(self) -> str:
         return "()"
@@ -21,7 +21,7 @@ class _Signature(inspect.Signature):
 
 
 class Described(StructMeta):
-    """The class of the structs of tables: refuses unknown keys by name."""
+    """The metaclass of the structs of tables: it rejects unknown keys by name."""
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -37,4 +37,4 @@ class Described(StructMeta):
 
 
 class Keys(Struct, metaclass=Described, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """The base of a scenario's tables, whose `help` begins with what a table is."""
+    """The base of a scenario's tables."""

@@ -1,4 +1,4 @@
-"""Taps: what a world shows, beside its events, to those who look at a run and change nothing in it.
+"""Taps: callbacks for observers of a run, in addition to its events. Observers change nothing in it.
 
 Events go to the sinks of the trace (`tacit.sim.trace`); contents of messages and of jobs are in no event.
 """
@@ -16,13 +16,13 @@ Job = Callable[..., Any]
 
 @dataclass(eq=False)
 class Wait:
-    """A party's wait for messages of `types` from each of `sources`, for `deadline` virtual seconds at most.
+    """A party's wait for messages of `types` from each of `sources`, for at most `deadline` virtual seconds.
 
-    `step`, `round` and `attempt` are those in which it began. Once it has ended, `ended` says how: ``answered``; at the
-    ``deadline``; as all of `missing` were known to be ``gone``; ``until`` another message was received;
-    ``interrupted`` by one that ends all waiting; ``cancelled``, as by a crash. `missing` are those from whom more was
-    waited for, `silent` those of them from whom nothing was received; `last` is whose message was received last,
-    `alone` for how many seconds after the last of anybody else.
+    `step`, `round` and `attempt` are those in which it began. At its end, `ended` is one of: ``answered``;
+    ``deadline``; ``gone``: all of `missing` were known to be gone; ``until``: another message was received;
+    ``interrupted`` by a message that ends all waiting; ``cancelled``, as by a crash. `missing` are the sources that had
+    more to send, `silent` those of them that sent nothing. `last` is the sender of the last message, `alone` the
+    seconds between it and the last message of anybody else.
     """
 
     party: str
@@ -41,7 +41,7 @@ class Wait:
 
 @dataclass(eq=False)
 class Taps:
-    """Functions that a world calls, in order. They may be appended at any time and must leave what they see as it is.
+    """Functions that a world calls, in order. They may be appended at any time and must not change their arguments.
 
     `sent` gets each packet as its sender hands it to the network, before any fault. `delivered` gets the virtual time
     and each packet as its receiver gets it. `begun` gets each job as it is handed in: party, step, work, function,

@@ -3,15 +3,15 @@
 The first message between two parties opens a connection: a round trip for SYN, another for TLS 1.3, both of whose ends
 show certificates (`tacit.sim.tcp_window.FLIGHTS`). Messages go one after the other, in chunks of at most half the
 window; a chunk goes through the sender's uplink and the receiver's downlink, which all connections of a party share,
-chunk by chunk in order of arrival: so they get equal shares. The first of a chunk is at the receiver before the last
-has left. As its acknowledgement returns, the window grows (slow start, then CUBIC), and shrinks again while nothing is
-sent (RFC 2861, as in Linux). A message is there once all before it are.
+chunk by chunk in order of arrival: so they get equal shares. The first byte of a chunk reaches the receiver before the
+last one has left. As its acknowledgement returns, the window grows (slow start, then CUBIC), and shrinks again while
+nothing is sent (RFC 2861, as in Linux). A message is delivered once all before it are.
 
 A segment that the link loses is sent again: after a round trip where three follow it, after two as a tail loss probe
-(RFC 8985), or after the timeout where it is alone on its way; acknowledgements take no part of a link, and one that is
-lost is made up for by the next. Behind a partition, a chunk is sent again after timeouts that double up to 120 s
-(RFC 6298), and after 15 of them the connection is given up. A fault that loses a message, and a partition, end the copy
-as lost, and it is counted once more when it is sent again.
+(RFC 8985), or after the timeout where it is alone on its way; acknowledgements take no bandwidth, and the next one
+replaces one that is lost. Behind a partition, a chunk is sent again after timeouts that double up to 120 s (RFC 6298),
+and after 15 of them the connection is given up. A fault that loses a message, or a partition, ends the copy as lost;
+the retransmission is counted as another copy.
 
 It does not model queues that overflow, delays by other traffic's queues beyond its chunks, or pacing.
 """
@@ -36,7 +36,7 @@ C = TypeVar("C", bound=Copy)
 
 
 class TcpStream(Generic[C]):
-    """A stream from the party `source` to `target`, over a `link` that loses nothing; `back` is the way back."""
+    """A stream from the party `source` to `target`, over a `link` that loses nothing. `back` is the opposite stream."""
 
     back: "TcpStream[C]"
     most_at_once = FIRST // 2  # segments of a message that is sent in one chunk
@@ -52,7 +52,7 @@ class TcpStream(Generic[C]):
         self._each = each if each <= TRAIN else each / LATE  # seconds a segment, as slow start sees them
 
     def send(self, *copies: C) -> None:
-        """Carry a packet in one or more `copies`."""
+        """Send a packet in one or more `copies`."""
         flow = self._flow
         if flow.open and not flow.unsent and self._is_short(flow, copies[0]):
             return
@@ -70,7 +70,7 @@ class TcpStream(Generic[C]):
             self._fly(flow, other, 0, 0)
 
     def _is_short(self, flow: Flow[C], copy: C) -> bool:
-        """True if `copy` is sent in one chunk at once; then it was."""
+        """Send `copy` if it fits in one chunk now; return true if it was sent."""
         size, now = copy.size, self._env.now
         count = -(-size // SEGMENT)
         if count > self.most_at_once:
@@ -96,7 +96,7 @@ class TcpStream(Generic[C]):
         return True
 
     def _land(self, flow: Flow[C], copy: C, count: int, latency: float, sent: float) -> None:
-        """A short message is there."""
+        """Deliver a short message at its receiver."""
         now = self._env.now
         flow.acked.append((now + latency, count))
         flow.latency, flow.trip = latency, now - sent + latency
@@ -110,9 +110,9 @@ class TcpStream(Generic[C]):
         return bool(self._flow.items)
 
     def close(self, why: str = UNSENT) -> None:
-        """Give the connection up, as one of its ends is gone; what is sent from now on goes by a new one.
+        """Close the connection because one of its ends is gone; later packets use a new connection.
 
-        What has left goes on; what has not ends, because of `why`.
+        Bytes that have left still arrive; the rest is lost for the reason `why`.
         """
         flow, self._flow = self._flow, Flow()
         self._link.renew()
@@ -128,17 +128,17 @@ class TcpStream(Generic[C]):
                 broken = True
 
     def state(self) -> tuple[Flow[C], int]:
-        """All there is of this direction of the connection, and how many were opened."""
+        """The state of this direction of the connection, and the number of connections opened."""
         return self._flow, self.opened
 
     def restore(self, state: tuple[Flow[C], int]) -> None:
-        """Go on from a `state`; its timer is not started again."""
+        """Continue from a `state`; its timer is not started again."""
         self._flow, self.opened = state
 
     # Setting up
 
     def _fly(self, flow: Flow[C], other: Flow[C], number: int, tries: int) -> None:
-        """Send a flight of the set-up, which this end opened."""
+        """Send a flight of the connection set-up, which this end opened."""
         way = self if number % 2 == 0 else self.back
         left = partial(self._left, flow, other, number, tries)
         way._link.depart(FLIGHTS[number], left, partial(self._never, flow))
@@ -168,7 +168,7 @@ class TcpStream(Generic[C]):
         self._flush(flow)
 
     def _never(self, flow: Flow[C]) -> None:
-        """Nothing: an end is gone, and its streams are closed."""
+        """Do nothing: an end is gone, and its streams are closed."""
 
     # Sending
 
@@ -204,7 +204,7 @@ class TcpStream(Generic[C]):
             self._await(flow)
 
     def _settle(self, flow: Flow[C], now: float) -> None:
-        """Enter the acknowledgements that have returned; with nothing on its way, how long nothing was sent."""
+        """Process the returned acknowledgements; with nothing in flight, also the idle time."""
         acked, window = flow.acked, flow.window
         while acked and acked[0][0] <= now:
             count = acked.popleft()[1]
@@ -229,7 +229,7 @@ class TcpStream(Generic[C]):
         self._flush(flow)
 
     def _enter(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> None:
-        """A chunk has gone through the uplink."""
+        """Put a chunk on the link after it has passed the uplink."""
         delay = item.copy.delay if not item.arrived else 0.0
         self._link.go(item.latency + delay, partial(self._come_in, flow, item, size, count, sent))
 
@@ -237,7 +237,7 @@ class TcpStream(Generic[C]):
         self._link.flow_in(size + HEADERS * count, partial(self._arrive, flow, item, size, count, sent))
 
     def _arrive(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> None:
-        """A chunk is there: its acknowledgement sets out, that of its beginning did already."""
+        """Receive a chunk and return its acknowledgement; the one of its beginning was sent before."""
         now, latency = self._env.now, item.latency
         item.arrived += size
         flow.latency, flow.trip = latency, now - sent + latency
@@ -258,7 +258,7 @@ class TcpStream(Generic[C]):
                 self._carrier.arrive(first.copy)
 
     def _cut_off(self, flow: Flow[C], item: Sending[C]) -> None:
-        """The sender went before a chunk had left."""
+        """End a copy whose sender went down before a chunk had left."""
         self._give_up(item, SENDER_GONE)
 
     def _give_up(self, item: Sending[C], why: str) -> None:
@@ -270,9 +270,9 @@ class TcpStream(Generic[C]):
     # Where links lose, and are cut
 
     def _is_stopped(self, flow: Flow[C], other: Flow[C], number: int, tries: int) -> bool:
-        """True if a flight of the set-up does not go on now."""
+        """Return true if a flight of the set-up cannot continue now."""
         return False
 
     def _is_heard(self, flow: Flow[C], count: int) -> bool:
-        """True if the acknowledgement of `count` segments gets through."""
+        """Return true if the acknowledgement of `count` segments gets through."""
         return True

@@ -1,4 +1,4 @@
-"""The state that a TCP stream keeps of its messages, and of one connection."""
+"""The state that a TCP stream keeps of its messages and of one connection."""
 
 from collections import deque
 from typing import Generic, TypeVar
@@ -10,16 +10,16 @@ from tacit.sim.transport import Copy
 __all__ = ["HELD", "Flow", "Sending"]
 
 _BUFFER, HELD = 43, 3
-"""Segments in the send buffer of a new connection, and segments for each one of the window of later ones."""
+"""The segments in the send buffer of a new connection; and, for later ones, the segments per segment of the window."""
 
 C = TypeVar("C", bound=Copy)
 
 
 class Sending(Generic[C]):
-    """A message on one hop: the bytes `sent`, those `arrived`, and those `missing` that are to be sent again.
+    """A message on one hop: the bytes `sent`, `arrived`, and `missing`, which are to be sent again.
 
-    `latency`, in seconds, is drawn as it begins. `ended`: the copy is no longer on its way; `gone`: nor will it be.
-    `second`: a duplicate.
+    `latency`, in seconds, is drawn at its beginning. `ended`: the copy is no longer in flight; `gone`: it will not be
+    sent again either. `second`: it is a duplicate.
     """
 
     __slots__ = stored = (
@@ -37,11 +37,11 @@ class Sending(Generic[C]):
 class Flow(Generic[C]):
     """One direction of one connection, between one incarnation of each end.
 
-    `open` once it may send, `opening` before. `items` have not been received yet, `unsent` not been sent whole; `count`
-    numbers them. `flying`: segments on their way; `acked`: when acknowledgements return, and of how many; `most`: how
-    many have been on their way since there were none. `last`: when it last sent; `latency` and round `trip` of the
-    latest message. `buffer`: what the send buffer holds, `cramped` if that was too little; `waits` for an
-    acknowledgement.
+    It is `open` once it may send, `opening` before. `items` have not been received yet, `unsent` have not been sent
+    completely; `count` numbers them. `flying`: segments in flight. `acked`: the times at which acknowledgements return,
+    and their segments. `most`: the largest number in flight since there were none. `last`: the time of the last
+    sending. `latency` and round `trip` belong to the latest message. `buffer`: the capacity of the send buffer,
+    `cramped` if it was too small. `waits`: it waits for an acknowledgement.
     """
 
     __slots__ = stored = (
@@ -62,5 +62,5 @@ class Flow(Generic[C]):
 
     @property
     def timeout(self) -> float:
-        """When a segment is sent again that nothing follows, in seconds (RFC 6298)."""
+        """The timeout in seconds after which a segment that nothing follows is sent again (RFC 6298)."""
         return self.trip + max(SHORTEST, 2 * self.latency)

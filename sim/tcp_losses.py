@@ -1,4 +1,4 @@
-"""A TCP stream over links that lose, or are cut; what it does about it is in `tacit.sim.tcp`."""
+"""A TCP stream over links that lose packets or are cut; `tacit.sim.tcp` describes its reaction."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ __all__ = ["LossyTcpStream", "connected", "streams"]
 SET_UP_LOST = "a part of the connection's set-up lost on the link"
 
 _ENOUGH = 3
-"""Segments that must follow a lost one for it to be sent again at once."""
+"""The number of segments that must follow a lost one for a fast retransmission."""
 
 C = TypeVar("C", bound=Copy)
 
@@ -25,7 +25,10 @@ C = TypeVar("C", bound=Copy)
 def connected(
     env: Environment, carrier: Carrier[C], links: Sequence[Link], near: Endpoint, far: Endpoint, *, lossy: bool
 ) -> dict[tuple[str, str], TcpStream[C]]:
-    """The streams between two parties, by their ends; `links` are there, and back. They end with the parties."""
+    """The streams between two parties, by their ends, over the `links` in both directions.
+
+    They end with the parties.
+    """
     made = streams(env, carrier, links, (near.name, far.name), LossyTcpStream if lossy else TcpStream)
     for (source, target), stream in zip(((near, far), (far, near)), made.values(), strict=True):
         key = ("transport", source.name, target.name)
@@ -48,7 +51,7 @@ def streams(
 
 
 class LossyTcpStream(TcpStream[C]):
-    """A stream over links that lose segments, behind partitions, and with faults of messages."""
+    """A stream over links with losses, partitions and faults of messages."""
 
     most_at_once = 0
 
@@ -81,7 +84,10 @@ class LossyTcpStream(TcpStream[C]):
             super()._come_in(flow, item, size, count, sent)
 
     def _survivors(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> tuple[int, int]:
-        """The bytes and segments of a chunk that are not lost as it enters the link; for the others, what follows."""
+        """Draw the losses of a chunk that enters the link.
+
+        Returns its surviving bytes and segments, and schedules the rest.
+        """
         barrier = self._carrier.barrier(self._source, self._target)
         if barrier is not None and barrier.holds:
             barrier.kept.append(partial(self._enter, flow, item, size, count, sent))
@@ -107,7 +113,7 @@ class LossyTcpStream(TcpStream[C]):
         return size - gone, count - len(lost)
 
     def _vanish(self, flow: Flow[C], item: Sending[C], size: int, count: int, why: str) -> None:
-        """A whole chunk is lost, and its message's copy with it."""
+        """Lose a whole chunk, and its message's copy with it."""
         if not item.ended:
             item.ended = True
             self._carrier.end("lose", item.copy, why)
@@ -127,7 +133,7 @@ class LossyTcpStream(TcpStream[C]):
         self._env.at(self._env.now + wait, partial(self._repeat, flow, item, size, count, collapses))
 
     def _repeat(self, flow: Flow[C], item: Sending[C], size: int, count: int, collapses: bool) -> None:
-        """Put what was lost at the head of what is to be sent."""
+        """Put the lost bytes at the head of the bytes to be sent."""
         now = self._env.now
         if flow.closed or item.gone:
             return
@@ -157,7 +163,7 @@ class LossyTcpStream(TcpStream[C]):
         return not cut
 
     def _unheard(self, flow: Flow[C], count: int, tries: int) -> None:
-        """Acknowledgements do not get through: they are sent for once more after each timeout."""
+        """Retry after each timeout while acknowledgements do not get through."""
         if self._carrier.is_cut(self._target, self._source) and not flow.closed and tries < LIMIT:
             wait = min(flow.timeout * 2**tries, LONGEST)
             self._env.at(self._env.now + wait, partial(self._unheard, flow, count, tries + 1))
@@ -169,7 +175,7 @@ class LossyTcpStream(TcpStream[C]):
                 self._flush(flow)
 
     def _break(self, flow: Flow[C]) -> None:
-        """Give the connection up, both ways."""
+        """Close the connection in both directions."""
         if flow is self._flow:
             self.back.close()
             self.close()

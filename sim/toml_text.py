@@ -1,10 +1,10 @@
-"""Values as TOML writes them."""
+"""Values in TOML syntax."""
 
 __all__ = ["toml"]
 
 
 def toml(value: object) -> str:
-    """`value` as TOML would write it, for messages and tables."""
+    """The text of `value` in TOML, for messages and tables."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -14,22 +14,23 @@ __all__ = ["SLEEPS", "Event", "Sink", "Trace"]
 
 
 SLEEPS = "sleeps"
-"""The metric by which a party records for how many virtual seconds its program sleeps."""
+"""The metric that records the virtual seconds that a party's program sleeps."""
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True):
-    """One thing that happened.
+    """One event of a run.
 
     `time` is in virtual seconds. `kind` is one of send, relay, deliver, lose, drop (messages); enter, leave (steps);
     compute; fault; metric; outcome; and, in neither hash, resend: a part of a message that TCP sends again. `party` is
-    who it happened to, and for messages the sender of the hop, with `peer` its receiver; a send or relay with a `note`
-    is one more copy of a message. `payload`, `sealing` and `envelope` are bytes on the wire; `digest` is that of a
-    message's bytes. `note` says the rest in words; `value` is a number (a metric, the seconds of a job that begins).
+    the affected party; for messages it is the sender of the hop, and `peer` its receiver. A send or relay with a `note`
+    is another copy of a message. `payload`, `sealing` and `envelope` are bytes on the wire; `digest` is that of a
+    message's bytes. `note` is an explanation in words; `value` is a number (a metric, the seconds of a job that
+    begins).
 
-    What follows is for those who look at a run, and in neither hash. `message` numbers a message, `copy` one copy of
-    it; both count from 1 in the order of sending, and a message has the number of its first copy. `hop` is 1, or 2 from
-    the relay on; `sender` and `receiver` are the ends of the whole way. `origin` is a message's type, round and
-    attempt, where an event's own fields do not say it: of a message that its receiver drops; of a step without a type.
+    The following fields are for observers and in neither hash. `message` numbers a message, `copy` one copy of it; both
+    count from 1 in the order of sending, and a message has the number of its first copy. `hop` is 1, or 2 from the
+    relay on; `sender` and `receiver` are the ends of the whole route. `origin` is a message's type, round and attempt,
+    if the other fields do not contain them: for a message that its receiver drops, and for a step without a type.
     """
 
     time: float
@@ -59,7 +60,7 @@ Sink = Callable[[Event], None]
 
 
 class Trace:
-    """Chains events, if they are `hashed`, and hands each to the `sinks` (a recorder, a progress display)."""
+    """Chains events, if `hashed`, and passes each to the `sinks` (a recorder, a progress display)."""
 
     def __init__(self, sinks: Iterable[Sink] = (), *, hashed: bool = True) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
@@ -80,15 +81,15 @@ class Trace:
         return self._shape.hex()
 
     def state(self) -> tuple[bytes, bytes, int]:
-        """Both chains and the number of their events."""
+        """Both hash chains and the number of their events."""
         return self._trace, self._shape, self.count
 
     def restore(self, state: tuple[bytes, bytes, int]) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
         self._trace, self._shape, self.count = state
 
     def tell(self, event: Event) -> None:
-        """Hand `event` to the sinks alone: what an observer measures is no part of the run."""
+        """Pass `event` to the sinks only: an observer's measurements are not part of the run."""
         for sink in self._sinks:
             sink(event)
 

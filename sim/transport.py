@@ -1,13 +1,13 @@
-"""Hops over links that lose or double packets: a reliable transport, or datagrams.
+"""Hops over links that lose or duplicate packets: a reliable transport, or datagrams.
 
-*Reliable*, as TCP: a copy that is lost, or whose acknowledgement is, is sent again after a timeout that doubles up to
-60 s (RFC 6298). The receiver removes second copies and delivers in order, so a message waits for those before it.
-Acknowledgements are TCP headers, which count no bytes; partitions and losses affect them too. All ends with either
-end's incarnation; or after 15 retries, as in Linux (tcp_retries2), and then the connection is lost with what it has not
-delivered, and what is sent later goes by a new one. *Datagram*, as DTLS over UDP: lost is lost, the order is not kept,
-second copies are removed.
+*Reliable*, like TCP: a copy is sent again if it or its acknowledgement is lost, after a timeout that doubles up to 60 s
+(RFC 6298). The receiver removes duplicates and delivers in order, so a message waits for those before it.
+Acknowledgements are TCP headers, which are not counted; partitions and losses affect them too. A connection ends with
+either end's incarnation, or after 15 retries, as in Linux (tcp_retries2). Then its undelivered packets are lost, and
+later packets use a new connection. *Datagram*, like DTLS over UDP: lost packets are not sent again, the order is not
+kept, duplicates are removed.
 
-A network without losses and faults of links needs none of it: what is sent arrives, in order.
+A network without losses and faults of links needs no transport: everything arrives in order.
 """
 
 from functools import partial
@@ -29,7 +29,7 @@ BEHIND = "an earlier message of its connection never came"
 class Copy(Protocol):
     """One copy of a packet on one hop.
 
-    `size` in bytes; `delay`: seconds that a fault adds to its way; `doomed`: a fault loses it on the link.
+    `size` in bytes; `delay`: seconds that a fault adds to its travel; `doomed`: a fault loses it on the link.
     """
 
     delay: float
@@ -46,29 +46,30 @@ class Carrier(Protocol[C]):
     """The network around a transport."""
 
     def barrier(self, sender: str, receiver: str) -> Barrier | None:
-        """The first thing that blocks messages between the two, or None."""
+        """The first barrier that blocks messages between the two parties, or None."""
 
     def is_cut(self, sender: str, receiver: str) -> bool:
-        """True if a partition is between the two."""
+        """Return true if a partition separates the two parties."""
 
     def again(self, copy: C, note: str) -> C:
-        """One more copy on the same hop, counted and traced as sent."""
+        """Make another copy on the same hop; it is counted and traced as sent."""
 
     def resend(self, copy: C, why: str) -> None:
-        """Show that a part of a copy was lost, and that its connection sends that part again."""
+        """Trace that a part of a copy was lost and is sent again by its connection."""
 
     def is_gone(self, copy: C) -> bool:
-        """True if the receiver at the end of the hop is no longer the incarnation that it was sent to."""
+        """Return true if the receiver at the end of the hop is down or another incarnation than the copy was sent
+        to."""
 
     def arrive(self, copy: C) -> None:
         """Receive a copy at the end of its hop."""
 
     def end(self, kind: str, copy: C, why: str) -> None:
-        """Trace how a copy ended ("lose" or "drop")."""
+        """Trace the end of a copy ("lose" or "drop")."""
 
 
 class _Item:
-    """One packet, in as many copies as it takes. `flying` counts those on their way."""
+    """One packet with all its copies. `flying` counts the copies in flight."""
 
     __slots__ = stored = ("connection", "departed", "flying", "has_come", "number", "tries")
 
@@ -81,9 +82,9 @@ class _Item:
 
 
 class _Connection(Generic[C]):
-    """One incarnation of each end: how many were `sent`, which is `due` next at the receiver, what arrived too early.
+    """One incarnation of each end: the number `sent`, the number `due` next at the receiver, and early arrivals.
 
-    `timers` are those of items to be sent again. From the number `broken` on nothing is delivered any more.
+    `timers` belong to items to be sent again. From the number `broken` on nothing is delivered any more.
     """
 
     __slots__ = stored = ("broken", "due", "early", "open", "sent", "timers")
@@ -107,7 +108,7 @@ class Transport(Generic[C]):
         self._connection: _Connection[C] = _Connection()
 
     def send(self, *copies: C) -> None:
-        """Carry a packet in one or more `copies`."""
+        """Send a packet in one or more `copies`."""
         item = _Item(self._connection)
         self._connection.sent += 1
         item.flying = len(copies)  # all of them, before the first can get lost
@@ -115,7 +116,8 @@ class Transport(Generic[C]):
             self._depart(item, copy)
 
     def close(self) -> None:
-        """One of the ends is gone: nothing is sent again, and what is sent from now on goes by a new connection."""
+        """Close the connection, because one end is gone: nothing is sent again, and later packets use a new
+        connection."""
         connection = self._connection
         self._connection = _Connection()
         self._link.renew()
@@ -125,7 +127,7 @@ class Transport(Generic[C]):
             self._check(item)
 
     def state(self) -> "_Connection[C]":
-        """All there is of the connection."""
+        """The state of the connection."""
         return self._connection
 
     def restore(self, connection: "_Connection[C]") -> None:
@@ -202,7 +204,7 @@ class Transport(Generic[C]):
         self._depart(item, self._carrier.again(copy, f"sent again: {item.tries}"))
 
     def _check(self, item: _Item) -> None:
-        """Give the connection up if `item` has not come and never will."""
+        """Close the connection if `item` has not arrived and never will."""
         connection = item.connection
         if self._timeout is None or item.has_come or item.flying or item in connection.timers:
             return

@@ -1,4 +1,4 @@
-"""When the faults of a run are applied."""
+"""The triggers of faults: at which moments of a run they are applied."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ _WILD = frozenset("*?[")
 
 
 class Faults:
-    """All faults of a run, and the counts of their triggers. `fired` lists those that were applied, in order."""
+    """All faults of a run, and the counts of their triggers. `fired` lists the applied faults, in order."""
 
     def __init__(self, faults: Iterable[Fault] = (), seed: int = 0) -> None:
         numbered = list(enumerate(faults))
@@ -43,11 +43,11 @@ class Faults:
 
     @property
     def of_links(self) -> bool:
-        """True if any fault concerns messages, so that the network must ask."""
+        """True if any fault concerns messages or links, so that the network must check each message."""
         return bool(self._of_messages) or any(isinstance(fault, LinkFault) for _, fault in self._of_parties)
 
     def timed(self, party: str) -> list[PartyFault]:
-        """The faults of `party` at a virtual time."""
+        """The faults of `party` that a virtual time triggers."""
         if not self._timed:
             return []
         numbered = self._timed.get(party, [])
@@ -59,17 +59,16 @@ class Faults:
         return [fault for _, fault in numbered]
 
     def reached(self, party: str, step: str) -> int:
-        """How often `party` has reached the `step` so far, as far as it matters to a fault."""
+        """The number of times that `party` has reached the `step`, counted only if a fault needs it."""
         return self._reached[party, step]
 
     def at_step(
         self, party: str, step: str, when: str, round_number: int, number: int | None = None
     ) -> list[PartyFault]:
-        """The faults that are due now that `party` is `when` ("before" or "after") the `step`.
+        """The faults that are triggered now, as `party` is `when` ("before" or "after") the `step`.
 
-        `round_number` is the round in which it takes the step; a step belongs to the round in which it was begun.
-        `number`: which time of its taking the step it is after, where it takes the step several times at once; without
-        it the last.
+        `round_number` is the round in which the step was begun. `number` is the occurrence of the step that has ended,
+        needed if a party takes the step several times at once; the default is the last.
         """
         if not self._steps:
             return []
@@ -81,7 +80,7 @@ class Faults:
         return self._due(due, ("step", party, step), number or self._reached[party, step])
 
     def at_send(self, party: str, message: str, round_number: int) -> list[PartyFault]:
-        """The faults that are due now that `party` is about to send a message of the type `message` in a round."""
+        """The faults that are triggered now, as `party` is about to send a message of the type `message` in a round."""
         if not self._sends:
             return []
         self._sent[party, message] += 1
@@ -92,7 +91,7 @@ class Faults:
     def of_message(
         self, sender: str, receiver: str, message: str, now: float, round_number: int, *, again: bool
     ) -> list[MessageFault]:
-        """The faults that apply to a message as it is sent; `again`: one more copy of it, because one was lost."""
+        """The faults that apply to a message as it is sent; `again`: a retransmitted copy."""
         applied = []
         for number, fault in self._of_messages:
             if not fault.matches(sender, receiver, message, now, round_number):
@@ -110,7 +109,7 @@ class Faults:
         return applied
 
     def bit(self, fault: Fault, sender: str, bits: int) -> int:
-        """Which of the `bits` bits of a message the `fault` flips."""
+        """The index of the bit, of `bits` bits of a message, that the `fault` flips."""
         number = next(number for number, other in self._of_messages if other is fault)
         return int(self._stream(number, sender, "bit").integers(bits))
 
@@ -126,7 +125,7 @@ class Faults:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
         self._reached.update(dict(state["reached"]))
         self._sent.update(dict(state["sent"]))
         self._matched.update(dict(state["matched"]))
@@ -137,11 +136,11 @@ class Faults:
 
     @property
     def all(self) -> dict[str, Fault]:
-        """Every fault under a name of its own."""
+        """Every fault under a unique name."""
         return {f"fault {number}": fault for number, fault in (*self._of_parties, *self._of_messages)}
 
     def _enter(self, place: tuple[str, str, str], round_number: int, count: int) -> None:
-        """Note that the `count`-th time of a step or message at `place` is the first in a round, if it is."""
+        """Note that the `count`-th occurrence of a step or message at `place` is the first in a round, if it is."""
         current = max(1, round_number)  # enrolment, before the first round, belongs to it
         if self._by_round and self._earlier.get(place, (0, 0))[0] != current:
             self._earlier[place] = current, count - 1

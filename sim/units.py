@@ -1,4 +1,4 @@
-"""Durations, rates and byte counts: read from people's writing, written for people's reading.
+"""Parsing and formatting of durations, rates and byte counts.
 
 Inside the simulator a duration is a float of seconds and a rate a float of bytes per second.
 """
@@ -12,10 +12,10 @@ __all__ = [
 ]  # fmt: skip
 
 DURATION = {"unit": "duration"}
-"""Metadata for the fields of structs that are durations."""
+"""Metadata that marks the fields of structs that are durations."""
 
 Duration = str | float
-"""Text such as ``40ms``, or a plain number of seconds; `duration` reads it."""
+"""Text such as ``40ms`` or a number of seconds; `duration` parses it."""
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _BYTES_PER_SECOND = {
@@ -26,9 +26,9 @@ _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s
 
 _NUMBER = r"([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|\.[0-9]+)"
 DURATION_PATTERN = rf"\s*{_NUMBER}\s*({'|'.join(_SECONDS)})?\s*"
-"""A regular expression of the texts that `duration` reads, up to their size; without anchors."""
+"""A regular expression, without anchors, of the texts that `duration` accepts, regardless of their size."""
 RATE_PATTERN = rf"\s*(unlimited|{_NUMBER}\s*({'|'.join(_BYTES_PER_SECOND)}))\s*"
-"""A regular expression of the texts that `rate` reads, up to their size; without anchors."""
+"""A regular expression, without anchors, of the texts that `rate` accepts, regardless of their size."""
 
 _LONGEST = 1e30  # seconds; sums of far more of them than there can be stay finite
 
@@ -37,12 +37,15 @@ _RATE_ALLOWED = 'text such as "20Mbit/s" (bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB
 
 
 def _quoted(text: str) -> str:
-    """`text` for a message of one line."""
+    """Quote `text` in one line for a message."""
     return '"' + " ".join(text.split()) + '"'
 
 
 def duration(value: str | float) -> float:
-    """Seconds, >= 0, from text such as ``"40ms"`` or a number of seconds; ValueError says what is allowed."""
+    """Parse a duration such as ``"40ms"``, or a number of seconds. Returns seconds >= 0.
+
+    Raises ValueError, with the allowed forms, for anything else.
+    """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is not a duration; allowed: {_DURATION_ALLOWED}")
     if not isinstance(value, str):
@@ -62,7 +65,10 @@ def duration(value: str | float) -> float:
 
 
 def rate(value: str) -> float:
-    """Bytes per second, > 0, from ``"20Mbit/s"``; infinity from ``"unlimited"``; ValueError from the rest."""
+    """Parse a rate such as ``"20Mbit/s"`` or ``"unlimited"``. Returns bytes per second > 0, or infinity.
+
+    Raises ValueError for anything else.
+    """
     if isinstance(value, str) and value.strip() == "unlimited":
         return math.inf
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
@@ -75,7 +81,7 @@ def rate(value: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """``0.04`` as ``40 ms``, ``1.234`` as ``1.23 s``, ``75`` as ``1 min 15 s``."""
+    """Format a duration: ``0.04`` as ``40 ms``, ``1.234`` as ``1.23 s``, ``75`` as ``1 min 15 s``."""
     if seconds < 0:
         return "-" + format_duration(-seconds)
     if not math.isfinite(seconds):
@@ -91,12 +97,12 @@ def format_duration(seconds: float) -> str:
 
 
 def _three(value: float) -> str:
-    """Three significant digits of a value in [1, 1000)."""
+    """Format a value in [1, 1000) with three significant digits."""
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}"
 
 
 def _scaled(value: float, units: tuple[str, ...]) -> str:
-    """`value` in the largest fitting one of `units`, each 1000 times the one before."""
+    """Format `value` in the largest fitting one of `units`, each 1000 times the one before."""
     index = 0
     while value >= 999.5 and index < len(units) - 1:
         value, index = value / 1000, index + 1
@@ -106,10 +112,10 @@ def _scaled(value: float, units: tuple[str, ...]) -> str:
 
 
 def format_joules(joules: float) -> str:
-    """``0.0123`` as ``12.3 mJ``, ``4567`` as ``4.57 kJ``: three significant digits."""
+    """Format an energy with three significant digits: ``0.0123`` as ``12.3 mJ``, ``4567`` as ``4.57 kJ``."""
     return "0 J" if joules == 0 else _scaled(joules * 1e6, ("uJ", "mJ", "J", "kJ", "MJ"))
 
 
 def format_bytes(count: float) -> str:
-    """``1234567`` as ``1.23 MB``: decimal units, three significant digits."""
+    """Format a byte count with decimal units and three significant digits: ``1234567`` as ``1.23 MB``."""
     return _scaled(count, ("B", "kB", "MB", "GB", "TB"))

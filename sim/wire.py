@@ -5,10 +5,10 @@ sender, receiver, the sender's incarnation, round, attempt, whether the body is 
 records, which add 22 bytes (5 header, 1 content type, 16 tag) for every 16,384 bytes begun; the records' bytes are
 counted, their encryption is not carried out. TCP and IP headers are not counted.
 
-Bytes have three columns. *Payload*: the byte strings and the text inside the message, the text in UTF-8; it is what
-a protocol's formulas count. The text is names of parties: they grow with the number of clients as byte strings do.
-*Sealing*: nonce and tag of an end-to-end sealed body. *Envelope*: all the rest, so the three add up to what travels:
-numbers, MessagePack's marks, the frame, and what people are to read.
+Bytes have three columns. *Payload*: the byte strings and the text (UTF-8) inside the message, which a protocol's
+formulas count. The text is names of parties: they grow with the number of clients as byte strings do. *Sealing*: nonce
+and tag of an end-to-end sealed body. *Envelope*: everything else, so that the three add up to the bytes that travel:
+numbers, MessagePack's headers, the frame, and text for people.
 """
 
 import hashlib
@@ -50,19 +50,20 @@ M = TypeVar("M", bound="Message")
 
 
 class WireError(ValueError):
-    """Bytes that do not decode; the text names the sender and the type."""
+    """Bytes do not decode. The message names the sender and the type."""
 
 
 @dataclass_transform(frozen_default=True)  # for type checkers: msgspec's subclasses inherit `frozen`
 class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """Base of all messages. A subclass's fields are its wire format; its byte strings and its text are its payload.
 
-    `announces`: the message opens a new (round, attempt), which its receiver enters on taking it. `names_members`: it
-    says who is in, by naming them or by being sent to them; `names_neighbours`: it names to each receiver the
-    neighbours that it has in an attempt. `admits`: the types of messages that say who is in, in which nobody is who has
-    not sent this one, or another that admits there; `in_attempt`: in the very attempt. `part_of_pair`: it has a part of
-    what the pair of its sender and its `peer` computes. `lasting`: what it says is valid in every later round and
-    attempt, too, so it is never late. `explains`: its text is for people, and it has no payload.
+    `announces`: the message opens a new (round, attempt), which its receiver enters. `names_members`: it determines the
+    members, by naming them or by being sent to them. `names_neighbours`: it names the receiver's neighbours in an
+    attempt. `admits`: the types of messages that determine members; a client is a member there only if it has sent this
+    message or another one that admits to that type, and with `in_attempt` only if it sent it in the same attempt.
+    `part_of_pair`: it carries a part of the result of the pair of its sender and its `peer`. `lasting`: its content
+    stays valid in all later rounds and attempts, so it is never late. `explains`: its text is for people, and it has no
+    payload.
     """
 
     announces: ClassVar[bool] = False
@@ -118,10 +119,10 @@ _UNDECODABLE = (msgspec.DecodeError, ValueError, RecursionError)
 class Packet(msgspec.Struct, frozen=True):
     """An encoded frame in flight, with the sizes of its parts in bytes.
 
-    Its fields about the frame are what its connection vouches for; `head` and then `body` are the bytes that arrive,
-    `intact` unless a fault altered them. `times`: how many alike, sent one after another, a packet of a hollow run
-    stands for. `digest` is the SHA-256 of the head and of the body's own SHA-256, which a
-    message to many has in common, as it has the body.
+    The fields about the frame are authenticated by its connection; `head` and then `body` are the bytes that arrive,
+    `intact` unless a fault altered them. `times`: the number of equal messages, sent one after another, that a packet
+    of a hollow run stands for. `digest` is the SHA-256 of the head and of the body's own SHA-256, which all copies of a
+    message to many share.
     """
 
     head: bytes
@@ -144,12 +145,12 @@ class Packet(msgspec.Struct, frozen=True):
 
     @property
     def data(self) -> bytes:
-        """The frame."""
+        """The bytes of the frame."""
         return self.head + self.body
 
     @property
     def size(self) -> int:
-        """Bytes that travel."""
+        """The number of bytes that travel."""
         return self.times * (self.payload + self.sealing + self.envelope)
 
 
@@ -162,7 +163,7 @@ def payload_size(message: Message) -> int:
 
 
 def _content(value: Any) -> int:
-    """The bytes of all byte strings and of all text in `value`."""
+    """The number of bytes of all byte strings and texts in `value`."""
     if isinstance(value, bytes):
         return len(value)
     if isinstance(value, str):
@@ -182,7 +183,7 @@ def _content(value: Any) -> int:
 
 
 def encode_body(message: Message) -> bytes:
-    """The bytes of `message`."""
+    """The encoding of `message`."""
     return _encode(message)
 
 
@@ -192,7 +193,7 @@ def associated_data(kind: str, sender: str, receiver: str, round_number: int, at
 
 
 def digest_of_body(body: bytes) -> bytes:
-    """The part of a packet's digest that comes from its body."""
+    """The contribution of a body to the digest of its packet."""
     return hashlib.sha256(body).digest()
 
 
@@ -205,9 +206,9 @@ def pack_frame(
     payload: int = -1,
     times: int = 1,
 ) -> Packet:
-    """The packet of `frame`, whose body is `message` encoded and `sealing` bytes of seal.
+    """Make the packet of `frame`, whose body is the encoded `message` plus `sealing` bytes of seal.
 
-    `body_digest`, where it is known already, is that of the frame's body, and `payload` that of the message.
+    `body_digest` of the frame's body and `payload` of the message are computed unless they are given.
     """
     head = _head(frame, len(frame.body))
     digest = hashlib.sha256(head + (body_digest or digest_of_body(frame.body))).digest()
@@ -223,9 +224,9 @@ def pack_frame(
 
 
 def packet_of(data: bytes, step: str, payload: int, sealing: int) -> Packet:
-    """The packet whose frame is `data`, as it is received from another process, which says `step` and sizes.
+    """The packet whose frame is `data`, received from another process together with its `step` and sizes.
 
-    Raises WireError if the frame does not decode, is not encoded as frames are, or if the sizes do not fit it.
+    Raises WireError if the frame does not decode, has another encoding than frames have, or does not fit the sizes.
     """
     frame = decode_frame(data)
     head = _head(frame, len(frame.body))
@@ -249,7 +250,7 @@ def _in_records(length: int) -> int:
 
 
 def _head(named: Frame | Packet, length: int) -> bytes:
-    """The encoding of a frame up to a body of `length` bytes; so that a model is not copied for it."""
+    """The encoding of a frame up to its body of `length` bytes. The body is left out to avoid copying a model."""
     fields = _encode(
         (named.type, named.sender, named.receiver, named.incarnation, named.round, named.attempt, named.sealed)
     )
@@ -258,11 +259,11 @@ def _head(named: Frame | Packet, length: int) -> bytes:
 
 
 _BINARY = {1: b"\xc4", 2: b"\xc5", 4: b"\xc6"}
-"""MessagePack's marks of byte strings, by the bytes that their lengths take."""
+"""MessagePack's headers of byte strings, by the number of bytes of their length field."""
 
 
 def decode_frame(data: bytes) -> Frame:
-    """The frame in `data`. Raises WireError."""
+    """Decode a frame from `data`. Raises WireError."""
     try:
         frame: Frame = _decode_frame(data)
     except _UNDECODABLE as error:
@@ -273,7 +274,10 @@ def decode_frame(data: bytes) -> Frame:
 
 
 def unpack_frame(packet: Packet) -> Frame:
-    """The frame in `packet`. Raises WireError if it does not decode, or is not what its connection vouches for."""
+    """Decode the frame in `packet`.
+
+    Raises WireError if it is invalid or contradicts the fields that its connection authenticates.
+    """
     if packet.intact or packet.head == _head(packet, len(packet.body)):
         return Frame(
             packet.type, packet.sender, packet.receiver, packet.incarnation, packet.round, packet.attempt,
@@ -284,13 +288,13 @@ def unpack_frame(packet: Packet) -> Frame:
 
 
 def altered(packet: Packet, data: bytes) -> Packet:
-    """`packet`, in whose place `data` comes."""
+    """A copy of `packet` with `data` as the bytes that arrive."""
     start = len(packet.head)
     return msgspec.structs.replace(packet, head=data[:start], body=data[start:], intact=False)
 
 
 def flip_bit(data: bytes, position: int) -> bytes:
-    """`data` with the bit at `position` changed, counted from the first byte's lowest."""
+    """Return `data` with the bit at `position` flipped, counted from the lowest bit of the first byte."""
     flipped = bytearray(bytes(data))  # a hollow one as zeros
     flipped[position // 8] ^= 1 << position % 8
     return bytes(flipped)
@@ -307,7 +311,7 @@ def is_lasting(frame: Frame) -> bool:
 
 
 def decode_body(frame: Frame, body: bytes, kind: type[M]) -> M:
-    """The message of type `kind` in `body`, the opened body of `frame`. Raises WireError."""
+    """Decode the message of type `kind` from `body`, the opened body of `frame`. Raises WireError."""
     if isinstance(body, Body):
         opened = body.opened()
         if not isinstance(opened, kind):
@@ -324,7 +328,7 @@ def decode_body(frame: Frame, body: bytes, kind: type[M]) -> M:
 
 
 class LedgerRow(msgspec.Struct):
-    """Messages and bytes of one kind over one hop. `relayed` marks the second hop of a relayed message."""
+    """The messages and bytes of one type over one hop. `relayed` marks the second hop of a relayed message."""
 
     protocol: str
     step: str
@@ -339,12 +343,12 @@ class LedgerRow(msgspec.Struct):
 
     @property
     def total(self) -> int:
-        """All bytes."""
+        """The sum of all bytes."""
         return self.payload + self.sealing + self.envelope
 
 
 class Ledger:
-    """Every byte that was sent, by protocol, step, type, sender and receiver of the hop."""
+    """Counts every byte that was sent, by protocol, step, type, and sender and receiver of the hop."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, str, str, str, bool], LedgerRow] = {}
@@ -352,7 +356,7 @@ class Ledger:
         self.bytes = 0
 
     def count(self, packet: Packet, sender: str, receiver: str, relayed: bool) -> None:
-        """Enter one hop of `packet`."""
+        """Count one hop of `packet`."""
         key = (packet.protocol, packet.step, packet.type, sender, receiver, relayed)
         row = self._rows.get(key)
         if row is None:
@@ -366,16 +370,16 @@ class Ledger:
         self.bytes += packet.size
 
     def restore(self, rows: Iterable[LedgerRow]) -> None:
-        """Go on from `rows`, in their order."""
+        """Continue from `rows`, in their order."""
         for row in rows:
             self._rows[row.protocol, row.step, row.type, row.sender, row.receiver, row.relayed] = row
             self.messages += row.messages
             self.bytes += row.total
 
     def rows(self) -> list[LedgerRow]:
-        """All rows, in the order in which each kind was first sent."""
+        """All rows, in the order of first sending."""
         return list(self._rows.values())
 
     def total(self, column: str, rows: Iterable[LedgerRow] | None = None) -> int:
-        """The sum of one column (messages, payload, sealing, envelope or total)."""
+        """The sum of one column (messages, payload, sealing, envelope or total) over `rows`, by default all."""
         return sum(getattr(row, column) for row in (self.rows() if rows is None else rows))

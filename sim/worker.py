@@ -1,4 +1,4 @@
-"""Processes that work for another one, and end when that is gone."""
+"""Worker processes, which end when their parent process is gone."""
 
 import os
 import threading
@@ -9,13 +9,13 @@ __all__ = ["begin_worker", "end_with"]
 
 
 def begin_worker(parent: int) -> None:
-    """Begin a worker of the process `parent`: with what is plugged in there, and no longer than that lasts."""
+    """Initialize a worker of the process `parent`: load its plugins, and end when it ends."""
     end_with(parent)
     plugged.inherit()
 
 
 def end_with(parent: int) -> None:
-    """End this process, a child of the process `parent`, when that is gone; one that was killed does not say so."""
+    """End this process when its parent process `parent` is gone; a killed parent gives no notice."""
     threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
 
 

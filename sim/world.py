@@ -1,4 +1,4 @@
-"""One simulated world: the clock, the network, the computing, the faults and the trace, made from one seed."""
+"""One simulated world: clock, network, computing, faults and trace, all made from one seed."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -19,17 +19,18 @@ __all__ = ["World", "lasting_secret"]
 
 
 def lasting_secret(seed: int, seeded: bool, given: bytes = b"") -> bytes:
-    """Return the seed of a world's lasting secrets: from the run's seed, or as `given`, or drawn if that is empty."""
+    """The seed of a world's lasting secrets: derived from the run's seed if `seeded`, else `given`, or random if
+    empty."""
     return derive(seed, "lasting") if seeded else given or os.urandom(32)
 
 
 class World:
     """Everything that parties share. `run_id` (16 bytes) is known to all of them and binds their keys to this run.
 
-    `lasting`, 32 bytes, is what secrets are made of that must outlive the process; drawn if it is empty. `hollow`: what
-    counts the bytes of a run on hollow values (`tacit.sim.hollow`), None for a real one. Without `hashed` no hash of
-    the trace is made. `watching` says how servers know who is gone, `watchers` what to call at each of them with a
-    party, its incarnation and whether its connection is open.
+    `lasting` (32 bytes) is the seed of secrets that must outlive the process; random if empty. `hollow` counts the
+    bytes of a run on hollow values (`tacit.sim.hollow`); None for a real run. Without `hashed` no hash of the trace is
+    computed. `watching` defines how servers detect lost clients; `watchers` has a callback for each server, called with
+    a party, its incarnation and true if its connection is open.
     """
 
     def __init__(
@@ -76,13 +77,13 @@ class World:
         )
 
     def entropy(self, *names: str | int) -> Entropy:
-        """Cryptographic randomness for the purpose `names`: seeded, or the operating system's."""
+        """The source of cryptographic randomness for the purpose `names`: seeded, or the operating system's."""
         return Entropy.seeded(self.seed, *names) if self.seeded else Entropy.system()
 
     def lasting(self, party: str, purpose: str) -> bytes:
         """A secret of 32 bytes of the party for the purpose, the same in all its incarnations and in a resumed run.
 
-        It follows from the seed, or from the secret `lasting` that the world was made with.
+        It is derived from the seed, or from the secret `lasting` that the world was made with.
         """
         return derive(self._lasting, "lasting", party, purpose)
 
@@ -97,6 +98,6 @@ class World:
         sender: str = "",
         origin: tuple[str, int, int] = ("", 0, 0),
     ) -> None:
-        """Trace something that is not a message. `sender` and `origin` are in no hash (`tacit.sim.trace.Event`)."""
+        """Trace an event that is not a message. `sender` and `origin` are in no hash (`tacit.sim.trace.Event`)."""
         event = Event(self.loop.time(), kind, party, step=step, note=note, value=value, sender=sender, origin=origin)
         self.trace.add(event)

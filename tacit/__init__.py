@@ -12,17 +12,17 @@
 {'protocol.k': 10} 1 completed
 {'protocol.k': 10} 2 completed
 
-`predict`, `events`, `bytes`, `compare`, `report`, `keys` and `steps` do what the commands of these names do, and return
-what those print; a sweep's `frame()` is a pandas DataFrame with a row for each run.
+`predict`, `events`, `bytes`, `compare`, `report`, `keys` and `steps` do the same as the commands of these names, and
+return the data that those print; a sweep's `frame()` is a pandas DataFrame with a row for each run.
 
-`OneShot` is the base of a protocol of one's own with one part, `Phases` of one with several (`Phase`, `SecureSum`)
-one after the other, and `Protocol` of any other. `add_protocol` lets scenario files name it, as `add_model`,
+`OneShot` is the base of your own protocol with one part, `Phases` of one with several consecutive parts (`Phase`,
+`SecureSum`, `Histogram`), and `Protocol` of any other. `add_protocol` lets scenario files name it, as `add_model`,
 `add_server_update` and the others do for other things. A file that calls them is a plugin: `plugins = [...]` in a
 scenario beside it. `Scenario` and the structs of its tables make a scenario without a file; `ProtocolKeys` is that of
-[protocol]. These names, and what their docstrings say, stay compatible from one version to the next (CHANGELOG.md says
-what changes). No other module promises that.
+[protocol]. These names and their documented behaviour stay compatible between versions (CHANGELOG.md lists changes).
+Other modules may change.
 
-What is behind a name is imported when the name is first used: it takes a second.
+The object of a name is imported when the name is first used, because that takes a second.
 """
 
 from typing import TYPE_CHECKING
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tacit.protocols.registry import add as add_protocol
     from tacit.protocols.rounds.endings import EndingsObserver
     from tacit.protocols.steps import Step
+    from tacit.protocols.sums.reports import Histogram
     from tacit.protocols.sums.secure_sum import SecureSum
     from tacit.protocols.values import BadValues
     from tacit.scenarios.chaos.campaign import Findings
@@ -111,6 +112,7 @@ else:
         "Findings": "tacit.scenarios.chaos.campaign.Findings",
         "BadValues": "tacit.protocols.values.BadValues",
         "Found": "tacit.protocols.parts.Found",
+        "Histogram": "tacit.protocols.sums.reports.Histogram",
         "NoAnswer": "tacit.parties.party.NoAnswer",
         "Loss": "tacit.scenarios.running.folder.Loss",
         "Message": "tacit.sim.wire.Message",
@@ -159,7 +161,7 @@ else:
     """Names that come with results, which notebooks show as pictures from then on."""
 
     def __getattr__(name: str) -> object:
-        """The public name, imported."""
+        """Import and return the object of a public name."""
         if name not in __all__:
             hint = import_module("tacit.sim.registry").similar(name, __all__)
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
@@ -170,7 +172,7 @@ else:
         return found
 
     def __dir__() -> list[str]:
-        """The public names, and no other."""
+        """The public names only."""
         return list(__all__)
 
 
@@ -197,6 +199,7 @@ __all__ = [
     "Fault",
     "Findings",
     "Found",
+    "Histogram",
     "Host",
     "Learner",
     "Link",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def commands() -> "typer.Typer":
-    """All commands, with the benchmarks as the group `bench`."""
+    """The command group with all commands, including the benchmarks as the group `bench`."""
     from tacit.benchmarks.command import app as benchmarks
     from tacit.scenarios.command.main import app
 
@@ -29,7 +29,8 @@ def main() -> None:
 
 
 def _other() -> str:
-    """The name and version of the distribution `tacit`, another project's, if its files lie among those of this one."""
+    """The name and version of another project's distribution `tacit`, if its files are mixed with those of this one; or
+    ""."""
     try:
         other = metadata.distribution("tacit")
     except metadata.PackageNotFoundError:

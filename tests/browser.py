@@ -72,15 +72,15 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """What a script returns; its `arguments` are there under that name."""
+        """The return value of a script; its `arguments` are available under that name."""
         return self.driver.execute_script(script, *arguments)
 
     def logged(self) -> list[str]:
-        """What was written to the console, or not caught, since the last look."""
+        """The messages of the console, and uncaught errors, since the last call."""
         return [f"{entry['level']}: {entry['message']}" for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """What the page has asked for since it was opened, itself first; data in the page itself is left out."""
+        """The addresses that the page has requested since it was opened, itself first, without data inside the page."""
         self._requested += self._requests()
         return self._requested
 

@@ -1,4 +1,4 @@
-"""What all tests need."""
+"""Fixtures of all tests."""
 
 import gc
 import os
@@ -26,10 +26,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 _LONGEST = (
-    "test_campaigns.py", "test_lying_server.py", "test_garbage.py", "test_training_storms.py", "test_readme.py",
-    "test_shipped.py", "test_sized.py", "test_training.py", "test_xclp.py", "test_cli.py", "test_chaos.py",
-    "test_tacit.py", "test_rounds.py", "test_resume.py", "test_sweep_resume.py", "test_privacy_holds.py",
-    "test_leaks.py", "test_loading.py", "test_membership.py", "test_prediction.py", "test_replays.py",
+    "test_campaigns.py", "test_planted_weakenings.py", "test_lying_server.py", "test_garbage.py",
+    "test_training_storms.py", "test_readme.py", "test_audit.py", "test_shipped.py", "test_attacks.py", "test_sized.py",
+    "test_xclp.py", "test_predicted_messages.py", "test_training.py", "test_resume.py", "test_survival.py",
+    "test_mistakes.py", "test_pytest_plugin.py", "test_chaos.py", "test_pool.py", "test_cli.py", "test_tacit.py",
+    "test_bytes.py", "test_artifact.py", "test_widths.py", "test_new.py", "test_rounds.py", "test_loading.py",
+    "test_replays.py", "test_leaks.py", "test_contents.py", "test_sweep_resume.py", "test_privacy_holds.py",
+    "test_membership.py", "test_prediction.py", "test_docs.py", "test_words.py", "test_declared.py",
     "test_fault_messages.py",
 )  # fmt: skip
 """Files of tests that take long; what begins last should be short, for all workers to end together."""
@@ -47,7 +50,7 @@ def browser() -> Iterator[Browser]:
 
 
 class _Walks:
-    """Whether the garbage collector has come to walk many objects again, as a test's imports stay, and its reports."""
+    """Reports of the garbage collector, which walks many objects again while a test's imports stay."""
 
     def __init__(self) -> None:
         self.long = False

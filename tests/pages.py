@@ -9,7 +9,7 @@ from tacit.scenarios.command.main import app
 
 
 class Page(HTMLParser):
-    """What is on a page: elements, figures by name, tables by title, and its texts."""
+    """The content of a page: elements, figures by name, tables by title, and its texts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

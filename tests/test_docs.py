@@ -1,11 +1,10 @@
-"""What the site makes from the code, and that the pages of it are run: by its build, or by the long tests."""
+"""Tests of the site: pages made from the code, and blocks that are run by its build, or by the long tests."""
 
 import importlib
 import json
 import os
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,6 +20,7 @@ from tacit.protocols.declaration import messages_in
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.running.folder import byte_rows
 from tacit.scenarios.schema.keys import keys
+from tests import warm
 from tests.test_readme import blocks
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -97,6 +97,12 @@ def test_the_pages_on_privacy_list_what_protocols_declare() -> None:
     assert {letter for option in made["OPTIONS"] for letter in option.attacks} <= letters <= set(ATTACKS)
 
 
+def test_the_page_on_secure_sums_has_the_rows_of_its_file() -> None:
+    pytest.importorskip("matplotlib")
+    made = runpy.run_path(str(DOCS / "sums.py"))
+    assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "run: python docs/sums.py"
+
+
 def texts(picture: Path) -> str:
     """The texts in an SVG."""
     elements = ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}text")
@@ -108,7 +114,7 @@ def test_the_picture_shows_a_run(tmp_path: Path) -> None:
     changes = [word for text in quick for word in ("--set", text)]
     out = tmp_path / "run.svg"
     command = [sys.executable, str(DOCS / "picture.py"), "xclp-digits", "--out", str(out), *changes]
-    done = subprocess.run(command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True)
+    done = warm.run(command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     shown = texts(out)
     for wanted in ("$ tacit run xclp-digits", "completed", "equal to the plaintext oracle", "client/3", "total"):

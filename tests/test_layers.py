@@ -20,7 +20,7 @@ NOT_CALLED = ("asyncio.wait_for", "asyncio.as_completed", "concurrent.futures.as
 """wait_for can swallow a cancellation; as_completed goes by address; sleep and `random` are not the simulation's."""
 
 NUMPY_GENERATORS = ("BitGenerator", "Generator", "PCG64", "Philox", "SeedSequence")
-"""What of numpy.random holds no state that all share, and none that the operating system seeds."""
+"""Names of numpy.random without state that all share, and without seeding by the operating system."""
 
 
 @cache
@@ -69,12 +69,13 @@ def _dotted(node: ast.AST, known: dict[str, str]) -> str:
 
 
 def within(names: Iterable[str], *places: str) -> list[str]:
-    """Those of `names` that are one of the modules `places` or inside it."""
+    """The elements of `names` that are one of the modules `places` or inside it."""
     return sorted(name for name in names if any(f"{name}.".startswith(f"{place}.") for place in places))
 
 
 def wrong_arrows(room: str, source: str) -> list[str]:
-    """What a module in `room` imports from rooms to its right, from outside the house's packages, or relatively."""
+    """The imports of a module in `room` from rooms to its right, from outside the house's packages, or relative
+    ones."""
     right = [f"tacit.{name}" for name in HOUSE[HOUSE.index(room) + 1 :]]
     names = imports(source)
     public = [name for name in names if name == "tacit" or _is_public(name)]
@@ -89,7 +90,7 @@ def _is_public(name: str) -> bool:
 
 
 def global_draws(names: Iterable[str]) -> list[str]:
-    """Those of `names` that draw from numpy's global generator, or from one that is seeded by nobody."""
+    """The elements of `names` that draw from numpy's global generator, or from one without a seed."""
     drawn = [name for name in within(names, "numpy.random") if name.count(".") >= 2]
     return [name for name in drawn if name.split(".")[2] not in NUMPY_GENERATORS]
 

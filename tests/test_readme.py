@@ -1,4 +1,4 @@
-"""What the README says can be done is done here: every command, in its order."""
+"""Tests of the README: every command is run, in its order."""
 
 import os
 import re
@@ -44,7 +44,7 @@ def blocks() -> list[Block]:
 
 RUN = [block for block in blocks() if block.commands != MAKE]
 LONG = ("tacit run", "python -m tacit.benchmarks")
-"""What the blocks that take long begin with."""
+"""The beginnings of blocks that take long."""
 
 
 def test_make_stands_in_one_block_that_ci_runs() -> None:

@@ -17,6 +17,7 @@ import tacit
 from tacit import Data, Fault, Findings, ProtocolKeys, Result, Scenario, ScenarioError, Watch, chaos, load, run, sweep
 from tacit.scenarios.command.main import app
 from tacit.sim.trace import Event
+from tests import warm
 
 ROOT = Path(__file__).parents[1]
 QUICK = ["data.limit=120", "protocol.hamming=plaintext", "protocol.bits=32", "protocol.k=3"]
@@ -233,7 +234,7 @@ def test_the_command_goes_on_with_a_sweep_that_was_interrupted(elsewhere: Path) 
         sweep(small(), {"protocol.k": [2, 4]}, out="swept", watch=press)
     assert len(Path("swept/sweep.csv").read_text().splitlines()) == 2
     command = [sys.executable, "-m", "tacit", "sweep", "--resume", "swept"]
-    done = subprocess.run(command, cwd=elsewhere, capture_output=True, text=True)
+    done = warm.run(command, cwd=elsewhere)
     assert done.returncode == 0, done.stderr
     assert "1 of 2 runs have ended before" in done.stderr
     assert len(Path("swept/sweep.csv").read_text().splitlines()) == 3
@@ -285,7 +286,7 @@ def test_another_projects_package_of_this_name_is_named_in_one_line(tmp_path: Pa
     (about / "RECORD").write_text("tacit/__init__.py,,\n")
     command = [sys.executable, "-m", "tacit", "list"]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = warm.run(command, cwd=tmp_path, env=environment)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: tacit 0.3.0, another project's package, is installed over this one (tacit-fl): pip")

@@ -40,7 +40,7 @@ WORDS = {
     r"(?<!there )(?:is|are) none": "is invalid, is ignored",
     r"[Rr]aises? what": "Raises ValueError if ...",
 }
-"""What prose says otherwise: a regular expression of whole words, and what to write."""
+"""The words that prose avoids: a regular expression of whole words, and the replacement."""
 
 PHRASES = {
     r"becomes? of": "happens to, the end of",
@@ -60,7 +60,12 @@ READ_TWICE = {
 OPENINGS = {
     r"(Of|As|In place of|What|Whether|That) ": "what is returned or done, the subject or the verb first",
 }
-"""How no docstring, description of a key, sentence of a page or help text begins, and what to write; tests may."""
+"""How no sentence of a page or help text, and no description of a key begins, and what to write."""
+
+STARTS = OPENINGS | {
+    r"(What|Whether|That|Those|Their|Of|As|In place of|In how many|In which)\b": "the noun or the verb first",
+}
+"""How no docstring or description of a key begins, in tests neither, and what to write."""
 
 LONGEST = 35
 """The most words of a sentence of a page or of a help text."""
@@ -74,7 +79,7 @@ NOT_YET = (
 """Pages whose sentences are not checked, and why."""
 
 NAMES = {"its", "told", "came", "anew"}
-"""What no variable, argument or attribute is called: call it what it is, as settings, scenario, keys or record."""
+"""Names that no variable, argument or attribute has: use settings, scenario, keys or record, for example."""
 
 
 def files(place: str) -> list[Path]:
@@ -199,9 +204,8 @@ def problems(path: Path) -> Iterator[str]:
             if name in NAMES:
                 yield f"{path.relative_to(ROOT)}:{number}: a name is {name!r}; call it what it is"
         for number, string in strings:
-            for opening, better in OPENINGS.items() if path.relative_to(ROOT).parts[0] != "tests" else ():
-                if re.match(opening, string):
-                    yield f"{path.relative_to(ROOT)}:{number}: {string.split(chr(10))[0]!r}; write {better}"
+            if better := next((better for opening, better in STARTS.items() if re.match(opening, string)), None):
+                yield f"{path.relative_to(ROOT)}:{number}: {string.split(chr(10))[0]!r}; write {better}"
     later = any(path in ROOT.glob(pattern) for pattern in NOT_YET)
     for number, one in prose:
         for word, better in (WORDS | ({} if later else PHRASES)).items():

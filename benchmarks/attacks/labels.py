@@ -120,7 +120,7 @@ def _exact(columns: Values, own: Places, mine: Places) -> tuple[Places, Values]:
 
 
 def _estimated(columns: Values, own: Places, mine: Places) -> tuple[Places, Values]:
-    """All rows."""
+    """Return all rows, with their coefficients on the client's labeled rows by least squares."""
     p: Values = np.linalg.lstsq(columns[own], columns[mine].T, rcond=None)[0].T.astype(np.float64)
     return np.arange(len(mine), dtype=np.int64), p
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from tacit.benchmarks.attacks import (
     again,
     cells,
+    committee,
     graph,
     hashes,
     identities,
@@ -22,6 +23,7 @@ from tacit.benchmarks.attacks import (
     openings,
     pairs,
     privacy,
+    reports,
     sums,
 )
 from tacit.benchmarks.attacks.finding import Finding
@@ -68,6 +70,12 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "q": again.noisy_sums_again,
     "q, answers": again.answers_again,
     "q, hashes": again.hashes_again,
+    "r": committee.two_sets,
+    "r, unsigned": committee.one_set_and_a_part,
+    "v": reports.leader_alone,
+    "v, helper": reports.helper_alone,
+    "v, stuffed": reports.stuffed_votes,
+    "v, key": reports.swapped_helper_key,
 }
 """The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
 

@@ -79,7 +79,7 @@ def main(
 
 
 def _peers(modules: Sequence[str], console: Console) -> dict[str, ModuleType]:
-    """Those of `modules` that are installed; prints the others."""
+    """The installed ones of `modules`, by name; prints the missing ones."""
     found = {}
     for module in modules:
         try:

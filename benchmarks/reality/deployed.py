@@ -50,7 +50,7 @@ class LinkSetting:
 
     @property
     def changes(self) -> list[str]:
-        """The same for the simulator."""
+        """The changes of a scenario that give the simulator this link."""
         return [
             f'network.latency="{self.latency:g}ms"', f'network.bandwidth="{self.rate:g}Mbit/s"',
             'network.server_bandwidth="unlimited"', 'network.jitter="0ms"', "network.loss=0.0",
@@ -59,7 +59,7 @@ class LinkSetting:
 
     @property
     def line(self) -> Line:
-        """The same for the lab."""
+        """The line that gives the lab this link."""
         return Line(self.latency / 1000, self.rate * 1e6, self.rate * 1e6)
 
 

@@ -70,7 +70,7 @@ def _receive(folder: Path, address: str) -> None:
 
 
 def _taken(secured: ssl.SSLSocket) -> list[float]:
-    """When all of each message was there."""
+    """Receive and answer messages until the connection ends; return the time at which each had arrived in full."""
     times, buffer = [], bytearray(1 << 18)
     while prefix := secured.recv(_PREFIX):
         left = int.from_bytes(prefix, "big") - _PREFIX

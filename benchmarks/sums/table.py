@@ -1,34 +1,56 @@
 """Secure sums compared: `tacit bench sums` averages one model by each of them, under the same losses and networks.
 
-Each row is one round of FedAvg among n clients with d numbers. A share of the clients crashes before one protocol
-step, in turn before each. Rows of small sums are real runs, whose result is compared with the plaintext oracle. Others
-are run on hollow values (`tacit predict`): messages, bytes and virtual times are those of the run, and nothing is
-computed.
+Each row is one round of FedAvg among n clients with d numbers. A share of the clients crashes before one protocol step,
+in turn before each. The sums are those that `training.averaging` can take. Rows of up to 100 clients are real runs,
+whose result is compared with the plaintext oracle. Rows of more are run on hollow values (`tacit predict`): messages,
+bytes and virtual times are those of the run, and nothing is computed. Rows of 100,000 clients are by the formulas of
+the protocols: payload alone, with nobody lost.
 
 CPU seconds are those that the cost table charges, the sum over the jobs of the server, and of the clients divided by
-their number. Bytes are payload, sealing and envelope; what the server relays counts at both ends.
+their number; of peers they are measured. Bytes are payload, sealing and envelope; what the server relays counts at both
+ends.
 """
 
 import csv
 import json
 import math
-from collections.abc import Iterator, Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
-
-from tacit.scenarios.console.printing import table
+from tacit.benchmarks.measure import environment
+from tacit.parties.data.splits import named
+from tacit.protocols.federated.averaging import coding_of, ways
+from tacit.protocols.parts import Part, taken
+from tacit.protocols.setup import SetUp
+from tacit.protocols.steps import Step
+from tacit.protocols.sums.quorum import threshold_of
+from tacit.scenarios.console.printing import make_console, table
 from tacit.scenarios.files.reading import read
+from tacit.scenarios.files.splits import material_of
+from tacit.scenarios.running.prediction import payloads_of
+from tacit.scenarios.running.recorder import Recorder
 from tacit.scenarios.running.simulation import Simulation
-from tacit.scenarios.schema.scenario import Scenario
+from tacit.scenarios.running.workers import in_workers
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.scenarios.seeing.critical_path import seconds_by
+from tacit.scenarios.seeing.seen import Seen
+from tacit.sim.taps import Taps
 from tacit.sim.trace import Event
 from tacit.sim.units import format_bytes, format_duration
+from tacit.sim.wire import Ledger
 
-__all__ = ["Cell", "Row", "cells", "main", "measured"]
+__all__ = ["NETWORKS", "SUMS", "Cell", "Row", "cells", "main", "measured", "read_rows", "steps_of"]
 
-SUMS = ("plain", "secure", "secagg+", "lightsecagg")
+SUMS = tuple(way for way in ways() if way != "prio3")
+"""The values of `training.averaging`, but for `prio3`, which has a second server and proofs that clients compute."""
 
 NETWORKS = {
     "lan": ("250us", "1Gbit/s"),
@@ -37,22 +59,37 @@ NETWORKS = {
 }
 """Latency, and bandwidth up and down, of each client."""
 
-_STEPS = {
-    "plain": ("train.update",),
-    "secure": ("setup.keys", "setup.seed", "sum.deal", "sum.mask", "sum.reveal"),
-    "secagg+": ("sum.deal", "sum.mask", "sum.reveal"),
-    "lightsecagg": ("setup.keys", "setup.seed", "sum.deal", "sum.mask", "sum.reveal"),
-}
-"""The steps of a client before which clients are lost."""
+LOST = (0.1, 0.3)
+"""The shares of the clients that are lost."""
 
-_LOST = (0.1, 0.3)
+DROPOUTS, CORRUPT = 0.3, 0.1
+"""The shares of the clients for whose loss and collusion sums are set up."""
 
-_REAL = 2_000_000
-"""The most numbers of all clients together in a sum that is really computed."""
+MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
+"""The most clients of a sum that is really computed; the most clients and numbers of one whose messages are sent."""
+
 
 _FEATURES, _CLASSES = 54, 7
 
 SEED = 1
+
+
+@cache
+def _taken(way: str) -> tuple[Step | Part, ...]:
+    tables = Scenario()
+    return tuple(taken(ways()[way].takes, lambda key: attrgetter(key)(tables)))
+
+
+@cache
+def steps_of(way: str) -> tuple[str, ...]:
+    """The steps of a client in a sum before which clients are lost; of a plain average the training."""
+    found = dict.fromkeys(one.name for one in _taken(way) if isinstance(one, Step) and one.role == "client")
+    return tuple(found) or ("train.update",)
+
+
+def _agrees_with_all(way: str) -> bool:
+    """True if each client agrees on a key with every other one: a run among 1,000 then takes many minutes."""
+    return any(isinstance(one, SetUp) for one in _taken(way))
 
 
 @dataclass(frozen=True)
@@ -67,32 +104,62 @@ class Cell:
     before: str = ""
 
     @property
-    def is_real(self) -> bool:
-        """True if the sum is computed, and not only its messages."""
-        return self.clients * self.numbers <= _REAL
+    def fidelity(self) -> str:
+        """How the cell is found: by a run that is "real" or "hollow", or by the "formula"."""
+        if self.clients <= MOST_REAL:
+            return "real"
+        small = self.clients <= MOST_RUN and self.numbers <= MOST_NUMBERS
+        return "hollow" if small and not _agrees_with_all(self.sum) else "formula"
+
+    @property
+    def gone(self) -> range:
+        """The numbers of the clients that are lost."""
+        return range(math.ceil(self.lost * self.clients) if self.before else 0)
 
     def scenario(self) -> Scenario:
-        """The scenario of the cell."""
+        """The scenario of the cell. Raises ScenarioError if the sum cannot be taken so."""
         latency, bandwidth = NETWORKS[self.network]
-        width = round((self.numbers - _CLASSES) / (_FEATURES + 1 + _CLASSES))
-        gone = range(math.ceil(self.lost * self.clients) if self.before else 0)
-        crashes = [f'{{kind="crash", party="client/{number}", before="{self.before}"}}' for number in gone]
+        width = max(1, round((self.numbers - _CLASSES) / (_FEATURES + 1 + _CLASSES)))
+        crashes = [f'{{kind="crash", party="client/{number}", before="{self.before}"}}' for number in self.gone]
         changes = [
             'data={name="synthetic"}', f"data.clients={self.clients}", f"data.limit={max(200, 4 * self.clients)}",
             "data.labeled=1.0", "protocol.name=fedavg", "model.name=linear_embedding", f"model.embedding={width}",
             "training.rounds=1", "training.epochs=1", "training.validation=0", "training.label_from=1",
-            f"training.averaging={self.sum}", "training.tolerated_dropouts=0.3", "training.corrupt_clients=0.1",
-            "training.min_clients=2", f"network.latency={latency}", f"network.bandwidth={bandwidth}",
+            f"training.averaging={self.sum}", f"training.tolerated_dropouts={DROPOUTS}",
+            f"training.corrupt_clients={CORRUPT}", "training.min_clients=2",
+            f"network.latency={latency}", f"network.bandwidth={bandwidth}",
             "protocol.deadline=60s", f"fault=[{', '.join(crashes)}]", "expect={}", "engine=inline",
         ]  # fmt: skip
         if self.sum != "plain":
-            changes += ["training.value_bits=16", "training.clip=2.0"]
-        return read("fedavg-xclp-digits", changes, seed=SEED).scenario
+            changes += [f"training.value_bits={self.value_bits}", "training.clip=2.0"]
+        runs = self.fidelity == "real"
+        return read("fedavg-xclp-digits", changes, seed=SEED, without_data=not runs).scenario
+
+    @property
+    def value_bits(self) -> int:
+        """The bits of a number: 16, or as many as LightSecAgg's field holds of more than 32,000 clients."""
+        return 16 if self.clients <= 32_000 else 14
+
+    @property
+    def colluders(self) -> int | None:
+        """The most clients that may collude with the server; None where the server sees each model."""
+        if self.sum == "plain":
+            return None
+        if self.sum == "secure":
+            return threshold_of(None, self.clients) - 1
+        if self.sum == "lightsecagg":
+            return int(coding_of(self.scenario(), self.clients).private)
+        return max(1, math.floor(CORRUPT * self.clients))
 
 
 @dataclass(frozen=True)
 class Row:
-    """The figures of a cell; bytes and CPU seconds of a client are means over all clients."""
+    """The figures of a cell; bytes and CPU seconds of a client are means over all clients.
+
+    `critical`: the parts of the critical path with the most virtual seconds. `colluders`: how many clients may collude
+    with the server; None where it sees each model anyway. `trace`: the trace hash, of hollow runs the shape hash; empty
+    where the randomness is the operating system's.
+    """
 
     sum: str
     clients: int
@@ -102,93 +169,231 @@ class Row:
     before: str
     fidelity: str
     outcome: str
-    equals_plaintext: bool | None
-    client_up: float
-    client_down: float
-    server_bytes: int
-    client_seconds: float
-    server_seconds: float
-    virtual_seconds: float
-    shape_hash: str
+    equals_plaintext: bool | None = None
+    client_up: float | None = None
+    client_down: float | None = None
+    server_bytes: int | None = None
+    client_seconds: float | None = None
+    server_seconds: float | None = None
+    virtual_seconds: float | None = None
+    critical: str = ""
+    colluders: int | None = None
+    trace: str = ""
 
 
 def cells(quick: bool) -> Iterator[Cell]:
-    """The cells of the table; with `quick` those of ten clients over one network."""
-    sizes = [(10, 10_000)] if quick else [(10, 10_000), (10, 1_000_000), (100, 10_000), (100, 1_000_000)]
-    for network in ("home",) if quick else NETWORKS:
-        for clients, numbers in sizes:
-            for way in SUMS:
-                yield Cell(way, clients, numbers, network)
-                for before in _STEPS[way]:
-                    for lost in _LOST:
-                        yield Cell(way, clients, numbers, network, lost, before)
+    """The cells of the table; with `quick` those of ten clients with 10,000 numbers.
+
+    All losses are struck in the network `home` among 10 clients, and among 100 with 10,000 numbers. Among 100 with a
+    million, 30% are lost before each step, and 10% before the one that costs most (`_costly`). The networks `lan` and
+    `4g` are compared with nobody lost; so are 1,000 clients, of whom 30% are lost where the sum is run, and 100,000.
+    """
+    for clients, numbers in [(10, 10_000)] if quick else [(10, 10_000), (10, 10**6), (100, 10_000), (100, 10**6)]:
+        for way in SUMS:
+            yield Cell(way, clients, numbers, "home")
+            for before in steps_of(way):
+                for lost in LOST:
+                    if clients * numbers < 10**8 or lost == LOST[-1] or before == _costly(way):
+                        yield Cell(way, clients, numbers, "home", lost, before)
+    if quick:
+        return
+    for way in SUMS:
+        for network in ("lan", "4g"):
+            yield Cell(way, 100, 10**6, network)
+        for numbers in (10_000, 10**6):
+            calm = Cell(way, 1_000, numbers, "home")
+            yield calm
+            if calm.fidelity == "hollow":
+                yield Cell(way, 1_000, numbers, "home", LOST[-1], _costly(way))
+            yield Cell(way, 100_000, numbers, "home")
+
+
+def _costly(way: str) -> str:
+    """The step before which a loss costs a masked sum most: masking, where all keys have been dealt."""
+    return next((step for step in steps_of(way) if step.endswith(".mask")), steps_of(way)[-1])
 
 
 def measured(cell: Cell, *, hollow: bool | None = None) -> Row:
-    """Run a cell, and count. `hollow`: on hollow values; by default where the cell is too large to be computed."""
-    hollow = not cell.is_real if hollow is None else hollow
+    """Run a cell, and count. `hollow`: on hollow values; by default where it has too many clients to be computed."""
+    try:
+        scenario = cell.scenario()
+        colluders = cell.colluders
+    except ScenarioError as error:
+        return begun(cell, fidelity=cell.fidelity, outcome=f"refused: {error.problem}")
+    if cell.fidelity == "formula" and hollow is None:
+        return _by_formula(cell, scenario)
+    hollow = cell.fidelity != "real" if hollow is None else hollow
+    found, figures = run_counted(scenario, cell.clients, hollow=hollow)
+    equal = None if hollow else found.equals_plaintext
+    fidelity = "hollow" if hollow else "real"
+    return begun(cell, fidelity=fidelity, outcome=found.outcome, equals_plaintext=equal, colluders=colluders, **figures)
+
+
+def begun(cell: Cell, **figures: Any) -> Row:
+    """The row of a cell with these figures."""
+    return Row(cell.sum, cell.clients, cell.numbers, cell.network, cell.lost, cell.before, **figures)
+
+
+def run_counted(scenario: Scenario, clients: int, *, hollow: bool = False) -> tuple[Any, dict[str, Any]]:
+    """Run a scenario. Returns its end, and bytes, seconds, critical path and hash by their names in `Row`."""
     busy = {"server": 0.0, "client": 0.0}
 
     def note(event: Event) -> None:
         if event.kind == "compute":
             busy["server" if event.party == "server" else "client"] += event.value
 
-    simulation = Simulation(cell.scenario(), sinks=[note], engine="inline", hollow=hollow)
-    with closing(simulation):
-        found = simulation.run()
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "run.sqlite")
+        with closing(recorder):
+            taps = Taps(waits=[recorder.wait])
+            simulation = Simulation(scenario, sinks=[note, recorder], taps=taps, engine="inline", hollow=hollow)
+            with closing(simulation):
+                found = simulation.run()
+        parts = seconds_by(Seen(Path(folder)).path(simulation.now), "kind", "step")
+    up, down, through = _bytes(simulation.ledger)
+    return found, {
+        "client_up": up / clients,
+        "client_down": down / clients,
+        "server_bytes": through,
+        "client_seconds": busy["client"] / clients,
+        "server_seconds": busy["server"],
+        "virtual_seconds": simulation.now,
+        "critical": ", ".join(f"{' '.join(key)} {seconds:.3g} s" for key, seconds in list(parts.items())[:3]),
+        "trace": simulation.trace.shape_hash if hollow else simulation.trace.trace_hash,
+    }
+
+
+def _bytes(ledger: Ledger) -> tuple[int, int, int]:
+    """The bytes that clients sent, that they received, and that went into or out of the server."""
     up = down = through = 0
-    for row in simulation.ledger.rows():
+    for row in ledger.rows():
         size = row.payload + row.sealing + row.envelope
         through += size
         up += size * (row.sender != "server")
         down += size * (row.receiver != "server")
-    return Row(
-        cell.sum,
-        cell.clients,
-        cell.numbers,
-        cell.network,
-        cell.lost,
-        cell.before,
-        "hollow" if hollow else "real",
-        found.outcome,
-        None if hollow else found.equals_plaintext,
-        up / cell.clients,
-        down / cell.clients,
-        through,
-        busy["client"] / cell.clients,
-        busy["server"],
-        simulation.now,
-        simulation.trace.shape_hash,
-    )
+    return up, down, through
 
 
-def main(quick: bool, json_file: Path | None = None, csv_file: Path | None = None) -> int:
-    """Print the table, and write it to the files that are given."""
-    console, rows = Console(), [measured(cell) for cell in cells(quick)]
-    for network in dict.fromkeys(row.network for row in rows):
-        for clients, numbers in dict.fromkeys((row.clients, row.numbers) for row in rows):
-            some = [row for row in rows if (row.network, row.clients, row.numbers) == (network, clients, numbers)]
-            title = f"{clients} clients, {numbers:,} numbers, network {network}, {some[0].fidelity}"
-            console.print(table(_COLUMNS, map(_printed, some), _COLUMNS[3:], title))
+def _by_formula(cell: Cell, scenario: Scenario) -> Row:
+    """A row of payloads by formula, with nobody lost. Which types go up is seen in a run among ten."""
+    material = material_of(scenario)
+    sizes = payloads_of(scenario, material.parts, named(material.shards))
+    few = Simulation(Cell(cell.sum, 10, 1_000, cell.network).scenario(), engine="inline", hollow=True)
+    with closing(few):
+        few.run()
+    ends: dict[str, set[bool]] = {}
+    for row in few.ledger.rows():
+        ends.setdefault(row.type, set()).add(row.sender == "server")
+    halves = {kind: (size or 0) / len(ends.get(kind, {True})) for kind, size in sizes.items()}
+    up = sum(half for kind, half in halves.items() if False in ends.get(kind, ()))
+    down = sum(half for kind, half in halves.items() if True in ends.get(kind, ()))
+    each = {"client_up": up / cell.clients, "client_down": down / cell.clients, "server_bytes": round(up + down)}
+    return begun(cell, fidelity="formula", outcome="not run", colluders=cell.colluders, **each)
+
+
+def main(
+    quick: bool,
+    json_file: Path | None = None,
+    csv_file: Path | None = None,
+    plot: Path | None = None,
+    jobs: int = 1,
+) -> int:
+    """Print the table, and write it to the files that are given. Runs `jobs` cells at a time."""
+    from tacit.benchmarks.sums import drawing, peers
+
+    if plot is not None:
+        drawing.check_plot(plot)
+    console, calls = make_console(), [*((measured, cell) for cell in cells(quick)), *peers.calls(quick)]
+    rows = [row for row in _performed(calls, jobs) if row is not None]
+    for key in dict.fromkeys((row.network, row.clients, row.numbers) for row in rows):
+        some = [row for row in rows if (row.network, row.clients, row.numbers) == key]
+        network, clients, numbers = key
+        title = f"{clients:,} clients, {numbers:,} numbers, network {network}, {some[0].fidelity}"
+        console.print(table(_COLUMNS, map(_printed, some), _COLUMNS[3:], title))
+    for line in peers.missing():
+        console.print(line)
     if json_file is not None:
-        json_file.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        about = environment(("flwr", "tenseal", "numpy", "cryptography", "pycryptodome"))
+        content = {"environment": about, "rows": [asdict(row) for row in rows]}
+        json_file.write_text(json.dumps(content, indent=1) + "\n")
     if csv_file is not None:
-        with csv_file.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(asdict(rows[0])))
-            writer.writeheader()
-            writer.writerows(map(asdict, rows))
+        _write(csv_file, rows)
+    if plot is not None:
+        drawing.draw(plot, rows)
     return 0
 
 
-_COLUMNS = ("sum", "lost before", "outcome", "client up", "client down", "server", "client CPU", "server CPU", "time")
+def _performed(calls: Sequence[tuple[Callable[[Any], Row | None], Any]], jobs: int) -> list[Row | None]:
+    found: dict[int, Row | None] = {}
+    for place, row in in_workers(jobs, _call, calls):
+        found[place] = row
+        print(f"\r{len(found)} of {len(calls)} cells", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return [found[place] for place in sorted(found)]
+
+
+def _call(function: Callable[[Any], Row | None], cell: Any) -> Row | None:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    return function(cell)
+
+
+def _write(path: Path, rows: Sequence[Row]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        names = [field.name for field in fields(Row)]
+        writer.writerow(names)
+        for row in rows:
+            writer.writerow([_text(value) for value in asdict(row).values()])
+
+
+def _text(value: object) -> str:
+    """A value in the CSV: numbers with six digits, nothing for None."""
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a CSV that `main` wrote. Raises ValueError for another."""
+    with path.open(newline="") as file:
+        return [Row(**_values(row)) for row in csv.DictReader(file)]
+
+
+_WORDS = ("sum", "network", "before", "fidelity", "outcome", "critical", "trace")
+_WHOLE = ("clients", "numbers", "server_bytes", "colluders")
+
+
+def _values(row: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, text in row.items():
+        if name in _WORDS:
+            found[name] = text
+        elif not text:
+            found[name] = None
+        elif name == "equals_plaintext":
+            found[name] = text == "True"
+        else:
+            found[name] = int(text) if name in _WHOLE else float(text)
+    return found
+
+
+_COLUMNS = (
+    "sum", "lost before", "outcome", "client up", "client down", "server", "client CPU", "server CPU", "time",
+    "colluders",
+)  # fmt: skip
 
 
 def _printed(row: Row) -> Sequence[str]:
     outcome = row.outcome if row.equals_plaintext is not False else f"{row.outcome}, NOT the oracle's"
+    sizes = (row.client_up, row.client_down, row.server_bytes)
     return (
         row.sum,
         f"{row.lost:.0%} {row.before}" if row.before else "nobody",
         outcome,
-        *map(format_bytes, (round(row.client_up), round(row.client_down), row.server_bytes)),
-        *map(format_duration, (row.client_seconds, row.server_seconds, row.virtual_seconds)),
+        *("-" if size is None else format_bytes(round(size)) for size in sizes),
+        *(
+            "-" if seconds is None else format_duration(seconds)
+            for seconds in (row.client_seconds, row.server_seconds, row.virtual_seconds)
+        ),
+        "-" if row.colluders is None else str(row.colluders),
     )

@@ -36,27 +36,27 @@ class Dataset:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of a point as networks take it: (channels, height, width) of an image, else (d,)."""
+        """The shape of a point for networks: (channels, height, width) of an image, otherwise (d,)."""
         grid = self.points.shape[1:] if self.images is not None else self.grid
         return (grid[2], grid[0], grid[1]) if grid is not None else self.points.shape[1:]
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
-        """The points as float64 (n, d), made by `as_features` at the first use."""
+        """The points as float64 (n, d), converted by `as_features` at the first use."""
         return as_features(self.points)
 
     @property
     def images(self) -> NDArray[np.uint8] | None:
-        """The points if they are images, uint8 (n, height, width, channels)."""
+        """The points if they are images, uint8 (n, height, width, channels); otherwise None."""
         return self.points if self.points.ndim == 4 and self.points.dtype == np.uint8 else None
 
     @property
     def texts(self) -> NDArray[np.object_] | None:
-        """The points if they are texts, (n,) objects of type str."""
+        """The points if they are texts, (n,) objects of type str; otherwise None."""
         return self.points if self.points.dtype == object else None
 
     def first(self, limit: int | None) -> "Dataset":
-        """The first `limit` rows, and the clients that have any of them. Raises DataError for a limit below 1."""
+        """The first `limit` rows, and the clients that have rows among them. Raises DataError for a limit below 1."""
         if limit is None:
             return self
         if limit < 1:
@@ -64,11 +64,11 @@ class Dataset:
         return self.take(slice(limit))
 
     def between(self, begin: int, end: int) -> "Dataset":
-        """The rows from `begin` to `end`, which is left out, of a data set without clients; not copied."""
+        """The rows from `begin` to `end` (exclusive) of a data set without clients, not copied."""
         return replace(self, points=self.points[begin:end], labels=self.labels[begin:end])
 
     def take(self, rows: slice | NDArray[np.int64]) -> "Dataset":
-        """A copy of those rows, the clients that have any of them, and all classes."""
+        """A copy of the given rows, with the clients that have rows among them, and all classes."""
         clients, client_names = self.clients, self.client_names
         if clients is not None and client_names is not None:
             present, clients = np.unique(clients[rows], return_inverse=True)
@@ -81,7 +81,7 @@ class Dataset:
 
 
 def as_features(points: Points) -> NDArray[np.float64]:
-    """Points as rows of numbers: numbers as they are, images row by row with pixel / 255, not centred.
+    """Convert points to rows of numbers: numbers unchanged, images row by row as pixel / 255, not centred.
 
     Raises DataError for texts.
     """

@@ -1,6 +1,6 @@
 """Features that replace a client's points before anything else is done: `data.features` of a scenario.
 
-A network that was trained on other data gives a row of numbers for each point, which takes the point's place. Features
+A network that was trained on other data computes a row of numbers for each point, which replaces the point. Features
 are kept on disk beside the data sets, in blocks of rows named by the SHA-256 of their points, so that each point passes
 through the network once, also when a run is interrupted.
 """
@@ -24,14 +24,14 @@ from tacit.parties.learning.extras import require
 __all__ = ["FEATURES", "FeatureKind", "features_of"]
 
 FeatureNetwork = Callable[[Points], NDArray[np.float32]]
-"""A function of points to their features, (n, d)."""
+"""A function from points to their features, (n, d)."""
 
 
 @dataclass(frozen=True)
 class FeatureKind:
-    """A kind of features: one line about it, the extra and the packages that it needs, and how to load the network.
+    """A kind of features: a summary, the extra and the packages that it needs, and the function that loads the network.
 
-    `wanted` describes the points it reads, `reads` says whether it reads the given ones, `version` names the weights.
+    `wanted` describes the points it accepts, `reads` tests if it accepts the given ones, `version` names the weights.
     """
 
     description: str
@@ -64,7 +64,7 @@ FEATURES: dict[str, FeatureKind | None] = {
         sentences.load,
     ),
 }
-"""The features by name; None: the points as they are."""
+"""The kinds of features by name; None leaves the points unchanged."""
 
 _BLOCK = 500
 _BATCH = 50
@@ -73,9 +73,9 @@ _BATCH = 50
 def features_of(points: Points, name: str, report: Report = quiet, cache: Path | None = None) -> Points:
     """The features `name` of the n `points`: float64 (n, d), or for "identity" the points themselves.
 
-    Those in the folder `cache`, by default ``features`` beside the data sets, are read; the others are computed and
-    stored there, with progress reported to `report`. Raises DataError for a name that is not in `FEATURES` and for
-    points of another kind, and MissingExtra.
+    Features in the folder `cache`, by default ``features`` beside the data sets, are read from there; others are
+    computed and stored in it, with progress reported to `report`. Raises DataError for a name that is not in `FEATURES`
+    and for points of another kind, and MissingExtra.
     """
     if name not in FEATURES:
         raise DataSettingError("features", name, f"is not known; allowed: {', '.join(FEATURES)}")

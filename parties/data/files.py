@@ -1,4 +1,4 @@
-"""Data in a file of the user's: comma-separated values or a numpy archive.
+"""Data in a user's file: comma-separated values or a numpy archive.
 
 - ``.csv``: UTF-8, commas, one header line. One column holds the label, one may hold the client a row
   belongs to, every other column is a feature and holds finite numbers. An empty label cell means that the
@@ -6,8 +6,8 @@
 - ``.npz``: arrays ``features`` (n, d) of numbers, or uint8 (n, height, width, 1 or 3) of images, ``labels`` (n,) of
   integers with -1 for an unknown label, and, if there are natural clients, ``clients`` (n,) of integers or text.
 
-Classes are the distinct labels of the whole file, in the order of their numbers when all are whole numbers
-and else in alphabetical order; a `limit` therefore never renumbers them.
+Classes are the distinct labels of the whole file, in numeric order if all are whole numbers and otherwise in
+alphabetical order; a `limit` therefore never renumbers them.
 """
 
 import csv
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["load_file"]
 
 _LARGEST = 1e150
-"""The largest number allowed; squares of larger ones, or their sums, may exceed float64."""
+"""The largest number allowed; squares of larger ones, or sums of squares, may exceed float64."""
 
 _SINGLE_ARRAY = b"\x93NUMPY"
 _HEADERS = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}
@@ -59,7 +59,7 @@ def load_file(
 
 
 def _numbered(values: Iterable[str]) -> dict[str, int]:
-    """Each distinct value's index: in numeric order if all are whole numbers, else in alphabetical order."""
+    """Number the distinct values: in numeric order if all are whole numbers, otherwise in alphabetical order."""
     distinct = set(values)
     try:
         # "1" and "01" are the same number but not the same name, so the name is part of the order.
@@ -70,7 +70,7 @@ def _numbered(values: Iterable[str]) -> dict[str, int]:
 
 
 def _assemble(path: Path, features: Points, labels: list[str | None], clients: list[str] | None) -> Dataset:
-    """The Dataset of labels (None: unknown) and clients given as texts."""
+    """Make the Dataset from labels (None: unknown) and clients given as texts."""
     classes = _numbered(label for label in labels if label is not None)
     if not classes:
         raise DataError(f"{path}: no row has a label")
@@ -177,7 +177,10 @@ def _npz_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
 
 
 def _array(archive: ZipFile, member: str, most: int) -> NDArray[np.generic]:
-    """The array in `member`. Its header must agree with its size, as numpy allocates what the header announces."""
+    """Read the array in `member`.
+
+    Its header must agree with its size, because numpy allocates what the header announces.
+    """
     size = archive.getinfo(member).file_size
     with archive.open(member) as file:
         version = format.read_magic(file)

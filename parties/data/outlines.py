@@ -1,8 +1,8 @@
-"""Outlines of data files: what others must know of a client's points, and nothing else of them.
+"""Outlines of data files: the facts about a client's points that other parties need, without the points.
 
 An outline is a .csv file as `tacit.parties.data.files` reads it, with the columns ``client``, ``label``, ``x0``, ``x1``
-and so on. It has a row for each of a client's, all numbers zero. It shows how many rows and columns there are, how many
-have a label, and the names of the classes; as labels they take turns, so that it does not show how many rows each has.
+and so on. It has one row of zeros for each point of a client. It reveals the numbers of rows, columns and labeled rows,
+and the names of the classes. Labels are assigned to the rows in turn, so it does not reveal the size of a class.
 """
 
 import csv
@@ -18,10 +18,10 @@ __all__ = ["write_outline"]
 
 
 def write_outline(path: Path, sources: Sequence[tuple[Path, Dataset]]) -> list[tuple[int, int]]:
-    """Write the outline of `sources` into `path`; returns the rows of each client, and how many have a label.
+    """Write the outline of `sources` to `path`. Returns the numbers of rows and of labeled rows of each client.
 
-    Clients are numbered in the order of the sources; a source that names its clients, as an outline does, has as many.
-    Raises DataError where sources have different columns.
+    Clients are numbered in the order of the sources; a source that names several clients, such as an outline, yields
+    all of them. Raises DataError if sources have different columns.
     """
     first, width = sources[0][0], sources[0][1].points.shape[1]
     found: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""Which client holds which rows of a data set.
+"""Partitions: the assignment of a data set's rows to clients.
 
 | partition | rows go to the clients |
 | --- | --- |
@@ -10,8 +10,8 @@
 
 ``dirichlet`` is that of Yurochkin et al. 2019 (ICML). Two numbers are those of Abourayya et al., section 5: "we sample
 half of the training data from a Dirichlet distribution over labels with alpha_1 and the other half with alpha_2", which
-is taken literally: each client has a part of both halves. (In another reading half of the clients share the one half
-and the rest the other; the clients of the even half would then have points of all classes.)
+is implemented literally: each client has a part of both halves. (In another reading half of the clients share the one
+half and the rest the other; the clients of the even half would then have points of all classes.)
 
 Rows whose label is unknown have no class: ``dirichlet`` and ``classes`` divide them as ``iid`` does.
 """
@@ -36,7 +36,7 @@ Numbers = tuple[float, ...]
 
 
 def parse_partition(how: str) -> tuple[str, tuple[float, ...]]:
-    """The partition's name and its numbers. Raises DataError that lists what is allowed."""
+    """Parse a partition into its name and its numbers. Raises DataError that lists what is allowed."""
     name, colon, numbers = how.partition(":")
     try:
         values = tuple(float(number) for number in numbers.split("/")) if colon else ()
@@ -81,7 +81,7 @@ def _dirichlet(dataset: Dataset, clients: int, numbers: Numbers, random: np.rand
 
 
 def _filled(dealt: list[Rows]) -> list[Rows]:
-    """Return `dealt`, but give each client without a row, as a small a may leave, one of the largest client."""
+    """Move one row of the largest client to each client without a row, which a small a may leave."""
     most = [(-len(rows), client) for client, rows in enumerate(dealt)]
     heapify(most)
     for client in range(len(dealt)):
@@ -112,11 +112,7 @@ def _by_classes(dataset: Dataset, clients: int, numbers: Numbers, random: np.ran
 
 
 def _holders(classes: int, clients: int, count: int, random: np.random.Generator) -> list[list[int]]:
-    """The clients of each of `classes` classes where each client has `count` of them.
-
-    Each client takes the next `count` classes of a circle, so the numbers of holders of any two classes differ by at
-    most one; the order of the clients is shuffled.
-    """
+    """The clients that hold each of `classes` classes, if each client holds `count` classes."""
     holders: list[list[int]] = [[] for _ in range(classes)]
     for place, client in enumerate(random.permutation(clients)):
         for step in range(count):
@@ -127,8 +123,8 @@ def _holders(classes: int, clients: int, count: int, random: np.random.Generator
 def classes_with_labels(dataset: Dataset, clients: int, count: int, seed: int) -> NDArray[np.bool_]:
     """The classes of which each client may use labels, bool (clients, classes of the data set), `count` in each row.
 
-    Dealt as ``classes:count`` deals classes, from the stream (seed, "classes with labels"). Raises DataError if the
-    data set has fewer classes.
+    They are dealt as in ``classes:count``, from the stream (seed, "classes with labels"). Raises DataError if the data
+    set has fewer classes.
     """
     random = generator(seed, "classes with labels")
     present = random.permutation(_classes_present(dataset))
@@ -157,7 +153,7 @@ def _classes_present(dataset: Dataset) -> NDArray[np.int64]:
 
 
 def _deal(rows: Rows, clients: int, random: np.random.Generator) -> list[Rows]:
-    """`rows` in random order, cut into `clients` parts whose sizes differ by at most one."""
+    """Split `rows`, in random order, into `clients` parts whose sizes differ by at most one."""
     return np.array_split(random.permutation(rows), clients)
 
 
@@ -168,7 +164,7 @@ _PARTITIONS: dict[str, Callable[[Dataset, int, Numbers, np.random.Generator], li
     "natural": _natural,
 }
 _COUNTS_ALLOWED = {"iid": (0,), "dirichlet": (1, 2), "classes": (1,), "natural": (0,)}
-"""How many numbers each partition takes."""
+"""The numbers of parameters that each partition may have."""
 _NUMBER_ALLOWED: dict[str, Callable[[float], bool]] = {
     "dirichlet": lambda number: 0.0 < number < math.inf,
     "classes": lambda number: number >= 1 and number.is_integer(),

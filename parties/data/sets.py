@@ -1,4 +1,4 @@
-"""Data sets: those that are bundled, those that are fetched once (`tacit.parties.datasets`), and files of the user's.
+"""Data sets: bundled ones, fetched ones (`tacit.parties.datasets`), and the user's files.
 
 A data set is one table; `tacit.parties.data.splits` divides its rows among the clients.
 """
@@ -37,17 +37,17 @@ __all__ = [
 ]
 
 DATASETS: Registry[About] = Registry("data set", BUNDLED | {name: entry.about for name, entry in CATALOGUE.items()})
-"""Every data set that has a name."""
+"""All data sets that have a name."""
 
 _TESTED = 5
-"""Where upstream has no split, one row in `_TESTED` is in the test part: the last ones."""
+"""The last one of `_TESTED` parts of the rows is the test part if upstream has no split."""
 
 
 @functools.cache
 def _file_of_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The digits, read once, as scikit-learn's `load_digits` does, from its file.
+    """Read the digits from scikit-learn's file, cached, with the result of its `load_digits`.
 
-    Importing scikit-learn for that takes as long as the rest of a short run; it is done where the file is not found.
+    Importing scikit-learn takes as long as the rest of a short run; it is imported only if the file is not found.
     """
     found = importlib.util.find_spec("sklearn")
     folders = (found and found.submodule_search_locations) or ()
@@ -82,7 +82,7 @@ def _breast_cancer() -> Dataset:
 
 @functools.cache
 def _synthetic() -> Dataset:
-    """Points of seven classes, each around a centre of its own, in the sizes of Covertype; made once, read-only."""
+    """Random points of seven classes around separate centres, with the sizes of Covertype; cached and read-only."""
     random = generator(0, "synthetic")
     centres = random.standard_normal((_SYNTHETIC.classes, *_SYNTHETIC.shape))
     labels = random.integers(_SYNTHETIC.classes, size=_SYNTHETIC.train)
@@ -95,16 +95,16 @@ def _synthetic() -> Dataset:
 
 _SYNTHETIC = BUNDLED["synthetic"]
 _APART = 0.3
-"""How far apart the centres are, in deviations of the points of a class."""
+"""The distance of the centres, in standard deviations of the points of a class."""
 
 READERS: Registry[Callable[[], Dataset]] = Registry(
     "reader of a data set", {"digits": _digits, "breast_cancer": _breast_cancer, "synthetic": _synthetic}
 )
-"""The readers of data sets that are not fetched: bundled ones, and those of plugins."""
+"""The readers of data sets that are not fetched: bundled ones and those of plugins."""
 
 
 def _read(name: str) -> Dataset:
-    """The whole of a data set that is not fetched. Raises DataError if a plugin's is invalid."""
+    """Read a whole data set that is not fetched. Raises DataError if a plugin's data set is invalid."""
     found: object = READERS[name]()
     if not isinstance(found, Dataset):
         raise DataError(f"data set {name!r}: its function must return a Dataset, not a {type(found).__name__}")
@@ -117,7 +117,7 @@ def _read(name: str) -> Dataset:
 
 
 def known(name: str) -> str:
-    """`name`, if there is such a data set. Raises DataError that lists the known names."""
+    """Return `name` if it is the name of a data set. Raises DataError that lists the known names."""
     if name not in DATASETS:
         hint = similar(name.lower().replace("-", "_"), DATASETS)
         raise DataError(f"there is no data set {name!r}; known are {', '.join(DATASETS)}{hint}")
@@ -125,9 +125,9 @@ def known(name: str) -> str:
 
 
 def load(name: str, limit: int | None = None) -> Dataset:
-    """The data set `name`, or its first `limit` rows: upstream's training part, or all where it has no split.
+    """Load the data set `name`, or its first `limit` rows: upstream's training part, or everything if it has no split.
 
-    The preprocessing is that of the whole set, whatever the limit. (The column means and deviations of tables are
+    The preprocessing is that of the whole set, regardless of the limit. (The column means and deviations of tables are
     pooled over all clients, which a real federation would have to compute together first.) Raises DataError for an
     unknown name, a limit below 1 and, as MissingDataError, a set that is not on this machine.
     """
@@ -192,7 +192,7 @@ def drawn(dataset: Dataset, test: int, seed: int) -> tuple[Dataset, Dataset]:
 
 
 def _drawn(name: str, rows: int, test: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of the training part, and `test` others."""
+    """Draw `test` of the rows for the test part; return the training rows and the test rows."""
     if not 1 <= test < rows:
         raise DataSettingError("test", test, f"must be 1 to {rows - 1}, as {name} has {rows} rows")
     order = generator(seed, "test").permutation(rows)
@@ -211,7 +211,10 @@ def _content(name: str) -> Content:
 
 
 def _dataset(name: str, content: Content, part: Part, limit: int | None = None, fitted: Part | None = None) -> Dataset:
-    """The first `limit` rows of `part`, a table standardised by the quantities of `fitted`, else of the part itself."""
+    """Make the Dataset of the first `limit` rows of `part`.
+
+    Tables are standardised by `fitted`, by default the part itself.
+    """
     fitted = fitted or part
     raw = Dataset(
         name, part.points, part.labels, content.classes, part.clients, content.client_names, content.columns
@@ -224,7 +227,7 @@ def _dataset(name: str, content: Content, part: Part, limit: int | None = None, 
 
 
 def _standardise(values: NDArray[np.float64], fitted: NDArray[np.generic]) -> None:
-    """Subtract the columns' means of `fitted` from `values` and divide by the deviations, in place; 0 counts as 1."""
+    """Standardise `values` in place by the column means and deviations of `fitted`; a deviation of 0 counts as 1."""
     numbers = fitted.astype(np.float64)
     deviations = numbers.std(axis=0)
     values -= numbers.mean(axis=0)

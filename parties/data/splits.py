@@ -1,8 +1,7 @@
-"""Shares of a data set that clients hold, and the labels that they may use.
+"""Shards: the shares of a data set that clients hold, and the labels that they may use.
 
-The rows of each client are those of `tacit.parties.data.partitions`.
-
-A client's share is rows of the data set and a stream of random numbers, until somebody asks for it.
+`tacit.parties.data.partitions` chooses the rows of each client. A share is computed from its rows and random streams
+when it is first used.
 """
 
 import hashlib
@@ -29,12 +28,12 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """One client's rows.
+    """The share of one client.
 
     `points` are its images, numbers or texts, as in `tacit.parties.data.dataset.Dataset`. `labels` is int64 (n_j,) and
     holds every label the data set knows, -1 for the others; only those where `labeled`, bool (n_j,), is true may be
     used by the client, the rest serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' indices in the
-    data set. `new`, bool (n_j,), by default false everywhere, marks points to be predicted that are no training data.
+    data set. `new`, bool (n_j,), by default false everywhere, marks points to be predicted that are not training data.
 
     All arrays are read-only: oracles and baselines get the same ones.
     """
@@ -53,12 +52,12 @@ class Shard:
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
-        """The points as float64 (n_j, d), made by `tacit.parties.data.dataset.as_features` at the first use."""
+        """The points as float64 (n_j, d), converted by `tacit.parties.data.dataset.as_features` at the first use."""
         return _read_only(as_features(self.points))
 
 
 def _read_only(array: A) -> A:
-    """A view of `array` that cannot be written to; what is no array as it is."""
+    """A read-only view of `array`; other objects are returned unchanged."""
     if not isinstance(array, np.ndarray):
         return array
     view = array.view()
@@ -134,7 +133,7 @@ def shards(
 
 @dataclass(frozen=True)
 class _Rule:
-    """Which of a client's points it may use the label of, which are new, and which are kept: as `shards` says.
+    """The rule for choosing a client's labeled, new and kept points; see `shards`.
 
     `usable`, bool (clients, classes): the classes of which a client may use labels; None: all.
     """
@@ -150,11 +149,17 @@ class _Rule:
     unlabeled: float
 
     def known(self, clients: int | NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each of the `labels`, of points of these `clients`, whether it is known and may be used."""
+        """Return for each label, of a point of the given client, true if it is known and may be used.
+
+        The result is an array.
+        """
         return labels >= 0 if self.usable is None else (labels >= 0) & self.usable[clients, labels]
 
     def counts(self, client: int, points: int, known: int) -> tuple[int, int, int]:
-        """How many of a client's `points`, `known` with a known label, are new, labeled, and kept. Raises DataError."""
+        """The numbers of new, labeled and kept points of a client with `points`, `known` of them with known labels.
+
+        Raises DataError if there are too few.
+        """
         fresh = self._new(client, known)
         left = known - fresh
         if client >= self.with_labels or client in self.without_labels:
@@ -182,7 +187,7 @@ class _Rule:
         return count
 
     def shard(self, dataset: Dataset, client: int, rows: Rows) -> Shard:
-        """A client's share, of its `rows`. Draws nothing where all or none of the points are to be drawn."""
+        """The share of a client that holds `rows`. It draws nothing if all or none of the points are to be drawn."""
         labels = dataset.labels[rows]
         known = np.flatnonzero(self.known(client, labels))
         new, count, _ = self.counts(client, len(rows), len(known))
@@ -208,16 +213,19 @@ class _Rule:
 
 
 def _some(of: Rows, count: int, seed: int, purpose: str, client: int) -> Rows:
-    """`count` elements of `of`, drawn from the stream (seed, purpose, client); nothing is drawn where it is all."""
+    """Draw `count` elements of `of` from the stream (seed, purpose, client).
+
+    It draws nothing if that is all of them.
+    """
     if count in (0, len(of)):
         return of[:count]
     return generator(seed, purpose, client).choice(of, size=count, replace=False)
 
 
 class Shards(Sequence[Shard]):
-    """Each client's share of `dataset`: client j holds `rows[j]`, and its share is made whenever it is asked for.
+    """The shares of all clients of `dataset`: client j holds `rows[j]`, and its share is made on each access.
 
-    `points` and `labels`, int64 (clients,), say how many points each has and how many labels it may use.
+    `points` and `labels`, int64 (clients,), are the numbers of points and of usable labels of each client.
     """
 
     def __init__(self, dataset: Dataset, rows: Sequence[Rows], rule: _Rule) -> None:
@@ -251,7 +259,10 @@ class Shards(Sequence[Shard]):
         return shard
 
     def digest(self) -> bytes:
-        """The SHA-256 of the data set's arrays and of the clients' rows; what follows from the seed is not in it."""
+        """The SHA-256 of the data set's arrays and of the clients' rows.
+
+        Choices that follow from the seed are not included.
+        """
         state = hashlib.sha256(repr(self._rule).encode())
         arrays = [self._dataset.points, self._dataset.labels, self._rows, self.points]
         for array in arrays if self._rule.usable is None else [*arrays, self._rule.usable]:
@@ -279,14 +290,14 @@ class NamedShards(Mapping[str, Shard]):
 
 
 def _number(value: float) -> float:
-    """`value` as it is printed in messages: a whole number without its point."""
+    """Convert `value` for messages: a whole number is printed without a decimal point."""
     return int(value) if float(value).is_integer() else value
 
 
 def spread(counts: NDArray[np.int64], total: int, weights: NDArray[np.float64] | NDArray[np.int64]) -> list[int]:
-    """`total` divided into whole parts, as near as possible to the proportions of `weights`, none above its count.
+    """Divide `total` into whole parts close to the proportions of `weights`, none above its count.
 
-    Units go one by one to the part furthest behind its weight (Webster's method), the first one if several are.
+    Units go one by one to the part furthest behind its weight (Webster's method); on a tie to the first part.
     """
     parts = np.zeros(len(counts), dtype=np.int64)
     for _ in range(total):
@@ -301,7 +312,7 @@ def named(shards: Sequence[Shard]) -> Mapping[str, Shard]:
 
 
 def counted(shards: Mapping[str, Shard]) -> tuple[dict[str, int], dict[str, int]]:
-    """How many points each client has, and how many of them with labels."""
+    """The number of points of each client, and the number of its labeled points."""
     if isinstance(shards, NamedShards):
         points, labels = shards.shards.points.tolist(), shards.shards.labels.tolist()
         return dict(zip(shards, points, strict=True)), dict(zip(shards, labels, strict=True))

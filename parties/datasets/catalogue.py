@@ -17,9 +17,9 @@ __all__ = ["BUNDLED", "CATALOGUE", "About", "Entry"]
 
 @dataclass(frozen=True)
 class About:
-    """The contents of a data set: points of the training part and of the test part (0: no split of its own).
+    """The contents of a data set: the numbers of points of the training and the test part (0: no split).
 
-    `train` is 0 where it depends on how upstream's own tools were called. `shape` is that of a point; () for texts.
+    `train` is 0 if it depends on the options of upstream's own tools. `shape` is the shape of a point; () for texts.
     """
 
     description: str
@@ -32,7 +32,7 @@ class About:
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set that is not bundled. `files` says which files to put into a folder if no way works."""
+    """A data set that is not bundled. `files` lists the files to put into a folder by hand if fetching fails."""
 
     about: About
     read: Callable[[Path, Report], Content] = field(repr=False)

@@ -14,23 +14,23 @@ Points = NDArray[Any]
 """Images uint8 (n, height, width, channels), numbers (n, columns) of any type, or texts, str objects (n,)."""
 
 Report = Callable[[str, int, int], None]
-"""Reports progress: what is done, how much of it so far, and of how much in all (0: unknown)."""
+"""Reports progress: the activity, the amount done and the total amount (0: unknown)."""
 
 
 def quiet(what: str, done: int, total: int) -> None:
-    """Report nothing: a `Report` for callers that need none."""
+    """Ignore progress: a `Report` for callers that need none."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows of a data set: `labels` is int64 (n,), an index into the classes; `clients` int64 (n,) or None."""
+    """Rows of a data set: `labels` is int64 (n,), indices of classes; `clients` is int64 (n,) or None."""
 
     points: Points = field(repr=False)
     labels: NDArray[np.int64] = field(repr=False)
     clients: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def take(self, rows: NDArray[np.int64] | slice) -> "Part":
-        """Return the rows `rows`, in that order."""
+        """Return the given rows, in that order."""
         clients = None if self.clients is None else self.clients[rows]
         return Part(self.points[rows], self.labels[rows], clients)
 
@@ -64,7 +64,7 @@ class Content:
         return replace(self, train=self.train.take(order))
 
     def digest(self) -> str:
-        """SHA-256, in hexadecimal, over every array's name, type, shape and values, and over all the names."""
+        """The SHA-256, in hexadecimal, of every array's name, type, shape and values, and of all names."""
         result = hashlib.sha256()
         for name in (self.classes, self.client_names, self.columns, self.numbers):
             result.update(repr(name).encode() + b"\n")

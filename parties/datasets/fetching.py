@@ -19,9 +19,9 @@ def own_folder(name: str) -> Path:
 def fetch(name: str, report: Report = quiet, source: Path | None = None) -> str:
     """Fetch data set `name`, unless it is stored already, and return its origin in a few words.
 
-    Its files are taken from the folder `source` if it is given, else from `own_folder(name)` if that exists, else
-    by the catalogue's ways in their order. A stored set is checked again. One process fetches at a time; an
-    interrupted fetch leaves no part of a set. Raises DataError in one line.
+    Its files are taken from the folder `source` if it is given, else from `own_folder(name)` if that exists, else by
+    the catalogue's ways in their order. A stored set is checked again. One process fetches at a time; an interrupted
+    fetch stores nothing. Raises DataError with a message of one line.
     """
     entry = CATALOGUE[name]
     with store.locked(lambda: report("waiting for another fetch to end", 0, 0)):

@@ -19,14 +19,14 @@ def find(folder: Path, *names: str) -> Path:
 
 
 def contents(path: Path) -> bytes:
-    """The file's bytes, unpacked if its name ends in .gz."""
+    """The bytes of a file, decompressed if its name ends in .gz."""
     with broken(path):
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
 @contextmanager
 def broken(path: Path, errors: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
-    """Raise these errors from the block as a DataError about `path`; a DataError passes unchanged."""
+    """Convert these errors inside the block to a DataError about `path`; a DataError passes unchanged."""
     try:
         yield
     except DataError:

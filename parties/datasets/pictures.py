@@ -20,11 +20,11 @@ MINI_SIDE = 84
 ISIC_SIDE = 128
 _DISEASES = ("MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC")
 _MINI_TESTED = 6
-"""One in `_MINI_TESTED` of a Mini-ImageNet class's pictures is for testing: 50,000 and 10,000 (FedProp, section 4)."""
+"""The last sixth of a Mini-ImageNet class's pictures is the test part: 50,000 and 10,000 (FedProp, section 4)."""
 
 
 def pixels(path: Path, side: int | None = None) -> NDArray[np.uint8]:
-    """The picture's colours, uint8 (height, width, 3); a square if `side` is given."""
+    """The colours of a picture, uint8 (height, width, 3); cropped to a square if `side` is given."""
     try:
         from PIL import Image, ImageOps
     except ModuleNotFoundError:

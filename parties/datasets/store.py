@@ -49,7 +49,7 @@ class _About(_Version, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A data set on this machine: its content, the digest it had when it was stored, and where it is from."""
+    """A data set on this machine: its content, its digest when it was stored, and its origin."""
 
     content: Content
     sha256: str
@@ -57,7 +57,7 @@ class Stored:
 
 
 def root() -> Path:
-    """The folder of all data sets; it need not exist."""
+    """The folder of all data sets, which may not exist."""
     if own := os.environ.get("TACIT_DATA"):
         return Path(own).expanduser().absolute()
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
@@ -91,7 +91,7 @@ def stored(name: str) -> Stored | None:
 
 
 def keep(name: str, content: Content, origin: str, work: Path) -> None:
-    """Store `content` as data set `name`: written inside `work` first, then moved to its place in one step."""
+    """Store `content` as data set `name`: write it inside `work`, then move it to its place in one step."""
     draft = work / "draft"
     draft.mkdir()
     for part_name, part in content.parts.items():
@@ -115,7 +115,7 @@ def keep(name: str, content: Content, origin: str, work: Path) -> None:
 
 @contextmanager
 def locked(waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the store for this process alone; calls `waiting` and waits while another one holds it.
+    """Hold the store for this process exclusively. Calls `waiting` and waits while another process holds it.
 
     The lock ends with the process.
     """
@@ -131,7 +131,10 @@ def locked(waiting: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A temporary folder on the store's disk; only under `locked`, as those left by other processes are removed."""
+    """A temporary folder on the store's disk.
+
+    Use it only under `locked`: folders left by other processes are removed.
+    """
     for left in root().glob(f"{_TEMPORARY}*"):
         shutil.rmtree(left, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=root()))

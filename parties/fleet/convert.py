@@ -1,4 +1,4 @@
-"""Writes devices and traces that were read from published files as the CSV files that a [[client]] table names."""
+"""Converts published device and availability traces to the CSV files that a [[client]] table names."""
 
 import csv
 from collections import Counter
@@ -47,7 +47,7 @@ def device_lines(rows: Sequence[Row], most: int, classes: int, median_speed: flo
 
 
 def _median(ordered: Sequence[Row]) -> float:
-    """The delay that half of the weight does not exceed."""
+    """The weighted median of the delays."""
     left = sum(row.weight for row in ordered) / 2
     for row in ordered:
         left -= row.weight
@@ -63,8 +63,8 @@ def _rate(bytes_per_second: float | None) -> str:
 def availability_lines(traces: Sequence[Trace], most: int, start: str, length: str, seed: int) -> Lines:
     """The header and lines of a CSV of uptimes, of at most `most` traces, drawn by `seed`.
 
-    Time 0 of the file is `start` in the traces. They are written for `length` seconds, by default the longest one's;
-    shorter ones repeat. Of a device that is not up in that time, the next time that it is up is written. Raises
+    Time 0 of the file is `start` in the traces. Each trace is written for `length` seconds, by default the length of
+    the longest one; shorter ones repeat. For a device that is not up in that time, the file has its next uptime. Raises
     ValueError.
     """
     if len(traces) > most:

@@ -1,9 +1,9 @@
-"""Energy that clients use in a run: their radios by byte and by technology, their processors by second and by class.
+"""The energy of clients in a run: of radios by bytes and technology, of processors by seconds and class.
 
 A radio that sends at u and receives at d Mbit/s takes the power up * u + down * d + base while it is active (Huang et
 al., "A Close Examination of Performance and Power Characteristics of 4G LTE Networks", MobiSys 2012, section 5, tables
 3 and 4). So a bit costs a fixed energy, and each second in which the client's link carries something costs `base`. A
-radio that was idle for longer than its tail wakes up first (`wake`); after each activity it stays on for the tail.
+radio that was idle for longer than its tail wakes up first (`wake`); after each activity it stays on for its tail.
 
 Presets. ``wifi`` and ``3g``: the tables of Huang et al. ``4g``, ``5g`` (low band) and ``5g-mmwave``: the slopes are
 least squares over the means by target rate of the data that Narayanan et al. publish with "A Variegated Look at 5G in
@@ -44,7 +44,7 @@ __all__ = [
 class Radio:
     """The power of a radio: mW for each Mbit/s `up` and `down`, and mW of base power while it sends or receives.
 
-    `wake`: joules to wake up. `tail`: mW for up to `tail_seconds` after each activity. `source`: where it is published.
+    `wake`: joules to wake up. `tail`: mW for up to `tail_seconds` after each activity. `source`: the publication.
     """
 
     up: float
@@ -72,7 +72,7 @@ RADIOS = {
 
 @dataclass(frozen=True)
 class Processor:
-    """The `watts` of one busy core, and where the figure is published."""
+    """The `watts` of one busy core, and the publication of the figure."""
 
     watts: float
     source: str = ""
@@ -127,9 +127,9 @@ def parse_processor(value: str | float) -> Processor | None:
 
 @dataclass(frozen=True)
 class Power:
-    """The radio and processor of a client, and its rates in bytes a second (0: unlimited), which decide its energy.
+    """The radio and processor of a client, and its rates in bytes a second (0: unlimited), for computing its energy.
 
-    `handling`: the CPU seconds that it takes to handle a message of a number of bytes.
+    `handling` maps the bytes of a message to the CPU seconds of its handling.
     """
 
     radio: Radio | None
@@ -140,7 +140,8 @@ class Power:
 
 
 class ClientEnergy(Struct, frozen=True):
-    """Joules of a client: its `radio` while it is active, its wake-ups and `tail`, and its `processor`."""
+    """The energy of a client in joules: its active `radio` including wake-ups, the radio's `tail`, and its
+    `processor`."""
 
     radio: float
     tail: float
@@ -148,12 +149,13 @@ class ClientEnergy(Struct, frozen=True):
 
     @property
     def joules(self) -> float:
-        """The sum."""
+        """The total energy in joules."""
         return self.radio + self.tail + self.processor
 
 
 class ClassEnergy(Struct, frozen=True):
-    """The sums of joules of the `clients` of a class of devices, by `ClientEnergy`, and the most joules of one."""
+    """The energy in joules of the `clients` of a device class, by the parts of `ClientEnergy`, and the most of one
+    client."""
 
     device_class: str
     clients: int
@@ -164,7 +166,7 @@ class ClassEnergy(Struct, frozen=True):
 
 
 class Energy(Struct, frozen=True):
-    """Joules of all clients, by class of devices; and of each client, where there are not too many of them."""
+    """The energy in joules of all clients, by device class; and of each client, unless there are too many."""
 
     joules: float
     classes: list[ClassEnergy]
@@ -172,7 +174,7 @@ class Energy(Struct, frozen=True):
 
 
 class _Use:
-    """The use of one client so far. `transfer` and `compute` must be called in the order of time."""
+    """The energy of one client so far. `transfer` and `compute` must be called in the order of time."""
 
     def __init__(self, power: Power) -> None:
         self.power = power
@@ -180,7 +182,7 @@ class _Use:
         self._sent = self._active = -math.inf  # until when the uplink is busy, and the radio active
 
     def transfer(self, time: float, size: int, times: int, *, sends: bool) -> None:
-        """Count `times` messages of `size` bytes that begin to be sent at `time`, or are received by then."""
+        """Count `times` messages of `size` bytes that start being sent at `time`, or have been received by then."""
         power, radio = self.power, self.power.radio
         if power.processor:
             self.processor += power.processor.watts * power.handling(size) * times
@@ -200,7 +202,7 @@ class _Use:
         self._active = max(self._active, ends)
 
     def _rest(self, seconds: float) -> None:
-        """Count that the radio rested for `seconds`, and what that costs until it is active."""
+        """Count the energy of a radio that rested for `seconds`, including its tail and waking up."""
         radio = self.power.radio
         assert radio is not None
         if seconds > radio.tail_seconds:
@@ -215,14 +217,14 @@ class _Use:
 
     @property
     def found(self) -> ClientEnergy:
-        """The energy, with the tail after the last activity."""
+        """The energy so far, with the tail after the last activity."""
         radio = self.power.radio
         tail = radio.tail_seconds * radio.tail / 1000 if radio and not math.isinf(self._active) else 0.0
         return ClientEnergy(self._radio, self._tail + tail, self.processor)
 
 
 class EnergyMeter:
-    """A sink of the events of a run, in order, which counts the energy of clients; `power_of` names a client's power.
+    """A sink of a run's events, in order, that counts the energy of clients. `power_of` maps a client to its power.
 
     `power_of` returns None for a party whose energy is not counted.
     """
@@ -238,7 +240,7 @@ class EnergyMeter:
         return self._uses[party]
 
     def __call__(self, event: Event) -> None:
-        """Count an event; those that cost no client any energy are ignored."""
+        """Count an event; events that cost no client energy are ignored."""
         kind = event.kind
         if kind == "compute":
             if use := self._use(event.party):

@@ -1,4 +1,4 @@
-"""The CSV files that a [[client]] table names: devices, and uptimes."""
+"""The CSV files that a [[client]] table names: devices and uptimes."""
 
 import csv
 import math
@@ -18,7 +18,7 @@ _UPTIMES = ["up", "down"]
 
 
 def devices_file(path: str) -> list[tuple[int, dict[str, Any]]]:
-    """The lines of the CSV of devices at `path`, each with its number in the file, as the keys that it gives.
+    """The lines of the CSV of devices at `path`: the number of each line in the file, and the values of its keys.
 
     `share` is a weight above 0. Raises ValueError with file, line and column.
     """
@@ -43,7 +43,7 @@ def devices_file(path: str) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _value(name: str, text: str, where: str) -> Any:
-    """The value of a cell, as its key has it."""
+    """Convert a cell to the value of its key."""
     value: Any = text
     if name in _NUMBERS:
         try:
@@ -63,10 +63,10 @@ def _value(name: str, text: str, where: str) -> Any:
 
 
 def uptimes_file(path: str) -> list[list[tuple[float, float]]]:
-    """The traces in the CSV at `path`: of each its intervals, in seconds, in order.
+    """The availability traces in the CSV at `path`: the intervals of each trace, in seconds, in order.
 
-    Its columns are up and down, in seconds or as durations; or trace, up and down, if it has several traces, each by a
-    name of its own. An empty down, or ``inf``, is never. Raises ValueError with file and line.
+    The columns are up and down, in seconds or as durations; or trace, up and down for several named traces. An empty
+    down time, or ``inf``, means never. Raises ValueError with file and line.
     """
     header, *rows = _rows(path)
     names = [cell.strip() for cell in header[1]]
@@ -93,7 +93,7 @@ def uptimes_file(path: str) -> list[list[tuple[float, float]]]:
 
 
 def _rows(path: str) -> list[tuple[int, list[str]]]:
-    """The lines of the CSV at `path` that are not empty, numbered from 1: at least one."""
+    """The non-empty lines of the CSV at `path`, numbered from 1; at least one."""
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             reader = csv.reader(file)

@@ -1,8 +1,8 @@
-"""Who has what: from [network] and [device], which are the defaults, and the tables [[client]], [[link]], [[host]].
+"""The fleet of a run: the access, machine and links of each party.
 
-Of a hundred thousand clients each takes two bytes here; what they have is worked out when it is asked for. What is
-drawn for a client comes from the stream (seed, "fleet", its name, the key), who draws which table from (seed, "fleet",
-the tables' `name`).
+[network] and [device] are the defaults; the tables [[client]], [[link]] and [[host]] override them. A client takes two
+bytes of memory; its properties are computed on request. Random choices for a client use the stream (seed, "fleet", its
+name, the key); the choice of the clients of a table uses (seed, "fleet", the tables' `name`).
 """
 
 import math
@@ -33,15 +33,15 @@ __all__ = ["HELPER", "SERVER", "Fleet"]
 
 SERVER = "server"
 _LISTED = 200
-"""The most clients of which each one's energy is listed."""
+"""The largest number of clients whose energies are listed one by one."""
 
 HELPER = "helper"
-"""A second aggregator, where a protocol has one. It has a machine and an access of its own."""
+"""The name of the second aggregator, in protocols that have one. It has its own machine and network access."""
 _CLIENT = "client/"
 _KEYS = ("latency", "up", "down", "loss", "cores", "speed", "availability", "device_class", "radio", "processor")
 
 Layer = tuple[str, Mapping[str, Any]]
-"""Keys that a table gives, and where it stands, for errors."""
+"""The keys that a table gives, and the name of the table for errors."""
 
 Numbers = NDArray[np.int64]
 
@@ -49,8 +49,8 @@ Numbers = NDArray[np.int64]
 class Fleet:
     """The accesses and links of a server and of `tables.data.clients` clients.
 
-    `tables` has seed, data, network and device, and where there are such tables client, link and host. `handling`: what
-    messages take on a core of speed 1. Raises Problem, which names the table and the key, for what is invalid.
+    `tables` has seed, data, network and device, and optionally client, link and host. `handling` is the time of
+    messages on a core of speed 1. Raises Problem, which names the table and the key.
     """
 
     def __init__(self, tables: Any) -> None:
@@ -90,17 +90,20 @@ class Fleet:
         return self._with_handling(Access(_pipe(up), _pipe(down), kind.cores, speed, host))
 
     def _with_handling(self, access: Access) -> Access:
-        """`access` with what messages take; a machine of one party alone is then a host, of which they take turns."""
+        """Add the handling of messages to `access`.
+
+        The machine of a single party becomes a host, shared by handling and jobs.
+        """
         if not self.handling:
             return access
         return replace(access, host=access.host or Host(access.cores), handling=self.handling.at(access.speed))
 
     def kind(self, client: str) -> Kind:
-        """The properties of the kind of the `client`."""
+        """The kind of the `client`, with its properties."""
         return self._kind(int(self._codes[int(client.removeprefix(_CLIENT))]))
 
     def host(self, party: str) -> int | None:
-        """The number of the [[host]] on which `party` runs; None if it has a machine of its own."""
+        """The index of the [[host]] on which `party` runs; None if it has its own machine."""
         return next((place for place, (some, _) in enumerate(self._hosts) if _is_meant(party, some)), None)
 
     @property
@@ -109,7 +112,7 @@ class Fleet:
         return [(patterns, host.cores) for patterns, host in self._hosts]
 
     def groups(self) -> Iterator[tuple[Numbers, Kind]]:
-        """The clients of each kind there is, by their numbers in order, and what they have; the defaults' first."""
+        """The kinds of clients with the numbers of their clients, in order; the default kind is first."""
         codes, first = np.unique(self._codes, return_index=True)
         for code in codes[np.argsort(first)] if self._count else ():
             yield np.flatnonzero(self._codes == code), self._kind(int(code))
@@ -118,7 +121,7 @@ class Fleet:
 
     @cached_property
     def loses(self) -> bool:
-        """True if any link loses messages."""
+        """Return true if any link loses messages."""
         own = any(kind.loss for _, kind in self.groups())
         return bool(self._loss or own or any(link.loss for link in self._links))
 
@@ -137,18 +140,18 @@ class Fleet:
 
     @property
     def is_uniform(self) -> bool:
-        """True if all links are as [network] says."""
+        """True if all links have the properties of [network]."""
         return not (self._clients_tables or self._links)
 
     # What they use
 
     @cached_property
     def counts_energy(self) -> bool:
-        """True if the energy of any client is counted."""
+        """Return true if the energy of any client is counted."""
         return any(kind.radio or kind.processor for _, kind in self.groups())
 
     def power(self, party: str) -> Power | None:
-        """The radio, processor and rates of `party` that decide its energy; None if it is not counted."""
+        """The radio, processor and rates of `party`, for its energy; None if its energy is not counted."""
         if not party.startswith(_CLIENT) or not ((kind := self.kind(party)).radio or kind.processor):
             return None
         access = self.of(party)
@@ -156,7 +159,7 @@ class Fleet:
         return Power(kind.radio, kind.processor, access.up, access.down, seconds)
 
     def energy(self, found: Mapping[str, ClientEnergy]) -> Energy:
-        """The energy of all clients of which it is counted; `found`: of each that used any."""
+        """The energy of all clients whose energy is counted; `found` has that of each client that used any."""
         classes: dict[str, list[ClientEnergy]] = {}
         counts: dict[str, int] = {}
         for numbers, kind in self.groups():
@@ -183,9 +186,9 @@ class Fleet:
     # When they are up
 
     def crashes(self) -> tuple[Crash, ...]:
-        """The crashes of clients that have an `availability`. Those of one table have a crash in common.
+        """The crashes of clients that have an `availability`; one fault for all clients of a table.
 
-        Of a file with several traces, each client draws its own.
+        If a file has several traces, each client draws one.
         """
         found: list[Crash] = []
         read: dict[str, list[list[tuple[float, float]]]] = {}
@@ -200,11 +203,11 @@ class Fleet:
         return tuple(found)
 
     def _drawn_trace(self, party: str, count: int) -> int:
-        """The number of the trace of availability that `party` draws of `count`."""
+        """Draw the index of an availability trace for `party`, of `count` traces."""
         return int(generator(self._seed, "fleet", party, "availability").integers(count)) if count > 1 else 0
 
     def _parties(self, numbers: Numbers) -> list[str]:
-        """Names, or one pattern, that mean exactly the clients with these `numbers`."""
+        """Names, or one pattern, that match exactly the clients with these `numbers`."""
         patterns = [table.name for table in self._clients_tables if table.share is None]
         for pattern in patterns:
             if np.array_equal(self._meant(pattern), numbers):
@@ -259,7 +262,7 @@ class Fleet:
             raise Problem(place, f"{file}: line {number}, column {error.key.lstrip('.')}: {error.problem}") from None
 
     def _lay(self, place: str, values: Mapping[str, Any], numbers: Numbers) -> None:
-        """Lay keys over what the clients with these `numbers` have."""
+        """Override keys of the clients with these `numbers`; `place` is the table, for errors."""
         for key, value in values.items():
             try:
                 kind_of({**self._layers[0][1], key: value})
@@ -278,7 +281,7 @@ class Fleet:
             self._stacks.append((*self._stacks[code], len(self._layers) - 1))
 
     def _meant(self, name: str) -> Numbers:
-        """The numbers of the clients that a name or pattern means, in order."""
+        """The numbers of the clients that match a name or pattern, in order."""
         if name == f"{_CLIENT}*":
             return np.arange(self._count)
         if not set(name) & set("*?["):
@@ -289,7 +292,7 @@ class Fleet:
         return np.fromiter(every, np.int64)
 
     def _share(self, key: str, table: Any, numbers: Numbers) -> Numbers:
-        """The clients that a table with a share draws, in order; those drawn for the same name before are others."""
+        """The clients that a table with a share draws, in order, excluding those drawn before for the same name."""
         shares = [one.share for one in self._clients_tables if one.name == table.name and one.share is not None]
         if sum(shares) > 1 + 1e-9:
             raise Problem(key, f"the shares of {toml(table.name)} are {sum(shares):g} together; allowed: at most 1")
@@ -404,7 +407,7 @@ def _preset(name: str) -> dict[str, str]:
 
 
 def _pipe(value: float) -> float:
-    """Bytes a second, 0 for an unlimited pipe."""
+    """The rate in bytes a second; 0 for an unlimited pipe."""
     return 0.0 if math.isinf(value) else value
 
 
@@ -413,6 +416,6 @@ def _is_meant(party: str, patterns: Sequence[str]) -> bool:
 
 
 def _joins(link: Any, near: str, far: str) -> bool:
-    """True if `link` says something of messages from `near` to `far`."""
+    """Return true if `link` applies to messages from `near` to `far`."""
     forth = fnmatchcase(near, link.party) and fnmatchcase(far, link.peer)
     return forth or (not link.one_way and fnmatchcase(far, link.party) and fnmatchcase(near, link.peer))

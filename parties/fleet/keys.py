@@ -1,4 +1,4 @@
-"""The tables [[client]], [[link]] and [[host]] of a scenario: what differs from party to party."""
+"""The tables [[client]], [[link]] and [[host]] of a scenario, for properties that differ between parties."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,8 @@ _DRAWN = "`lognormal:MEDIAN,SIGMA` or `uniform:LOW,HIGH`: each client draws its 
 
 
 class ClientKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[[client]]: what some clients have in place of [network] and [device]; later tables come over earlier ones."""
+    """[[client]]: properties of some clients that override [network] and [device]; later tables override earlier
+    ones."""
 
     name: Annotated[
         str, Meta(description="Clients that the table applies to: `client/3`, or a pattern such as `client/*7`.")
@@ -104,7 +105,7 @@ class ClientKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class LinkKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[[link]]: what the links between some pairs of parties are like, over what [[client]] says."""
+    """[[link]]: properties of the links between some pairs of parties, which override [[client]]."""
 
     party: Annotated[str, Meta(description="One end of the link: a name or a pattern.")]
     peer: Annotated[str, Meta(description="Other end of the link: a name or a pattern.")] = "*"

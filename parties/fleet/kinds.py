@@ -16,7 +16,7 @@ __all__ = ["Amount", "Kind", "kind_of", "parse_amount"]
 
 @dataclass(frozen=True)
 class Amount:
-    """A number above 0 that all clients of a kind have (`value`), or that each draws (`draw`). `text`: as written."""
+    """A number above 0 that all clients of a kind share (`value`), or that each draws (`draw`). `text`: as written."""
 
     text: str
     value: float = 0.0
@@ -25,10 +25,11 @@ class Amount:
 
 @dataclass(frozen=True)
 class Kind:
-    """The properties of a kind of clients: rates in bytes a second, infinity if unlimited; own `latency` and `loss`.
+    """The properties of a kind of clients: rates in bytes a second, infinity if unlimited, and its `latency` and
+    `loss`.
 
-    `availability`: the file of their uptimes, "" if they are always up. `device_class`: the name of their class.
-    `radio` and `processor`: those whose energy is counted, else None.
+    `availability`: the file of the clients' uptimes, "" if they are always up. `device_class`: the name of their class.
+    `radio` and `processor`: None if their energy is not counted.
     """
 
     up: Amount
@@ -44,12 +45,12 @@ class Kind:
 
     @property
     def is_drawn(self) -> bool:
-        """True if its clients differ in something."""
+        """True if a property is drawn, so that clients of the kind differ."""
         return any(one.draw is not None for one in (self.up, self.down, self.speed))
 
 
 def kind_of(values: Mapping[str, Any]) -> Kind:
-    """The kind with these values of keys, of which up, down, cores and speed are given. Raises ValueError."""
+    """The kind with these values of keys, which must include up, down, cores and speed. Raises ValueError."""
     latency = values.get("latency")
     return Kind(
         parse_amount(values["up"], rate),
@@ -66,7 +67,7 @@ def kind_of(values: Mapping[str, Any]) -> Kind:
 
 
 def parse_amount(value: str | float, read: Callable[[Any], float]) -> Amount:
-    """The amount that `value` says, whose numbers `read` reads. Raises ValueError in one line."""
+    """Parse the amount in `value`, using `read` for its numbers. Raises ValueError in one line."""
     text = str(value)
     kind, colon, rest = text.partition(":")
     if not colon:
@@ -86,7 +87,7 @@ def parse_amount(value: str | float, read: Callable[[Any], float]) -> Amount:
 
 
 def _factor(value: str | float) -> float:
-    """A number above 0. Raises ValueError."""
+    """Parse a number above 0. Raises ValueError."""
     try:
         factor = float(value)
     except ValueError:

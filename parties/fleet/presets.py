@@ -1,8 +1,8 @@
-"""Accesses to the network by name, each with where its figures are published.
+"""Network presets by name, each with the source of its figures.
 
 WebPageTest: `www/settings/connectivity.ini.sample` of the project's repository, the profiles FIOS, 4G and 3G. Numbers
-Everyone Should Know: Jeff Dean, "Designs, Lessons and Advice from Building Large Distributed Systems", LADIS 2009.
-Half of a round trip is the latency of one way.
+Everyone Should Know: Jeff Dean, "Designs, Lessons and Advice from Building Large Distributed Systems", LADIS 2009. Half
+of a round trip is the latency of one way.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["PRESETS", "Preset"]
 
 @dataclass(frozen=True)
 class Preset:
-    """One-way latency, rates of a client up and down ("" where the source gives none), and the source."""
+    """One-way latency, uplink and downlink rates of a client ("" where the source gives none), and the source."""
 
     latency: str
     up: str
@@ -21,7 +21,7 @@ class Preset:
 
     @property
     def values(self) -> dict[str, str]:
-        """The keys of a [[client]] table that it stands for."""
+        """The keys of a [[client]] table that the preset sets."""
         found = {"latency": self.latency, "up": self.up, "down": self.down}
         return {key: value for key, value in found.items() if value}
 

@@ -1,4 +1,4 @@
-"""Device and availability traces that others publish, read from copies of their files that users bring.
+"""Published device and availability traces, read from files that the user provides.
 
 FedScale (Lai et al., "FedScale: Benchmarking Model and System Performance of Federated Learning at Scale", ICML 2022;
 `benchmark/dataset/data/device_info/README.md` of its repository): two pickled dictionaries by client, of capacities
@@ -8,8 +8,8 @@ Large-Scale Smartphone Data", WWW 2021; `models/timer.py`, `models/device.py`): 
 changes of phones, and `speed_distri.json` with the rates of their networks in kB/s. Ookla (Speedtest open data, Global
 Fixed and Mobile Network Performance Map Tiles): a table of tiles, as CSV or Parquet.
 
-A pickle may contain code. Here one is read of which every class and function is refused, but for numbers of numpy and
-bytes, for which functions of this file stand in.
+A pickle may contain code. This reader refuses every class and function except numpy numbers and bytes, which functions
+of this module construct.
 """
 
 import csv
@@ -27,15 +27,15 @@ from typing import Any
 __all__ = ["CLASSES", "Row", "Trace", "fedscale_file", "flash_file", "ookla_file", "plain_pickle", "with_classes"]
 
 CLASSES = {1: ("all",), 2: ("fast", "slow"), 3: ("fast", "middle", "slow")}
-"""Names of device classes by their number; more of them are numbered, 1 being the fastest."""
+"""The names of device classes by the number of classes; more than three are numbered, 1 being the fastest."""
 
 
 @dataclass(frozen=True)
 class Row:
     """A device: bytes a second `up` and `down`, one-way `latency` in seconds, `delay` of a unit of computing.
 
-    `delay` is in any unit, the same for all devices of a file: only ratios count. None where the source has no such
-    value. `weight`: the number of devices that the row stands for.
+    `delay` is in any unit, the same for all devices of a file: only ratios count. None means that the source has no
+    such value. `weight`: the number of devices that the row stands for.
     """
 
     up: float | None = None
@@ -48,13 +48,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Trace:
-    """When a device is up: intervals of seconds in order, within a `period` after which they repeat."""
+    """The uptimes of a device: intervals in seconds, in order, within a `period` after which they repeat."""
 
     intervals: tuple[tuple[float, float], ...]
     period: float
 
     def window(self, start: float, length: float) -> list[tuple[float, float]]:
-        """The intervals from `start` on for `length` seconds, as seconds from `start`; those that touch are joined."""
+        """The intervals during `length` seconds from `start` on, in seconds from `start`; adjacent ones are joined."""
         found: list[tuple[float, float]] = []
         shift = math.floor(start / self.period) * self.period - start
         while shift < length:
@@ -74,7 +74,7 @@ class Trace:
 
 
 def fedscale_file(path: Path) -> list[Row] | list[Trace]:
-    """The devices or the availability traces in the pickle at `path`, whichever of the two it holds.
+    """The devices or the availability traces in the pickle at `path`, depending on its content.
 
     Raises ValueError with the file, the client, the field and the value.
     """
@@ -148,7 +148,7 @@ def _number(where: str, name: str, value: Any, least: float = -math.inf) -> floa
 
 
 class _NumberType:
-    """Stands for a dtype of numpy: the type of one number, whose bytes `read` turns into a float or an int."""
+    """A stand-in for a numpy dtype: the type of one number, whose bytes `read` converts to a float or an int."""
 
     def __init__(self, code: str, *_: object) -> None:
         if code not in _FORMATS:
@@ -168,7 +168,7 @@ _FORMATS = {
 
 
 def _scalar(kind: _NumberType, content: bytes | str) -> float:
-    """The number of numpy of this `kind`; of Python 2 its `content` is text."""
+    """Construct the numpy number of this `kind`; in pickles of Python 2 the `content` is text."""
     if isinstance(content, str):
         content = _encoded(content)
     if not isinstance(kind, _NumberType) or not isinstance(content, bytes):
@@ -177,7 +177,7 @@ def _scalar(kind: _NumberType, content: bytes | str) -> float:
 
 
 def _encoded(text: str = "", *_: object) -> bytes:
-    """The bytes that the first protocols of pickle write as `text`."""
+    """The bytes that the first pickle protocols write as `text`."""
     return text.encode("latin-1")
 
 
@@ -192,14 +192,14 @@ _STAND_INS: dict[tuple[str, str], Any] = {
 
 
 class _Refused(Exception):
-    """A pickle asks for what is not read; the message says for what."""
+    """A pickle asks for a class or function that is not allowed; the message names it."""
 
 
 class _Unpickler(pickle.Unpickler):
     """Reads dictionaries, lists, tuples, sets, texts, bytes, numbers and None; refuses everything else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """The stand-in for `name` of `module`. Raises _Refused for all but numbers of numpy."""
+        """The stand-in for `name` of `module`. Raises _Refused for everything but numpy numbers and bytes."""
         try:
             return _STAND_INS[module, name]
         except KeyError:
@@ -209,7 +209,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def plain_pickle(path: Path) -> Any:
-    """The content of the pickle at `path`, of plain containers, texts and numbers; no code in it is run.
+    """The content of the pickle at `path`, made of plain containers, texts and numbers; no code in it is run.
 
     Raises ValueError for everything else, and for files that are damaged or no pickles.
     """
@@ -233,7 +233,7 @@ _DATE = "%Y-%m-%d %H:%M:%S"
 
 @dataclass
 class _Phone:
-    """The state of a phone as FLASH's messages say it: it may train while it is locked, charges and has Wi-Fi."""
+    """The state of a phone by FLASH's messages: it may train while it is locked, charging and on Wi-Fi."""
 
     locked: bool = False
     wifi: bool = False
@@ -246,7 +246,7 @@ class _Phone:
         return self.locked and self.wifi and self.charges
 
     def take(self, state: str, time: float) -> bool:
-        """Note that `state` begins at `time`; False if there is no such state."""
+        """Enter `state`, which begins at `time`; return false for an unknown state."""
         if state in ("battery_charged_on", "battery_charged_off"):
             self.charges = state.endswith("on")
         elif state == "wifi" or state in _NETWORKS:
@@ -267,8 +267,8 @@ class _Phone:
 def flash_file(path: Path) -> list[Row] | list[Trace]:
     """The traces in a ``state_traces.json``, or the devices in a ``speed_distri.json``, whichever is at `path`.
 
-    A phone is up while its screen is locked, it charges and it is on Wi-Fi, as in FLASH. Phones that never are in the
-    trace are left out. Raises ValueError with the file, the device, the line of its messages and the value.
+    A phone is up while its screen is locked, it charges and it is on Wi-Fi, as in FLASH. Phones that are never ready
+    are left out. Raises ValueError with the file, the device, the line of its messages and the value.
     """
     table = _json(path)
     if not isinstance(table, dict) or not table or not all(isinstance(one, dict) for one in table.values()):
@@ -293,7 +293,7 @@ def flash_file(path: Path) -> list[Row] | list[Trace]:
 
 
 def _phone_trace(where: str, messages: Any) -> Trace | None:
-    """The trace in a phone's messages, lines of a time, a tab and a state; None if it is never ready."""
+    """The trace in a phone's messages, lines of a time, a tab and a state; None if the phone is never ready."""
     if not isinstance(messages, str):
         raise ValueError(f"{where}: messages is {messages!r}; lines of text are needed")
     phone, first, time = _Phone(), None, 0.0
@@ -341,10 +341,11 @@ _TILE = ("avg_d_kbps", "avg_u_kbps", "avg_lat_ms", "devices")
 
 
 def ookla_file(path: Path, quadkey: str = "") -> list[Row]:
-    """The tiles at `path`, a CSV or Parquet file, as devices: each weighs as many as measured in it.
+    """The tiles at `path`, a CSV or Parquet file, as devices; the weight is the number of devices measured in the tile.
 
-    Only tiles whose quadkey begins with `quadkey`. Half of the latency, a round trip, is that of one way. Tiles with a
-    rate of 0 are left out. Raises ValueError with the file, line (of Parquet the row, from 1), column and value.
+    Only tiles whose quadkey begins with `quadkey`. The one-way latency is half of the latency in the file, a round
+    trip. Tiles with a rate of 0 are left out. Raises ValueError with the file, line (of Parquet the row, from 1),
+    column and value.
     """
     rows = []
     for where, tile in _parquet(path) if path.suffix == ".parquet" else _tiles(path):
@@ -360,7 +361,7 @@ def ookla_file(path: Path, quadkey: str = "") -> list[Row]:
 
 
 def _cell(value: Any) -> Any:
-    """The number that a cell holds; its text if it holds none."""
+    """The number in a cell; its text if it is no number."""
     if isinstance(value, str):
         try:
             return float(value)
@@ -414,9 +415,9 @@ def _check_columns(where: str, names: Sequence[str]) -> None:
 
 
 def with_classes(rows: Sequence[Row], count: int) -> list[Row]:
-    """`rows` from fast to slow, divided into `count` classes of equal weight, which they name.
+    """Return `rows` from fast to slow, divided into `count` classes of equal weight and labeled with their class.
 
-    Devices compare by their `delay`, and where there is none by their downlink.
+    Devices compare by their `delay` or, without one, by their downlink.
     """
     if count < 1:
         raise ValueError(f"count(={count}) must be >= 1.")

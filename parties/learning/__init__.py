@@ -1,4 +1,4 @@
-"""Networks that clients train, and the local update that methods of training add to. Importing it needs no torch."""
+"""Networks that clients train, and the local update that training methods extend. Importing it needs no torch."""
 
 from tacit.parties.learning.additions import Addition
 from tacit.parties.learning.extras import MissingExtra, require

@@ -1,4 +1,4 @@
-"""Training by Adam from a state of bytes, so that it can be continued later.
+"""Training by Adam from a state in bytes, so that training can be continued later.
 
 Kingma and Ba, Adam: A method for stochastic optimization, ICLR 2015, algorithm 1, with their beta 0.9 and 0.999 and
 epsilon 1e-8. The state is the number of steps as 8 bytes, little-endian, the network's vector, and the first and second
@@ -25,7 +25,7 @@ _EPSILON = 1e-8
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
-    """The state of a new network: no step taken, both moments 0."""
+    """The state of a new network: zero steps, both moments 0."""
     return bytes(_COUNTER) + initial_parameters(spec, seed) + bytes(8 * trained_size(spec))
 
 
@@ -94,14 +94,14 @@ def fit(
 
 
 class _Passes:
-    """Shuffled passes over `size` points from number `start` on, `count` of them at a time: `batch`, or all."""
+    """Shuffled passes over `size` points from the index `start` on, `count` of them at a time: `batch`, or all."""
 
     def __init__(self, start: int, size: int, batch: int) -> None:
         self._start, self._size, self.count = start, size, min(batch, size)
         self._ahead = torch.empty(0, dtype=torch.int64)
 
     def batch(self, random: torch.Generator) -> Tensor:
-        """The numbers of the next points, int64 (count,)."""
+        """The indices of the next points, int64 (count,)."""
         if len(self._ahead) < self.count:
             shuffled = torch.randperm(self._size, generator=random) + self._start
             self._ahead = torch.cat([self._ahead, shuffled])

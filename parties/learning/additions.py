@@ -1,7 +1,7 @@
 """Additions of a method to plain local training: a base class whose hooks do nothing.
 
-An `Addition` is a small record of settings, sent to workers with the rest of the update; `begin` makes the object that
-takes part in one update. The hooks are called in this order, for each batch: `loss` (a term for the gradient),
+An `Addition` is a small record of settings, sent to workers with the rest of the update; `begin` makes the object whose
+hooks are called in one update. The hooks are called in this order, for each batch: `loss` (a term for the gradient),
 `gradients` (the gradients are computed and may be changed), `after_step`; and once at the end, `finish`.
 """
 
@@ -48,26 +48,26 @@ class Run:
 
 
 class Active:
-    """An addition at work in one update."""
+    """The hooks of an addition in one update."""
 
     def loss(self, batch: Batch) -> "Tensor | None":
-        """A term to add to the batch's loss."""
+        """A term to add to the batch's loss; None to add nothing."""
         return None
 
     def gradients(self, batch: Batch) -> None:
         """Change the gradients before the step."""
 
     def after_step(self) -> None:
-        """Called after each step."""
+        """Do something after each step."""
 
     def finish(self) -> tuple[bytes, bytes]:
-        """The bytes that go to the server beside the parameters, and those that the client keeps."""
+        """The bytes to send to the server with the parameters, and the bytes that the client keeps."""
         return b"", b""
 
 
 @dataclass(frozen=True)
 class Addition:
-    """Settings of what a method adds to training. This one adds nothing: it suits methods with a server term alone."""
+    """Settings of a method's addition to training. The base class adds nothing, for methods with a server term only."""
 
     unlabeled: ClassVar[bool] = False
     """True if points without any label take part."""
@@ -85,7 +85,7 @@ class Addition:
         """Raise ValueError if this addition cannot work in `update`."""
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
-        """The object that takes part in `run`, given what the server sent for this addition and what the client kept.
+        """The hooks for `run`, given the server's bytes for this addition and the bytes that the client kept.
 
         Raises ValueError for bytes that do not fit the network.
         """

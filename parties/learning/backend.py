@@ -1,9 +1,9 @@
 """Torch as every training module uses it: one thread, deterministic, on the processor or a GPU.
 
-Torch comes with the extra `train`. What draws from torch's global generator (initialisation, dropout) runs inside
-`seeded`, which sets that generator and puts it back afterwards; everything else draws from a generator of its own. One
-thread: small batches gain nothing from several, parties compute at the same time, and sums over several threads would
-depend on their number.
+Torch is in the extra `train`. Code that draws from torch's global generator (initialisation, dropout) runs inside
+`seeded`, which sets that generator and restores it afterwards; all other code uses its own generators. One thread is
+used because small batches gain nothing from several, parties compute at the same time, and sums over several threads
+would depend on their number.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ torch.backends.cudnn.benchmark = False
 
 
 def choose_device(name: str) -> torch.device:
-    """The device written as ``cpu``, ``cuda``, or ``auto``: the GPU where there is one. Raises ValueError."""
+    """The device written as ``cpu``, ``cuda``, or ``auto`` (the GPU if there is one). Raises ValueError."""
     if name not in ("auto", "cpu", "cuda"):
         raise SettingError("device", name, "must be auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
@@ -50,7 +50,7 @@ def generator(seed: int | bytes, *names: str | int) -> torch.Generator:
 
 @contextmanager
 def seeded(device: torch.device, seed: int | bytes, *names: str | int) -> Iterator[None]:
-    """Torch's global generators set to the stream (seed, names) inside, and as they were afterwards."""
+    """Set torch's global generators to the stream (seed, names) inside the context, and restore them afterwards."""
     on_gpu = device.type == "cuda"
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_gpu else []):
         number = _number(seed, *names)

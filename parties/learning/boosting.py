@@ -1,4 +1,4 @@
-"""Gradient-boosted trees by XGBoost (Chen and Guestrin, KDD 2016), kept in XGBoost's own binary form, UBJSON.
+"""Gradient-boosted trees by XGBoost (Chen and Guestrin, KDD 2016), stored in XGBoost's binary format, UBJSON.
 
 The package is `xgboost-cpu` of the extra `trees`, which is imported as xgboost.
 """
@@ -24,10 +24,10 @@ __all__ = ["XGBoostLearner"]
 
 @dataclass(frozen=True)
 class XGBoostLearner(Learner):
-    """Gradient boosting of `trees` trees, for each class if there are more than two; histograms have 256 bins.
+    """Gradient boosting of `trees` trees, or of `trees` for each of more than two classes; histograms have 256 bins.
 
-    Each `fit` of a `warm` learner adds that number of trees to those of its state; otherwise it starts from no tree, as
-    in federated co-training's experiments. Raises ValueError.
+    Each `fit` of a `warm` learner adds that number of trees to those of its state; otherwise it starts without trees,
+    as in federated co-training's experiments. Raises ValueError.
     """
 
     columns: int
@@ -45,7 +45,7 @@ class XGBoostLearner(Learner):
             raise SettingError("learning_rate", self.learning_rate, "must be in (0, 1]")
 
     def initial(self, seed: int | bytes) -> bytes:
-        """A state without trees, which gives all classes the same probability."""
+        """A state without trees, which predicts equal probabilities for all classes."""
         return rows.sealed(b"")
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
@@ -81,7 +81,7 @@ class XGBoostLearner(Learner):
         return {"xgboost.fit": float(self._all_trees * points * self.columns), "xgboost.tree": float(self._all_trees)}
 
     def predict_work(self, points: int) -> Work:
-        """The work of `predict`, for the trees of one `fit`, also where a warm learner has more."""
+        """The work of `predict` with the trees of one `fit`, even if a warm learner has more."""
         return {"xgboost.predict": float(self._all_trees * points), "xgboost.load": float(self._all_trees)}
 
     @property
@@ -89,7 +89,10 @@ class XGBoostLearner(Learner):
         return self.trees * (1 if self.classes == 2 else self.classes)
 
     def _parameters(self, seed: int | bytes) -> dict[str, object]:
-        """XGBoost's parameters. The prior is fixed: an estimated one is infinite for a client with a single class."""
+        """The parameters of XGBoost.
+
+        The prior is fixed: an estimated one is infinite for a client with a single class.
+        """
         target = {"objective": "binary:logistic"} if self.classes == 2 else {"objective": "multi:softprob"}
         shape = {} if self.classes == 2 else {"num_class": self.classes}
         return {

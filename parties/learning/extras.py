@@ -1,4 +1,4 @@
-"""Packages that only some of Tacit needs, and which extra to install where one is missing."""
+"""Optional packages, and the extra to install if one is missing."""
 
 import importlib.util
 

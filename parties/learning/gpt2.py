@@ -2,7 +2,7 @@
 
 Radford et al., Language models are unsupervised multitask learners, 2019; the head is a linear layer on the last token
 of a text, as in federated co-training's experiments (Abourayya et al. 2024, appendix D.2 and table 17). The model and
-its tokenizer are read from a folder that the user has, as `save_pretrained` writes it. Nothing is downloaded, and only
+its tokenizer are read from a folder of the user in the format of `save_pretrained`. Nothing is downloaded, and only
 weights in the format safetensors are read, which contains no code. Packages: the extra `language`.
 """
 
@@ -31,7 +31,7 @@ Labels = NDArray[np.int64]
 
 _COUNTER = 8  # bytes
 _BATCH = 16
-"""Texts predicted at a time."""
+"""The number of texts in a batch of predictions."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class GPT2Learner(Learner):
             raise SettingError("path", self.path, f"holds a model of type {kind!r}, not 'gpt2'")
 
     def initial(self, seed: int | bytes) -> bytes:
-        """The folder's model, with a head drawn from the stream (seed, "initial") unless it has one of its own."""
+        """The folder's model, with a head drawn from the stream (seed, "initial") unless the model has a head."""
         from tacit.parties.learning.backend import seeded, torch
         from tacit.parties.learning.parameters import join
 
@@ -120,7 +120,7 @@ class GPT2Learner(Learner):
         return found
 
     def fit_work(self, points: int) -> Work:
-        """The work of `fit` on that number of texts, all as long as the model reads."""
+        """The work of `fit` on `points` texts, each of the full length that the model reads."""
         texts, numbers = self.steps * min(self.batch, points), self._numbers
         return {
             "train.multiply-add": 3.0 * texts * self._multiply_adds,
@@ -131,7 +131,7 @@ class GPT2Learner(Learner):
         }
 
     def predict_work(self, points: int) -> Work:
-        """The work of `predict` for that number of texts, all as long as the model reads."""
+        """The work of `predict` for `points` texts, each of the full length that the model reads."""
         batches = float(-(-points // _BATCH))
         load = {"embed.batch": batches, "model.load": 3.0 * self._numbers}
         return load | {"embed.multiply-add": float(points * self._multiply_adds)}
@@ -143,7 +143,7 @@ class GPT2Learner(Learner):
 
     @property
     def _numbers(self) -> int:
-        """How many parameters: embeddings, 12 d^2 + 13 d for the block of each layer, last normalisation, head."""
+        """The number of parameters: embeddings, 12 d^2 + 13 d for the block of each layer, last normalisation, head."""
         config = self._configuration
         width, inner = config["n_embd"], config.get("n_inner") or 4 * config["n_embd"]
         block = 4 * width * width + 2 * width * inner + 9 * width + inner
@@ -152,7 +152,8 @@ class GPT2Learner(Learner):
 
     @property
     def _multiply_adds(self) -> int:
-        """Multiply-adds for one text: 4 d^2 + 2 d n_inner for each token and layer, 2 t d for attention to t tokens."""
+        """The multiply-adds for one text: 4 d^2 + 2 d n_inner for each token and layer, 2 t d for attention to t
+        tokens."""
         config = self._configuration
         width, inner = config["n_embd"], config.get("n_inner") or 4 * config["n_embd"]
         length = min(self.tokens, config["n_positions"])
@@ -192,13 +193,13 @@ def _texts(points: Points) -> list[str]:
 
 @lru_cache(maxsize=2)
 def _kept(path: str, classes: int, device: str) -> tuple[Any, Any]:
-    """This process's model and tokenizer; the parameters are those of the last use."""
+    """This process's cached model and tokenizer; the parameters are those of the last use."""
     model, tokenizer = _loaded(path, classes)
     return model.to(device), tokenizer
 
 
 def _loaded(path: str, classes: int) -> tuple[Any, Any]:
-    """The folder's model and tokenizer; a missing head is drawn from torch's global generator."""
+    """The model and tokenizer of a folder; a missing head is drawn from torch's global generator."""
     require("transformers", "language", "the learner gpt2")
     from tacit.parties.learning.vision import torchvision
 

@@ -19,12 +19,12 @@ BATCH = 250
 
 
 def embed_all(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
-    """The features of every point; this and the others as in `tacit.parties.learning.jobs`."""
+    """The features of every point. For the arguments of all functions here see `tacit.parties.learning.jobs`."""
     return _run(spec, parameters, images, device, lambda network, batch: network.embed(batch))
 
 
 def logits(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
-    """The last layer's outputs for every point."""
+    """The outputs of the last layer for every point."""
     return _run(spec, parameters, images, device, lambda network, batch: network(batch))
 
 

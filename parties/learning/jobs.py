@@ -1,7 +1,7 @@
-"""Jobs of a party with a network: plain functions for `Party.compute`, wherever it runs them.
+"""Jobs of a party with a network: plain functions for `Party.compute`.
 
-Arguments and results can be pickled; nothing is kept but a cache of built networks. On the processor the same arguments
-give the same bytes, in this process or another (processors of another kind may round differently). Torch is imported
+Arguments and results can be pickled; the only state is a cache of built networks. On the processor the same arguments
+give the same bytes, in this process or another (other kinds of processors may round differently). Torch is imported
 when the first of these functions is called.
 """
 
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Images = NDArray[np.generic]
-"""Points, as `LocalData.images` has them."""
+"""Points in the form of `LocalData.images`."""
 
 
 def require_torch() -> None:
@@ -54,7 +54,7 @@ def choose_device(name: str) -> str:
 
 
 def check_network(spec: ModelSpec) -> None:
-    """Raise PluginError where a plugin's network cannot be built, does not fit its inputs, or has other outputs."""
+    """Raise PluginError if a plugin's network cannot be built, does not fit its inputs, or has wrong outputs."""
     from tacit.parties.learning import networks
 
     networks.check(spec)
@@ -75,14 +75,14 @@ def size(spec: ModelSpec) -> int:
 
 
 def feature_count(spec: ModelSpec) -> int:
-    """How many features the network has of a point."""
+    """The number of features that the network computes for a point."""
     from tacit.parties.learning import parameters
 
     return parameters.feature_count(spec)
 
 
 def trained_size(spec: ModelSpec) -> int:
-    """How many numbers of the vector are trained; they are the first ones, the rest are running statistics."""
+    """The number of trained numbers in the vector. They come first; the rest are running statistics."""
     from tacit.parties.learning import parameters
 
     return parameters.trained_size(spec)
@@ -121,9 +121,9 @@ def train(
 ) -> Trained:
     """The result of training from `parameters` on a client's data in round `round_number`, counted from 0.
 
-    Shuffles, augmentation and dropout come from streams of (seed, ..., round_number): give each client a seed of its
-    own. For each of the update's additions, `received` is what the server sent for it and `kept` what the client kept
-    of its last update; b"" or left out where there is nothing yet. Without a usable point the parameters are returned
+    Shuffles, augmentation and dropout come from streams of (seed, ..., round_number): give each client a separate seed.
+    For each of the update's additions, `received` has the server's bytes and `kept` the bytes that the client kept
+    after its last update; b"" or missing if there are none yet. Without a usable point the parameters are returned
     unchanged. Raises ValueError for vectors of the wrong length, labels out of range and points that do not fit.
     """
     from tacit.parties.learning import sgd
@@ -161,7 +161,10 @@ def predict(spec: ModelSpec, parameters: bytes, images: Images, device: str = "a
 def accuracy(
     spec: ModelSpec, parameters: bytes, images: Images, labels: NDArray[np.int64], device: str = "auto"
 ) -> float:
-    """The share of the points with a label (>= 0) that `predict` gets right. Raises ValueError if there is none."""
+    """The share of the points with a label (>= 0) that `predict` classifies correctly.
+
+    Raises ValueError without such points.
+    """
     known = labels >= 0
     if not known.any():
         raise ValueError(f"accuracy needs a point with a label; there are {len(labels)} points, none with one")
@@ -169,9 +172,9 @@ def accuracy(
 
 
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:
-    """The work of `train` with `labeled` labeled points and `others` others that take part, for `Party.compute`.
+    """The work of `train` with `labeled` labeled points and `others` other points that take part, for `Party.compute`.
 
-    It depends on nothing else, so it is the same wherever and however the update is run.
+    It depends on the arguments only, not on where or how the update is run.
     """
     from tacit.parties.learning import work
 
@@ -179,7 +182,7 @@ def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) 
 
 
 def embed_work(spec: ModelSpec, points: int) -> Work:
-    """The work of `embed_all`, `logits`, `probabilities` or `predict` for that number of points."""
+    """The work of `embed_all`, `logits`, `probabilities` or `predict` for `points` points."""
     from tacit.parties.learning import work
 
     return work.embed_work(spec, points)

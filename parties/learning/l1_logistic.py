@@ -21,17 +21,17 @@ __all__ = ["l1_logistic"]
 
 _STEPS = 100
 _ENOUGH = 1e-6
-"""The last step is the one that lowers the minimized sum by less than this share of it."""
+"""The relative decrease of the minimized sum below which a step is the last one."""
 _SHORTEST = 2.0**-20
 _CURVATURE = 1e-5
 """The least value used for p (1 - p), which is 0 for points predicted with certainty and is divided by."""
 _FLATTEST = 1e-6
-"""The least curvature used in any direction, as a share of the greatest one: sums are in single precision.
+"""The least curvature used in any direction, relative to the greatest one, because sums are in single precision.
 
 It shortens steps where terms are nearly alike, and does not move the minimum.
 """
 _BLOCK = 4096
-"""How many points are summed in single precision before the sums are added in double precision."""
+"""The number of points summed in single precision before the sums are added in double precision."""
 
 
 def l1_logistic(
@@ -82,7 +82,7 @@ def l1_logistic(
 def _standardised(
     terms: NDArray[np.float32], varied: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
-    """The `varied` terms, centred and divided by their deviations; the means; the deviations."""
+    """Standardise the `varied` terms. Returns the terms, their means and their deviations."""
     terms = terms[:, varied]
     means, squares = terms.mean(0, dtype=np.float64), np.zeros(terms.shape[1])
     for first in range(0, len(terms), _BLOCK):
@@ -102,7 +102,10 @@ def _newton(
     middle: float,
     penalty: float,
 ) -> tuple[float, NDArray[np.float64]]:
-    """The minimum of the parabola around `log_odds` plus the penalty: the intercept for centred terms, the weights."""
+    """Minimize the parabola around `log_odds` plus the penalty.
+
+    Returns the intercept for centred terms, and the weights.
+    """
     from sklearn.linear_model import Lasso
 
     count = scaled.shape[1]

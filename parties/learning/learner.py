@@ -1,7 +1,7 @@
-"""The interface of everything that learns labels from points and predicts them; networks as learners.
+"""The interface of learners, which learn labels from points and predict them; and networks as learners.
 
-A learner is a small record of settings that can be sent to a worker; all that it has learnt is in its state, which is
-bytes. Co-training needs only this: fit, predict, and a state to keep.
+A learner is a small record of settings that can be sent to a worker. Everything it has learned is in its state, a byte
+string. Co-training needs only this interface: fit, predict, and a state to keep.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,8 @@ Labels = NDArray[np.int64]
 class Learner(Protocol):
     """The settings of a learner; picklable, and the same arguments give the same bytes.
 
-    If `warm`, `fit` continues from the state that it is given; otherwise it starts from a new one and ignores it.
+    If `warm`, `fit` continues from the state that it is given; otherwise it ignores that state and starts from a new
+    one.
     """
 
     @property
@@ -30,10 +31,10 @@ class Learner(Protocol):
         return False
 
     def initial(self, seed: int | bytes) -> bytes:
-        """The state of a learner that has learnt nothing yet."""
+        """The state of an untrained learner."""
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
-        """The state after learning from points (n, ...) with labels int64 (n,), which are all known."""
+        """The state after learning from points (n, ...) with known labels int64 (n,)."""
 
     def predict(self, state: bytes, points: Points) -> Labels:
         """The label of every point, int64 (n,): the likeliest class; ties go to the lower one."""
@@ -43,10 +44,10 @@ class Learner(Protocol):
         """The probability of each class for every point, float32 (n, classes)."""
 
     def fit_work(self, points: int) -> Work:
-        """The work of `fit` on that number of points."""
+        """The work of `fit` on `points` points."""
 
     def predict_work(self, points: int) -> Work:
-        """The work of `predict` or `probabilities` for that number of points."""
+        """The work of `predict` or `probabilities` for `points` points."""
 
 
 @runtime_checkable
@@ -59,12 +60,13 @@ class SoftLearner(Learner, Protocol):
 
 @runtime_checkable
 class BatchLearner(Learner, Protocol):
-    """A learner that learns by batches, and can take one of each of several sets of points in every step."""
+    """A learner trained in batches, which can take a batch from each of several sets of points in every step."""
 
     def fit_parts(
         self, state: bytes, points: Points, labels: Labels, seed: int | bytes, parts: tuple[int, ...]
     ) -> bytes:
-        """The state after learning, as `fit`, by steps on a batch of each part; `parts` are consecutive points."""
+        """The state after training like `fit`, with a batch of each part in every step; `parts` are sizes of
+        consecutive parts."""
 
     def parts_work(self, parts: tuple[int, ...]) -> Work:
         """The work of `fit_parts` on parts of these sizes."""

@@ -1,4 +1,4 @@
-"""The learners by the names that scenarios use, and how one is made for the points and classes of a run."""
+"""The learners by the names that scenarios use, and their construction for the points and classes of a run."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -27,9 +27,9 @@ _GIVEN = ("columns", "classes", "spec", "device")
 
 @dataclass(frozen=True)
 class LearnerKind:
-    """A kind of learner: one line about it, its class, and the packages that it needs, with the extra they belong to.
+    """A kind of learner: a summary, its class, and the packages that it needs, with their extra.
 
-    `defaults` are the options in which it differs from its class; `texts` says that it reads texts, and nothing else.
+    `defaults` are the options that differ from its class's defaults; `texts` is true if it reads texts only.
     """
 
     description: str
@@ -75,7 +75,7 @@ LEARNERS: Registry[LearnerKind] = Registry(
 
 
 class LearnerError(ValueError):
-    """A learner that does not go with its options, the points or the model."""
+    """A learner does not fit its options, the points or the model."""
 
 
 def learner_of(
@@ -86,9 +86,9 @@ def learner_of(
     model: ModelSpec | None = None,
     device: str = "auto",
 ) -> Learner:
-    """The learner `name` for points of `shape`, as networks take it (texts: ()), and `classes` classes.
+    """The learner `name` for `classes` classes and points of `shape`, as networks take it (texts: ()).
 
-    `options` are those of its kind, `model` is the network of "network", `device` where networks run. Raises
+    `options` are those of its kind, `model` is the network of "network", `device` is the device for networks. Raises
     ValueError, which names the option, and MissingExtra.
     """
     kind, where = LEARNERS[name], f"learner {name!r}"
@@ -142,7 +142,7 @@ class _NetworkOptions(msgspec.Struct):
 
 
 def _plain(error: msgspec.ValidationError) -> str:
-    """msgspec's message with the option in front: msgspec writes its place last, as `$.rounds`."""
+    """The message of msgspec with the option in front; msgspec appends the place, as in `$.rounds`."""
     text = str(error)
     problem, _, place = text.partition(" - at `$.")
     return f"{place.rstrip('`')}: {problem}" if place else text

@@ -29,7 +29,10 @@ def fitted_costs(works: Sequence[Work], jobs: Sequence[Callable[[], object]], re
 
 
 def timed(action: Callable[[], object]) -> float:
-    """The processor time of one call in seconds (this process, all threads), which depends less on other load."""
+    """The processor time of one call in seconds (this process, all threads).
+
+    Other load affects it less than wall time.
+    """
     start = time.process_time()
     action()
     return time.process_time() - start

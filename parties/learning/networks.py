@@ -34,7 +34,7 @@ __all__ = [
 # Max-pooling on the processor, in a third of the time that torch takes for it: with the same bits, both ways.
 
 _WORTH = 20_000
-"""The numbers from which it is faster."""
+"""The number of values from which this is faster."""
 
 _aten = torch.ops.aten
 
@@ -54,7 +54,10 @@ class MaxPool(nn.MaxPool2d):
 
 
 class _ByChannels(torch.autograd.Function):
-    """Where channels lie side by side torch compares many at once; one after the other its branches are guesses."""
+    """Pooling along channels.
+
+    Torch compares many channels at once if they are adjacent; otherwise it branches for each.
+    """
 
     @staticmethod
     def forward(context: Any, x: Tensor, window: list[int]) -> Tensor:
@@ -110,7 +113,7 @@ Parts = tuple[nn.Module, nn.Module]
 
 
 def builder(spec: ModelSpec) -> Callable[[ModelSpec], Parts]:
-    """The function that makes the parts of a network; another one after a plugin has been edited."""
+    """The function that makes the parts of a network; a new function after a plugin has been edited."""
     return MODELS[spec.name].build or BUILDERS[spec.name]
 
 
@@ -123,7 +126,7 @@ def _parts(spec: ModelSpec) -> Parts:
 
 
 def check(spec: ModelSpec) -> None:
-    """Raise PluginError where a plugin's network cannot be built, does not fit its inputs, or has other outputs.
+    """Raise PluginError if a plugin's network cannot be built, does not fit its inputs, or has wrong outputs.
 
     Two points of zeros pass through it. Networks that come with Tacit are not checked.
     """
@@ -173,7 +176,7 @@ def _linear_embedding(spec: ModelSpec) -> Parts:
 
 
 def _features(body: nn.Module, spec: ModelSpec) -> int:
-    """How many outputs `body` has for one input; its running statistics stay as they are."""
+    """The number of outputs of `body` for one input. Its running statistics do not change."""
     was = body.training
     with torch.no_grad():
         size = body.eval()(torch.zeros(1, *spec.shape)).numel()
@@ -264,7 +267,7 @@ def _fedct_svhn(spec: ModelSpec) -> Parts:
 
 
 class _EfficientNet(nn.Module):
-    """EfficientNet-Lite0 up to its features, with its weights from ImageNet."""
+    """EfficientNet-Lite0 without its last layer, with its weights from ImageNet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -291,4 +294,4 @@ BUILDERS: dict[str, Callable[[ModelSpec], Parts]] = {
     "fedct_mri": _fedct_medical,
     "fedct_svhn": _fedct_svhn,
 }
-"""The function that makes body and last layer of each network in `tacit.parties.learning.spec.MODELS`."""
+"""The functions that make body and last layer of each network in `tacit.parties.learning.spec.MODELS`."""

@@ -1,4 +1,4 @@
-"""A network's parameters as one vector: what is sent, averaged and kept.
+"""A network's parameters as one vector, which is sent, averaged and stored.
 
 The vector is little-endian float32. First come the trained parameters in the network's own order, then the running
 statistics of batch normalisation (mean and variance of each such layer), which are averaged like the rest. Batch
@@ -25,9 +25,9 @@ _entries: "WeakKeyDictionary[NeuralNetwork, tuple[list[Tensor], list[Tensor]]]" 
 
 
 def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> NeuralNetwork:
-    """This process's network for `spec` on `device`, built once; its weights are those of the last use.
+    """The network for `spec` on `device`, built once in this process; its weights are those of the last use.
 
-    Each `role` has a network of its own.
+    Each `role` has a separate network.
     """
     key = (spec, builder(spec), str(device), role)
     network = _networks.get(key)
@@ -60,14 +60,14 @@ def _find_entries(network: NeuralNetwork) -> tuple[list[Tensor], list[Tensor]]:
 
 
 def join(tensors: list[Tensor]) -> bytes:
-    """`tensors` one after the other as little-endian float32."""
+    """Concatenate `tensors` as little-endian float32."""
     return b"".join([np.ascontiguousarray(tensor.detach().cpu().numpy(), "<f4").data for tensor in tensors])
 
 
 def split(data: bytes, like: list[Tensor], what: str) -> list[Tensor]:
-    """The tensors that `join` wrote as `data`, shaped as those of `like` and on their device.
+    """Split `data`, written by `join`, into tensors with the shapes and the device of `like`.
 
-    Raises ValueError, naming `what`, if the number of bytes is not theirs.
+    Raises ValueError, naming `what`, if the number of bytes differs.
     """
     count = sum(tensor.numel() for tensor in like)
     if len(data) != 4 * count:
@@ -78,13 +78,16 @@ def split(data: bytes, like: list[Tensor], what: str) -> list[Tensor]:
 
 
 def flatten(network: NeuralNetwork) -> bytes:
-    """The network's vector."""
+    """The vector of the network."""
     trained, running = entries(network)
     return join(trained + running)
 
 
 def load(network: NeuralNetwork, data: bytes) -> None:
-    """Put the vector `data` into `network`, without gradients. Raises ValueError if its length is not the network's."""
+    """Load the vector `data` into `network`, without gradients.
+
+    Raises ValueError if its length is not the network's.
+    """
     trained, running = entries(network)
     tensors = trained + running
     values = split(data, tensors, f"parameters of {network.spec.name}")
@@ -106,13 +109,13 @@ def size(spec: ModelSpec) -> int:
 
 
 def trained_size(spec: ModelSpec) -> int:
-    """How many numbers of the vector are trained; they are the first ones."""
+    """The number of trained numbers in the vector, which come first."""
     return _sizes(spec, builder(spec))[0]
 
 
 @lru_cache(maxsize=64)
 def feature_count(spec: ModelSpec) -> int:
-    """How many features the network has of a point."""
+    """The number of features that the network computes for a point."""
     network = cached(spec, choose_device("cpu"))
     was = network.training
     with torch.no_grad():

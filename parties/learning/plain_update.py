@@ -1,4 +1,4 @@
-"""Plain stochastic gradient descent at a client: how long, how fast, in which batches; needs no torch.
+"""The settings of plain stochastic gradient descent at a client: epochs, learning rate and batches; needs no torch.
 
 Scott et al., Cross-client label propagation for transductive and semi-supervised federated learning, appendix A.2:
 E = 5 epochs of stochastic gradient descent on cross-entropy weighted by the confidence in each label; a batch has as
@@ -14,15 +14,16 @@ from tacit.sim.setting_error import SettingError
 __all__ = ["AUGMENTATIONS", "RECIPES", "Batches", "PlainUpdate"]
 
 RECIPES = {"paper": ((50, 0.3), (0, 0.1)), "authors-code": ((50, 0.3), (20, 0.1), (0, 0.05))}
-"""The learning rate by the least number of labeled points in a batch, for each recipe."""
+"""The learning rates by the least number of labeled points in a batch, for each recipe."""
 
 AUGMENTATIONS = ("none", "translate-flip", "rotate-flip", "strong")
-"""The augmentations; `tacit.parties.learning.sgd` says what each does."""
+"""The augmentations; `tacit.parties.learning.sgd` describes them."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of an epoch: `steps`, each of `labeled` and `others` points; the last may have fewer labeled."""
+    """The batches of an epoch: `steps`, each with `labeled` and `others` points; the last may have fewer labeled
+    ones."""
 
     labeled: int
     others: int
@@ -31,7 +32,8 @@ class Batches:
 
     @classmethod
     def plan(cls, labeled: int, others: int, most: int) -> "Batches":
-        """The batches of an epoch over these numbers of labeled and other points, `most` labeled ones a batch at most.
+        """The batches of an epoch over these numbers of labeled and other points, with at most `most` labeled ones a
+        batch.
 
         An epoch is one pass over the points without a label, in full batches (the rest of a pass is left out), with
         the labeled ones repeated as often as needed. Without a labeled point a batch has 2 `most` others. With labeled
@@ -51,7 +53,7 @@ class Batches:
 
 @dataclass(frozen=True)
 class PlainUpdate:
-    """How a client trains by plain gradient descent; the defaults are the XCLP paper's on CIFAR-10.
+    """The settings of plain gradient descent; the defaults are the XCLP paper's on CIFAR-10.
 
     `labeled_batch` is the most labeled points in a batch. `learning_rate` None takes the rule of `recipe`: "paper", or
     "authors-code" with a third step. `decay_rounds` is the round at which the cosine reaches 0; 0 keeps the rate
@@ -87,7 +89,7 @@ class PlainUpdate:
     def rate(self, labeled: int, round_number: int) -> float:
         """The learning rate of round `round_number` (from 0) for a client with `labeled` labeled points.
 
-        A client without any takes the rate of a full batch.
+        A client without labeled points uses the rate of a full batch.
         """
         batch = min(self.labeled_batch, labeled or self.labeled_batch)
         first = self.learning_rate

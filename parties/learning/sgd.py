@@ -1,4 +1,4 @@
-"""The local update itself: epochs of stochastic gradient descent, with what a method adds to it."""
+"""The local update: epochs of stochastic gradient descent with the additions of a method."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,10 @@ _TURN = 10.0  # degrees
 
 
 def augment(name: str, images: Tensor, random: torch.Generator) -> Tensor:
-    """`images`, float (n, channels, height, width), augmented as `name` says. Raises ValueError for other shapes."""
+    """Augment `images`, float (n, channels, height, width), by the method `name`.
+
+    Raises ValueError for other shapes.
+    """
     if name != "none" and images.ndim != 4:
         raise ValueError(f"augmentation {name!r} is for images, not for points of shape {tuple(images.shape[1:])}")
     if name != "none" and min(images.shape[2:]) <= _SHIFT:
@@ -107,7 +110,7 @@ assert tuple(_AUGMENTATIONS) == AUGMENTATIONS
 
 
 _SCALED_AT_ONCE = 1 << 24
-"""The most numbers that are converted to float32 at once; a client's images beyond that are converted by batch."""
+"""The most numbers that are converted to float32 at once; more images of a client are converted batch by batch."""
 
 
 def train(
@@ -174,11 +177,11 @@ def train(
 
 
 _run_backward = torch.autograd.Variable._execution_engine.run_backward
-"""The function that `Tensor.backward` calls at its end; what precedes that call takes longer than a small layer."""
+"""The function that `Tensor.backward` calls at its end; the checks before it take longer than a small layer."""
 
 
 class _Descent:
-    """Steps v <- momentum v + g + decay w, w <- w - rate v, each of which discards the gradients g."""
+    """Gradient steps v <- momentum v + g + decay w, w <- w - rate v, each of which discards the gradients g."""
 
     def __init__(self, parameters: list[Tensor], rate: float, update: LocalUpdate) -> None:
         self._parameters, self._rate = parameters, rate
@@ -245,7 +248,7 @@ def _check_labels(spec: ModelSpec, labels: NDArray[np.int64]) -> None:
 def _batches(
     plan: Batches, labeled: NDArray[np.int64], others: NDArray[np.int64], epochs: int, random: torch.Generator
 ) -> Iterator[tuple[Tensor, int]]:
-    """The rows of each batch of all epochs, labeled ones first, and how many are labeled."""
+    """Yield the rows of each batch of all epochs, labeled ones first, and the number of labeled ones."""
     shuffled = partial(_shuffled, random=random)
     if not plan.others:
         for _ in range(epochs):

@@ -19,11 +19,11 @@ __all__ = ["MODELS", "ModelError", "ModelKind", "ModelSpec"]
 class ModelKind:
     """The properties of a network that are known before it is built.
 
-    `smallest` is the least height and width of an image, 0 if any shape will do; `channels` the number of channels that
-    it requires, 0 for any; `scalable` whether `ModelSpec.width` may differ from 1; `normalised` whether its features
-    are scaled to length 1 unless the spec says otherwise. `build` returns the body for a spec, whose outputs are the
-    features, and the last layer, with weights drawn from torch's global generator. Without it, the network is one of
-    `networks.BUILDERS`, which this module does not import, as it needs torch.
+    `smallest` is the least height and width of an image, 0 if any shape is allowed; `channels` the required number of
+    channels, 0 for any; `scalable` is true if `ModelSpec.width` may differ from 1; `normalised` is true if its features
+    are scaled to length 1 by default. `build` returns the body for a spec, whose outputs are the features, and the last
+    layer, with weights drawn from torch's global generator. Without it, the network is one of `networks.BUILDERS`,
+    which this module does not import, as it needs torch.
     """
 
     description: str
@@ -58,7 +58,7 @@ MODELS: Registry[ModelKind] = Registry(
 
 
 class ModelError(ValueError):
-    """A network does not fit the points, or what is to be done with it."""
+    """A network does not fit the points or the purpose."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class ModelSpec:
     """A network, its inputs and its classes.
 
     `shape` is that of one input, (channels, height, width) or (d,). `width` multiplies the channels of a network that
-    allows it. `embedding` is the number of features of `linear_embedding`. `normalised` says whether features are
-    scaled to length 1 (None: as is usual for the network). `mean` and `std`, one number a channel, standardise images
-    inside the network, so that data and augmentation stay in [0, 1]. Raises ValueError.
+    allows it. `embedding` is the number of features of `linear_embedding`. `normalised` is true if features are scaled
+    to length 1 (None: the network's default). `mean` and `std`, one number a channel, standardise images inside the
+    network, so that data and augmentation stay in [0, 1]. Raises ValueError.
     """
 
     name: str

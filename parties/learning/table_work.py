@@ -1,4 +1,4 @@
-"""The work of trees and rules in operations of the cost table, and how the cost of each is measured.
+"""The work of trees and rules in operations of the cost table, and the measurement of their costs.
 
 | operation | is |
 | --- | --- |
@@ -42,7 +42,7 @@ _SIZES = ((500, 30, 2), (2000, 12, 2), (3000, 50, 2), (1500, 30, 7))
 def measure_costs(repeats: int = 3, quick: bool = False) -> dict[str, float]:
     """The seconds that each operation takes on one core of this machine; `quick` uses the two smallest sizes.
 
-    Those of learners whose packages are not installed are left out.
+    Operations of learners whose packages are not installed are left out.
     """
     costs: dict[str, float] = {}
     for kind, package in (

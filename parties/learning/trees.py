@@ -4,7 +4,7 @@ Breiman, Friedman, Olshen and Stone, Classification and regression trees, 1984, 
 forests, Machine Learning 2001. The arrays of a forest are ``roots``, the first node of each tree; for each node
 ``feature`` and ``threshold`` (a point goes to ``left`` if its feature is at most the threshold, else to ``right``), or
 in a leaf ``feature`` = -1 and in ``left`` the row of ``leaves``, the shares of the classes there. They contain no code:
-a state that somebody else has changed on disk can be no worse than a wrong forest.
+at worst, a state that was tampered with on disk is a wrong forest.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _LEAF = -1
 
 @dataclass(frozen=True)
 class _Trees(Learner):
-    """The settings and predictions that both have in common; a node needs `min_samples_split` points to be split."""
+    """The common settings and predictions of trees; a node needs `min_samples_split` points to be split."""
 
     columns: int
     classes: int
@@ -60,7 +60,7 @@ class DecisionTreeLearner(_Trees):
     """One tree, grown until its leaves are pure or have fewer than `min_samples_split` points."""
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
-        """The state with a tree grown on the points; the seed decides between splits that are equally good."""
+        """The state with a tree grown on the points; the seed decides between equally good splits."""
         from sklearn.tree import DecisionTreeClassifier
 
         def grow(data: Rows, labels: Labels) -> bytes:

@@ -22,7 +22,7 @@ def decode(vector: bytes) -> NDArray[np.float32]:
 
 
 def encode(numbers: NDArray[np.floating]) -> bytes:
-    """The vector of `numbers`."""
+    """Encode `numbers` as a vector."""
     return numbers.astype("<f4").tobytes()
 
 

@@ -1,4 +1,4 @@
-"""torchvision, imported so that it also works with a torch built for processors alone.
+"""torchvision, imported in a way that also works with a CPU-only build of torch.
 
 torchvision's wheels are built for CUDA. Beside a torch without it their compiled library does not load, and importing
 torchvision then fails at the first operator it describes ("operator torchvision::nms does not exist"). Models,
@@ -24,7 +24,7 @@ _OPERATORS = (
 )
 
 _declared: list["torch.library.Library"] = []
-"""Kept, as the declarations are removed with the object that made them."""
+"""The declared operators; the declarations would be removed with these objects."""
 
 
 @functools.cache
@@ -48,7 +48,7 @@ def torchvision() -> ModuleType:
 
 
 def _loads() -> bool:
-    """True if torchvision's compiled library can be loaded; if so, it is, as importing torchvision does again."""
+    """Try to load torchvision's compiled library, as importing torchvision does; return true on success."""
     import torch
 
     place = importlib.util.find_spec("torchvision")

@@ -35,7 +35,7 @@ __all__ = ["Operations", "embed_work", "measure_costs", "operations", "steps_wor
 
 @dataclass(frozen=True)
 class Operations:
-    """The operations of one forward pass of one point, and the numbers of the vector: all, and those trained."""
+    """The operations of one forward pass of one point, and the lengths of the vector and of its trained part."""
 
     multiply_adds: int
     values: int
@@ -44,7 +44,7 @@ class Operations:
 
 
 def operations(spec: ModelSpec) -> Operations:
-    """The operations of `spec`, counted while a point passes through."""
+    """The operations of `spec`, counted while one point passes through the network."""
     return _operations(spec, builder(spec))
 
 
@@ -69,7 +69,8 @@ def _operations(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> Oper
 
 
 def _is_layer(module: nn.Module) -> bool:
-    """True if `module` computes on points: not the parts of a weight normalisation, nor flattening, which is free."""
+    """Return true if `module` computes on points: not the parts of a weight normalisation, nor flattening, which is
+    free."""
     if isinstance(module, nn.Conv2d | nn.Linear):
         return True
     normalises_weights = module.__class__.__module__.startswith("torch.nn.utils")
@@ -77,7 +78,7 @@ def _is_layer(module: nn.Module) -> bool:
 
 
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:
-    """The work of `train` with `labeled` labeled points and `others` others that take part."""
+    """The work of `train` with `labeled` labeled points and `others` other points that take part."""
     return _train_work(operations(spec), update, labeled, others)
 
 
@@ -99,7 +100,8 @@ def _train_work(one: Operations, update: LocalUpdate, labeled: int, others: int)
 
 
 def steps_work(spec: ModelSpec, steps: int, batch: int, vectors: float) -> dict[str, float]:
-    """The work of `steps` steps on batches of `batch` points; `vectors` vectors of parameters are loaded and stored."""
+    """The work of `steps` steps on batches of `batch` points, with `vectors` vectors of parameters loaded and
+    stored."""
     return _training(operations(spec), steps, steps * batch, 1.0, vectors)
 
 
@@ -115,7 +117,7 @@ def _training(one: Operations, steps: int, points: int, passes: float, vectors: 
 
 
 def embed_work(spec: ModelSpec, points: int) -> dict[str, float]:
-    """The work of `embed_all`, `probabilities` or `predict` for that number of points."""
+    """The work of `embed_all`, `probabilities` or `predict` for `points` points."""
     one = operations(spec)
     return {
         "embed.multiply-add": float(points * one.multiply_adds),
@@ -128,7 +130,7 @@ def embed_work(spec: ModelSpec, points: int) -> dict[str, float]:
 def measure_costs(repeats: int = 5, quick: bool = False) -> dict[str, float]:
     """The seconds that each operation takes on one core of this machine.
 
-    Updates and embeddings of several networks are timed as `fitted_costs` says. `quick` leaves out the large networks.
+    Updates and embeddings of several networks are timed with `fitted_costs`. `quick` leaves out the large networks.
     """
     rows: list[Work] = []
     jobs: list[Callable[[], object]] = []
@@ -154,7 +156,7 @@ _MEASURED = (
     (ModelSpec("cnn13", (3, 32, 32), 10, width=0.25), 20, 1),
     (ModelSpec("cnn13", (3, 32, 32), 10), 4, 1),
 )
-"""The networks, points in a batch, and numbers of batches that the costs are fitted to."""
+"""The networks, points in a batch and numbers of batches to which the costs are fitted."""
 
 
 def _points(spec: ModelSpec, count: int) -> LocalData:

@@ -1,1 +1,1 @@
-"""Labels by cells: clients cluster their points by sums with noise, and each cell takes the label of its majority."""
+"""Labels by cells: clients cluster their points by noisy sums, and each cell takes the label of its majority."""

@@ -108,9 +108,9 @@ class CellLabels(Message):
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """The server's result of one sum: `contributors`, the `ring` of all numbers, and the `centres` that follow.
+    """The server's result of one sum: `contributors`, the `ring` of all numbers, and the `centres` computed from it.
 
-    `points`: how many the contributors have. Of the last sum the labels of the cells are `labels`.
+    `points` is the number of points of the contributors. `labels`, after the last sum, are the labels of the cells.
     """
 
     contributors: tuple[str, ...]
@@ -121,7 +121,10 @@ class Released:
 
 
 class OwnNoise:
-    """The noise that a client has added, by the number of the sum. No record, so no deployment writes it anywhere."""
+    """The noise that a client has added, by the number of the sum.
+
+    It is no record, so no deployment writes it to disk.
+    """
 
     __slots__ = ("parts",)
 
@@ -130,21 +133,21 @@ class OwnNoise:
 
 
 class CellsClient(OneShotClient):
-    """A client. For those who look on: the `noise` that it has added; `found`, the labels of its points."""
+    """A client. Observers read the `noise` that it has added, and `found`, the labels of its points."""
 
     noise: Observed[OwnNoise | None] = Observed(lambda: None)
     found: Observed[NDArray[np.int64] | None] = Observed(lambda: None)
 
 
 class CellsServer(OneShotServer):
-    """The server. For those who look on: what it has `released`, and how many sums it has `asked` for."""
+    """The server. Observers read the sums that it has `released`, and the number of sums that it has `asked` for."""
 
     released: Observed[list[Released]] = Observed(list[Released])
     asked: Observed[int] = Observed(int)
 
 
 async def client(me: CellsClient, plan: Plan, group: Group, settings: Sequence[secure_sum.Settings]) -> None:
-    """Take part in all sums, of those `settings` (T + 2,), and label the own points."""
+    """Take part in all sums, with `settings` (T + 2,), and label the client's points."""
     features, known, noise = me.shard.features, Known.nothing(plan), OwnNoise()
     me.noise = noise
     labels = np.where(me.shard.labeled, me.shard.labels, -1)
@@ -187,7 +190,7 @@ def _labels(values: bytes, plan: Plan) -> NDArray[np.int64]:
 
 
 async def server(me: CellsServer, plan: Plan, group: Group, settings: Sequence[secure_sum.Settings]) -> None:
-    """Release all sums, one after another, of the clients that are left. Raises Abort where too few are."""
+    """Release all sums, one after another, over the remaining clients. Raises Abort if too few remain."""
     names, known, points = group.names, Known.nothing(plan), group.points
     labels = np.zeros(0, np.int64)
     released: list[Released] = []

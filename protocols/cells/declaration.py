@@ -1,4 +1,4 @@
-"""Labels by private cells, declared."""
+"""The declaration of labels by private cells."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ def _plan(tables: CellsTables, parts: Parts, shards: Mapping[str, Shard]) -> Pla
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateCells(OneShot):
-    """Labels by private cells; with the `plan` of one run, for its parties."""
+    """The declaration of labels by private cells; with the `plan` of one run, it makes its parties."""
 
     plan: Plan | None = None
     name = "private-cells"
@@ -134,7 +134,7 @@ class PrivateCells(OneShot):
         return [(self.whole[:1], among), *sums, ((Stated(own),), among)]
 
     def waits(self, tables: Any) -> int:
-        """Those of all sums."""
+        """The number of deadlines that all sums take at most."""
         return self.patience + (tables.cells.steps + 2) * (super().waits(tables) - self.patience)
 
 

@@ -13,7 +13,7 @@ __all__ = ["Cells", "CellsTables"]
 
 
 class Cells(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[cells]: how points are put into cells, and how the budget [privacy] is shared out."""
+    """[cells]: the assignment of points to cells, and the division of the budget [privacy]."""
 
     count: Annotated[
         int,

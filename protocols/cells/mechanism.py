@@ -1,7 +1,7 @@
-"""Computations on points, noise and sums: plain functions, the mathematics of `tacit.protocols.cells.cells`.
+"""Computations on points, noise and sums: pure functions, the mathematics of `tacit.protocols.cells.cells`.
 
-All that is summed is whole numbers, in units of 2^-24: each point's vector is clipped and rounded towards zero before
-anything is added, so sums are exact and move by no more than the clipping allows.
+All summands are integers, in units of 2^-24: each point's vector is clipped and rounded towards zero before it is
+added, so sums are exact and move by no more than the clipping allows.
 """
 
 import math
@@ -35,16 +35,16 @@ UNIT = 2.0**FRACTION_BITS
 Vectors = NDArray[np.float64]
 
 _FIRST = 0.5
-"""How far from the mean the first centres lie, in units of the radius: about where clipped points do."""
+"""The distance of the first centres from the mean, in units of the radius: roughly that of clipped points."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The public settings: `count` cells, T `steps`, points of `dimension` and of that many `classes`.
+    """The public settings: `count` cells, T `steps`, and the `dimension` and the number of `classes` of points.
 
-    `clip` and `radius`: norms that points are clipped to, as they are and seen from the mean. `mu`: that of all
-    releases together, of which the T + 1 sums of vectors have the share `sums_share` of mu^2. `parts`: of how many
-    clients the noise is enough.
+    `clip` and `radius`: the norms to which points are clipped, unchanged and relative to the mean. `mu`: the budget of
+    all releases together; the T + 1 sums of vectors have the share `sums_share` of mu^2. `parts`: the number of clients
+    whose noise is sufficient.
     """
 
     count: int
@@ -63,36 +63,37 @@ class Plan:
 
     @classmethod
     def of(cls, *, epsilon: float, delta: float, **others: float | int) -> "Plan":
-        """The plan whose releases are (`epsilon`, `delta`)-DP together; without noise for an infinite one."""
+        """The plan whose releases are (`epsilon`, `delta`)-DP together; without noise if `epsilon` is infinite."""
         return cls(mu=mu_for(epsilon, delta), **others)  # type: ignore[arg-type]
 
     @property
     def sums(self) -> int:
-        """The number of secure sums: of the mean, of each step, of the counts of classes."""
+        """The number of secure sums: one of the mean, one for each step, one of the counts of classes."""
         return self.steps + 2
 
     def shape(self, number: int) -> tuple[int, int]:
-        """The rows and columns of what sum `number`, from 1, adds up."""
+        """The rows and columns of the summands of sum `number`, from 1."""
         if number == 1:
             return 1, self.dimension
         return (self.count, self.classes) if number == self.sums else (self.count, self.dimension + 1)
 
     def size(self, number: int) -> int:
-        """The numbers of sum `number`."""
+        """The length of the summands of sum `number`."""
         rows, columns = self.shape(number)
         return rows * columns
 
     def norm(self, number: int) -> float:
-        """The norm that clips vectors in sum `number`, and multiplies counts of points; 1 for the last."""
+        """The norm that clips vectors in sum `number`, and multiplies counts of points; 1 for the last sum."""
         return self.clip if number == 1 else 1.0 if number == self.sums else self.radius
 
     @property
     def multiplier(self) -> float:
-        """The noise in a sum of vectors, a standard deviation in units of the norm: 2 sqrt(T + 1) / (mu sqrt s)."""
+        """The standard deviation of the noise in a sum of vectors, in units of the norm: 2 sqrt(T + 1) / (mu sqrt
+        s)."""
         return 2 * math.sqrt((self.steps + 1) / self.sums_share) / self.mu
 
     def deviation(self, number: int) -> float:
-        """The standard deviation of the noise that sum `number` needs; of counts sqrt(2) / (mu sqrt(1 - s))."""
+        """The standard deviation of the noise that sum `number` needs; for counts sqrt(2) / (mu sqrt(1 - s))."""
         if number == self.sums:
             return math.sqrt(2 / (1 - self.sums_share)) / self.mu
         return self.multiplier * self.norm(number)
@@ -105,18 +106,18 @@ class Plan:
 
     @property
     def mu_of_counts(self) -> float:
-        """The mu of the last release alone."""
+        """The mu of the last release."""
         return self.mu * math.sqrt(1 - self.sums_share)
 
     def part(self, number: int) -> float:
-        """The standard deviation of each client's part of that noise, in units of 2^-24."""
+        """The standard deviation of each client's part of the noise of sum `number`, in units of 2^-24."""
         return self.deviation(number) * UNIT / math.sqrt(self.parts)
 
     def sampling_error(self, sums: int, clients: int) -> float:
         """The distance in total variation of the first `sums` releases of `clients` to those with normal noise.
 
-        Of each number: 2^-46 a client (`discrete_gaussian`), exp(-pi^2 v^2) for the sum of parts of deviation v, and
-        1 / (48 m v^2) for rounding; with m and v as in `tacit.protocols.cells.cells`.
+        For each number: 2^-46 a client (`discrete_gaussian`), exp(-pi^2 v^2) for the sum of parts of deviation v, and 1
+        / (48 m v^2) for rounding; with m and v as in `tacit.protocols.cells.cells`.
         """
         if math.isinf(self.mu):
             return 0.0
@@ -128,7 +129,7 @@ class Plan:
         return found
 
     def problem(self, points: int, clients: int) -> str:
-        """Why sums of that many `points` of `clients` do not fit into 64 bits; "" if they do."""
+        """The reason why sums of this number of `points` of `clients` do not fit into 64 bits; "" if they do."""
         for number in range(1, self.sums + 1):
             part = self.part(number)
             if part > LARGEST_DEVIATION or points * self.norm(number) * UNIT + 50 * clients * part >= 2.0**62:
@@ -138,19 +139,19 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The public knowledge as a sum begins: the noisy `mean` (d,), 0 before the first, and the `centres` (count, d)."""
+    """The public knowledge before a sum: the noisy `mean` (d,), 0 before the first, and the `centres` (count, d)."""
 
     mean: Vectors
     centres: Vectors
 
     @classmethod
     def nothing(cls, plan: Plan) -> "Known":
-        """Before the first sum."""
+        """The knowledge before the first sum."""
         return cls(np.zeros(plan.dimension), np.zeros((0, plan.dimension)))
 
 
 def _clipped(vectors: Vectors, norm: float) -> Vectors:
-    """`vectors` (n, d), each shortened to `norm`; one that has no finite length becomes 0."""
+    """Shorten each of `vectors` (n, d) to `norm`; a vector without a finite length becomes 0."""
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
     usable = np.isfinite(lengths)
@@ -160,12 +161,12 @@ def _clipped(vectors: Vectors, norm: float) -> Vectors:
 
 
 def _on_grid(values: Vectors) -> NDArray[np.int64]:
-    """`values` in units of 2^-24, rounded towards zero."""
+    """Convert `values` to units of 2^-24, rounded towards zero."""
     return np.trunc(values * UNIT).astype(np.int64)
 
 
 def _nearest(vectors: Vectors, centres: Vectors) -> NDArray[np.int64]:
-    """The number of the centre nearest to each of `vectors`; the lowest of equals."""
+    """The index of the centre nearest to each of `vectors`; ties go to the lowest."""
     scores = vectors @ centres.T - (centres**2).sum(axis=1) / 2
     return scores.argmax(axis=1)
 
@@ -186,7 +187,7 @@ def _hollow_summand(
 def summand(
     features: Vectors, labels: NDArray[np.int64], known: Known, plan: Plan, number: int, entropy: Entropy
 ) -> tuple[Ring, NDArray[np.int64]]:
-    """Return a client's summand of sum `number`, (size,), and the noise in it.
+    """A client's summand of sum `number`, (size,), and the noise in it.
 
     `features` (n_j, d); `labels` (n_j,), -1 where a label may not be used.
     """
@@ -206,7 +207,7 @@ def summand(
 
 
 def summand_work(points: int, plan: Plan, number: int) -> Mapping[str, int]:
-    """Operations of `summand`."""
+    """The operations of `summand`."""
     words = 10 * plan.size(number) * bool(plan.part(number))  # coins of a number that is drawn by rejection
     return {
         "lsh.multiply": points * plan.dimension * (plan.count if number > 1 else 1),
@@ -220,18 +221,18 @@ def _values(ring: Ring, plan: Plan, number: int) -> Vectors:
 
 
 def mean_of(ring: Ring, points: int, plan: Plan) -> Vectors:
-    """The noisy mean of that many `points`, of the first sum; no longer than what they are clipped to."""
+    """The noisy mean of `points` points from the first sum, clipped like a point."""
     return _clipped(_values(ring, plan, 1) / max(1, points), plan.clip)[0]
 
 
 def first_centres(plan: Plan, entropy: Entropy) -> Vectors:
-    """Centres in random directions from the mean, whatever the points are."""
+    """Centres in random directions from the mean, independent of the points."""
     directions = gaussian((plan.count, plan.dimension), entropy)
     return directions * (_FIRST * plan.radius / np.sqrt((directions**2).sum(axis=1, keepdims=True)))
 
 
 def moved(ring: Ring, centres: Vectors, plan: Plan, number: int) -> Vectors:
-    """The centres after sum `number`: noisy means of cells; a cell whose noisy count says little keeps its centre."""
+    """The centres after sum `number`: noisy means of cells. A cell with a small noisy count keeps its centre."""
     values = _values(ring, plan, number)
     sums, counts = values[:, :-1], values[:, -1] / plan.radius
     enough = counts > max(1.0, plan.multiplier / 2)
@@ -240,5 +241,5 @@ def moved(ring: Ring, centres: Vectors, plan: Plan, number: int) -> Vectors:
 
 
 def majorities(ring: Ring, plan: Plan) -> NDArray[np.int64]:
-    """The label of each cell: that of its largest noisy count, the lowest of equals."""
+    """The label of each cell: the class of its largest noisy count; ties go to the lowest."""
     return _values(ring, plan, plan.sums).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Looks at a run from outside: releases and labels beside the oracle, accuracy, and what was spent of the budget."""
+"""Observes a run: compares releases and labels with the oracle, and measures accuracy and the budget spent."""
 
 import hashlib
 import math
@@ -25,7 +25,7 @@ _POINT = "one point of one client with its label, replaced"
 
 
 def spent_on(plan: Plan, delta: float, entropy: str, sums: int, clients: int) -> Spent:
-    """Return what the first `sums` of the plan's sums of `clients` reveal together.
+    """The privacy that the first `sums` of the plan's sums of `clients` spend together.
 
     Epsilons are those with `delta` and exact noise; the stated deltas have the sampling error added, (1 + e^epsilon)
     times the distance to exact noise in total variation.
@@ -52,7 +52,7 @@ def spent_on(plan: Plan, delta: float, entropy: str, sums: int, clients: int) ->
 
 
 def _stated(delta: float, epsilon: float, distance: float) -> float:
-    """`delta` with what a `distance` in total variation adds to it."""
+    """The sum of `delta` and the increase that a `distance` in total variation causes."""
     return min(1.0, delta + (distance and (1 + math.exp(min(epsilon, 700.0))) * distance))
 
 
@@ -94,12 +94,12 @@ class CellsObserver(OneShotObserver):
         return counting(shard.labels, shard.labeled, shard.new, has_new)
 
     def _labels(self) -> dict[str, NDArray[np.int64]]:
-        """The labels of each living client that got some."""
+        """The labels of each living client that has some."""
         clients = {name: cast(CellsClient, client) for name, client in self._named.items()}
         return {name: one.found for name, one in clients.items() if one.alive and one.found is not None}
 
     def equals_oracle(self) -> bool | None:
-        """True if sums, centres and labels are the oracle's; None without a result, or where the noise is not known."""
+        """True if sums, centres and labels equal the oracle's; None without a result, or if the noise is unknown."""
         released, plan = self._parties.released, self.plan
         if not self._server.found:
             return None

@@ -1,4 +1,4 @@
-"""The protocol in the clear, with the noise that clients have drawn: what sums, centres and labels must come out.
+"""A plaintext implementation, with the noise that clients have drawn: the expected sums, centres and labels.
 
 It shares no code with the protocol.
 """
@@ -16,7 +16,8 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """A client's vectors (n_j, d), the labels (n_j,) that it uses, -1 elsewhere, and its noise by the sum's number."""
+    """A client's vectors (n_j, d), the labels (n_j,) that it uses, -1 elsewhere, and its noise by the number of the
+    sum."""
 
     vectors: NDArray[np.float64]
     labels: Integers
@@ -40,10 +41,10 @@ def plain_cells(
     radius: float,
     least: float,
 ) -> tuple[list[Release], Integers, dict[str, Integers]]:
-    """All releases, the label of each cell, and those of each client's points.
+    """All releases, the label of each cell, and the labels of each client's points.
 
-    `counted`: whose points are in each sum, the first of which is that of the mean and the last that of the labels.
-    `centres` (c, d): the first. A cell with fewer points than `least` keeps its centre.
+    `counted`: the clients in each sum; the first sum is that of the mean and the last that of the labels. `centres` (c,
+    d): the first ones. A cell with fewer points than `least` keeps its centre.
     """
     unit, last = 2**24, len(counted)
     count, dimension = centres.shape
@@ -83,7 +84,7 @@ def plain_cells(
 
 
 def _shortened(vectors: NDArray[np.float64], norm: float) -> NDArray[np.float64]:
-    """Each row made no longer than `norm`, by a hair less; 0 where it has no length."""
+    """Shorten each row to slightly less than `norm`; a row without a length becomes 0."""
     found = np.zeros_like(vectors)
     for row, vector in enumerate(vectors):
         with np.errstate(over="ignore", invalid="ignore"):

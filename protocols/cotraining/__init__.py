@@ -1,1 +1,1 @@
-"""Co-training: clients share what they predict for public points, and learn from what they agree on."""
+"""Co-training: clients share their predictions for public points, and learn from the consensus."""

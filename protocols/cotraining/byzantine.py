@@ -1,6 +1,7 @@
-"""Byzantine clients of co-training: they learn as the others do, and send false predictions.
+"""Byzantine clients of co-training: they learn like honest clients, and send false predictions.
 
-Abourayya et al., Little is enough, appendix D.8, leaves open how they attack a consensus over hard labels. Here are
+Abourayya et al., Little is enough, appendix D.8, leaves open how they attack a consensus over hard labels. The attacks
+implemented are
 
 - `random`: each label is drawn at random from all classes;
 - `flipped`: each label is replaced by the next class, so good predictions are always wrong, and those of several such
@@ -11,7 +12,7 @@ Abourayya et al., Little is enough, appendix D.8, leaves open how they attack a 
 - `noise`: numbers drawn at random in place of the counters of a vote.
 
 The last two are possible only where nobody sees single votes, in a secure sum; where each client sends labels, they are
-`flipped` and `random`. In a report of Prio3 (`reports`) they are what no honest client can share, and its proof fails.
+`flipped` and `random`. In a report of Prio3 they are what no honest client can share, and its proof fails.
 
 Where probabilities are shared, a lie has probability 1. A server cannot distinguish such a message from an honest one:
 it has the same form. Of m clients whose labels were received, a majority holds where the Byzantine clients who agree
@@ -33,15 +34,15 @@ __all__ = ["LIES", "Lie"]
 LieKind = Literal["random", "flipped", "colluding", "stuffed", "noise"]
 
 LIES: tuple[LieKind, ...] = get_args(LieKind)
-"""The kinds of lie."""
+"""The kinds of attack."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lie:
-    """The lie of a Byzantine client. `truth`, int64 (n,), is known to colluding clients, -1 where it is unknown.
+    """The attack of a Byzantine client. `truth`, int64 (n,), is known to colluding clients, -1 where it is unknown.
 
-    `secret` is theirs, the same in all rounds. `weight`: the votes of one that stuffs. Raises ValueError for another
-    kind.
+    `secret` is shared by them and the same in all rounds. `weight`: the votes of one client with "stuffed". Raises
+    ValueError for another kind.
     """
 
     kind: LieKind
@@ -54,7 +55,8 @@ class Lie:
             raise ValueError(f"kind(={self.kind!r}) must be one of {', '.join(LIES)}")
 
     def labels(self, own: NDArray[np.int64], classes: int, seed: bytes) -> NDArray[np.int64]:
-        """Labels to send in place of its `own` (n,); random ones are drawn from `seed`, new in each round."""
+        """The labels to send instead of its `own` (n,); random ones are drawn from `seed`, which is new in each
+        round."""
         if self.kind in ("flipped", "stuffed"):
             return (own + 1) % classes
         if self.kind in ("random", "noise"):
@@ -63,7 +65,7 @@ class Lie:
         return np.where(self.truth < 0, other % classes, (self.truth + other) % classes)
 
     def words(self, vote: Ring, seed: bytes) -> Ring:
-        """The words to add to a secure sum in place of those of its `vote`."""
+        """The words to add to a secure sum instead of those of its `vote`."""
         if self.kind == "stuffed":
             return vote * np.uint64(self.weight)  # counters do not carry while all together are below 2^16
         if self.kind == "noise":
@@ -71,7 +73,7 @@ class Lie:
         return vote
 
     def added(self, labels: NDArray[np.int64], classes: int, seed: bytes) -> NDArray[np.uint64] | None:
-        """Numbers (n C,) to add to the shares of one-hot `labels`; None where these are sent as they are."""
+        """The numbers (n C,) to add to the shares of one-hot `labels`; None if the labels are sent unchanged."""
         if self.kind == "stuffed":
             one_hot = labels[:, None] == np.arange(classes)
             return (one_hot * np.uint64(self.weight - 1)).astype(np.uint64).reshape(-1)
@@ -81,5 +83,5 @@ class Lie:
 
 
 def _draw(entropy: Entropy, count: int, below: int) -> NDArray[np.int64]:
-    """Whole numbers in [0, below), int64 (count,); uneven by less than 2^-50 for any number of classes there is."""
+    """Random integers in [0, below), int64 (count,). The bias is below 2^-50 for any realistic number of classes."""
     return (entropy.array(count) % np.uint64(below)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Checks of [public], [learner] and [cotraining]: values that do not go together, or do not fit the data."""
+"""Checks of [public], [learner] and [cotraining]: values that contradict each other or do not fit the data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ __all__ = ["check_byzantine", "check_cotraining", "pooled"]
 
 
 def pooled(tables: Any) -> Any:
-    """The tables with one client that holds all points, and as many labels."""
+    """The tables with a single client that holds all points and all labels."""
     data = tables.data
     if data.clients == 1:
         return tables
@@ -46,7 +46,7 @@ def pooled(tables: Any) -> Any:
 
 
 def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Shard]) -> None:
-    """Raise Problem where `tables` cannot be co-trained on its `parts`, as they are `dealt`."""
+    """Raise Problem if `tables` cannot be co-trained on `parts`, with the shards `dealt`."""
     _check_learners(tables)
     name, source = tables.protocol.name, tables.public.source
     if parts.public is None and method_of(tables).sharing.needs != "nothing":
@@ -94,7 +94,7 @@ def _check_learners(tables: CotrainingTables) -> None:
 
 
 def _check_soft(tables: CotrainingTables, learners: Sequence[LearnerOfClient]) -> None:
-    """Check that all can learn how likely each class is."""
+    """Check that all learners can learn from probabilities."""
     names = names_of(tables)
     for i, learner in enumerate(learners):
         if not isinstance(learner, SoftLearner):
@@ -103,7 +103,7 @@ def _check_soft(tables: CotrainingTables, learners: Sequence[LearnerOfClient]) -
 
 
 def check_byzantine(tables: CotrainingTables) -> None:
-    """Raise Problem where no client is honest."""
+    """Raise Problem if no client is honest."""
     byzantine, clients = tables.byzantine.clients, tables.data.clients
     if byzantine >= clients:
         problem = f"{byzantine} of {clients} clients leave no honest one; allowed: 0 to {clients - 1}"

@@ -18,7 +18,7 @@ Labels = NDArray[np.int64]
 
 
 def votes(labels: Labels, classes: int) -> Labels:
-    """Counts of the m clients that gave each class: int64 (n, classes) for `labels` (m, n) in [0, classes).
+    """The number of the m clients that gave each class: int64 (n, classes) for `labels` (m, n) in [0, classes).
 
     Raises ValueError for labels out of range.
     """
@@ -30,7 +30,7 @@ def votes(labels: Labels, classes: int) -> Labels:
 
 
 def majority(labels: Labels, classes: int) -> Labels:
-    """The class that most of the m clients gave each of the n points, int64 (n,); of several the lowest.
+    """The class that most of the m clients gave each of the n points, int64 (n,); ties go to the lowest.
 
     `labels` is (m, n) with m >= 1. Most need not be more than half. Raises ValueError.
     """
@@ -38,27 +38,28 @@ def majority(labels: Labels, classes: int) -> Labels:
 
 
 def majority_of(counts: Labels, voters: int) -> Labels:
-    """`majority` of `counts` (n, C) of the votes of `voters`. Raises ValueError."""
+    """The `majority` for the `counts` (n, C) of the votes of `voters`. Raises ValueError."""
     if not voters:
         raise ValueError("there is nobody to agree")
     return counts.argmax(1)
 
 
 def needed(quorum: float, clients: int) -> int:
-    """The number of `clients` that is a share `quorum` of them, rounded up."""
+    """The number of clients that is the share `quorum` of `clients`, rounded up."""
     return math.ceil(quorum * clients - 1e-9)  # 0.7 of 10 are 7, whatever floating point says
 
 
 def qualified(labels: Labels, classes: int, quorum: float) -> Labels:
-    """Like `majority` where at least a share `quorum`, in (0, 1], of the m clients gave that class; else NO_LABEL.
+    """The `majority` of points for which at least a share `quorum`, in (0, 1], of the m clients gave that class; else
+    NO_LABEL.
 
-    Of m clients ceil(quorum m) are needed. Raises ValueError.
+    It takes ceil(quorum m) clients. Raises ValueError.
     """
     return qualified_of(votes(labels, classes), len(labels), quorum)
 
 
 def qualified_of(counts: Labels, voters: int, quorum: float) -> Labels:
-    """`qualified` of `counts` (n, C) of the votes of `voters`. Raises ValueError."""
+    """The `qualified` consensus for the `counts` (n, C) of the votes of `voters`. Raises ValueError."""
     if not 0.0 < quorum <= 1.0:
         raise ValueError(f"quorum(={quorum}) must be above 0, at most 1")
     if not voters:

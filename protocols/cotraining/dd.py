@@ -28,7 +28,7 @@ _ROUNDING = 1e-3
 
 @dataclass(frozen=True)
 class SoftLabels(Sharing):
-    """Probabilities up, their mean down; all clients count alike."""
+    """Shares probabilities; the server sends their mean. All clients have equal weight."""
 
     needs: ClassVar[Needs] = "probabilities"
 
@@ -59,7 +59,7 @@ class SoftLabels(Sharing):
 
 
 def _read(data: bytes, points: int, classes: int) -> NDArray[np.float32]:
-    """Return probabilities (points, classes). Raises ValueError if they are invalid."""
+    """Decode probabilities (points, classes). Raises ValueError if they are invalid."""
     if len(data) != 4 * points * classes:
         raise ValueError(f"{len(data)} bytes, not the {4 * points * classes} of {points} x {classes} probabilities")
     found = decode(data).reshape(points, classes)

@@ -1,4 +1,4 @@
-"""Co-training, declared: each algorithm with its name, its parts, and the keys that it uses."""
+"""The declarations of co-training: the name, parts and keys of each algorithm."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,6 @@ from tacit.protocols.cotraining.experiment import (
 )
 from tacit.protocols.cotraining.keys import CotrainingTables
 from tacit.protocols.cotraining.local_training import CotrainingMethod
-from tacit.protocols.cotraining.reports import BATCH, HelperAggregate, ProvedVotes, Report
 from tacit.protocols.cotraining.round import (
     AGREE,
     LEARN,
@@ -34,10 +33,9 @@ from tacit.protocols.cotraining.round import (
     CotrainingRound,
     LocalPredictions,
 )
-from tacit.protocols.cotraining.secure_votes import SecureVotes
+from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
-from tacit.protocols.crypto.agreement import KEY_BYTES
 from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
@@ -55,6 +53,7 @@ from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
 from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.reports import HelperAggregate, Report, Reports, Task, wanted_of
 from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message
 
@@ -65,7 +64,7 @@ __all__ = ["DECLARATIONS", "Cotraining"]
 
 
 def attacked_predictions(tables: CotrainingTables) -> AttackedMessages:
-    """The predictions that each client shares: the last round's, and the answers to what a curious server asks."""
+    """The predictions that each client shares: those of the last round, and answers to a curious server's questions."""
     sharing = method_of(tables).sharing
 
     def reader(parts: Parts, probe: Probe) -> Reader:
@@ -83,7 +82,8 @@ def attacked_predictions(tables: CotrainingTables) -> AttackedMessages:
 
 
 def attacked_counts(tables: CotrainingTables) -> AttackedMessages:
-    """How many clients gave each class to what a curious server asks, in the last rounds: the same for each client."""
+    """The counts of the classes that clients gave to a curious server's questions in the last rounds; equal for all
+    clients."""
 
     def reader(parts: Parts, probe: Probe) -> Reader:
         shape = len(probe.labels), len(parts.held.classes)
@@ -101,13 +101,13 @@ def attacked_counts(tables: CotrainingTables) -> AttackedMessages:
 
 
 def _of_one_alone(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
-    """The result of `sharing` for a single message: the client's own labels, or probabilities."""
+    """The result of `sharing` for a single message: the client's labels, or its probabilities."""
     found = sharing.receive(sharing.merge([sent], points, classes, bytes(32)), points, classes)
     return np.eye(classes)[found.labels] if found.probabilities is None else found.probabilities.astype(np.float64)
 
 
 def _of_bits(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
-    """Bits that may have flipped, used as scores: the attack model learns how much a bit reveals."""
+    """The bits of a message, possibly flipped, as scores; the attack model learns how much a bit reveals."""
     bits = np.unpackbits(np.frombuffer(sent, np.uint8), count=points * classes, bitorder="little")
     scores = np.exp(bits.reshape(points, classes).astype(np.float64))
     return scores / scores.sum(1, keepdims=True)
@@ -119,11 +119,11 @@ def _of_bits(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probab
 def cotraining_takings(
     tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard], votes: Taken
 ) -> list[tuple[Sequence[Taken], Among]]:
-    """The parts that are taken in the whole run with nobody lost; `votes`: how labels are counted.
+    """The parts taken in the whole run without losses; `votes`: the way in which labels are counted.
 
-    In each round every client sends its message; what they agree on goes to every client in all rounds but the first.
-    Clients without a label of their own have nothing to say in the first round (but of `fedmd`). What an attacker asks
-    at the end all answer.
+    In each round every client sends its message; the consensus goes to every client in all rounds but the first.
+    Clients without labels send nothing in the first round (except with `fedmd`). All clients answer an attacker's
+    questions at the end.
     """
     method, classes, public = method_of(tables), len(parts.held.classes), parts.public
     points = 0 if public is None else len(public.labels)
@@ -139,7 +139,7 @@ def cotraining_takings(
                 words = hidden.settings(words, classes, 1.0).dimension
             found += [((votes,), replace(among, dimension=words))] * times
         if isinstance(hidden, ProvedVotes):
-            found = proved_takings(method, shards, found)
+            found = proved_takings(tables, method, shards, found)
         counts = {"AskedCounts": clients * questions * 2 * asked * classes} if questions else {}
         return [*found, ((Stated(down | counts),), among)]
     mute = 0 if method.training.labelled else sum(1 for shard in shards.values() if not shard.labeled.any())
@@ -149,20 +149,23 @@ def cotraining_takings(
 
 
 def proved_takings(
-    method: CotrainingMethod, shards: Mapping[str, Shard], found: list[tuple[Sequence[Taken], Among]]
+    tables: CotrainingTables,
+    method: CotrainingMethod,
+    shards: Mapping[str, Shard],
+    found: list[tuple[Sequence[Taken], Among]],
 ) -> list[tuple[Sequence[Taken], Among]]:
-    """The batches `found`, of which the first is without the clients that have no label and nothing to learn from."""
+    """The batches `found`, with the first one excluding clients that have no label and nothing to learn from."""
     mute = [] if method.training.labelled else [name for name, shard in shards.items() if not shard.labeled.any()]
     if not mute or not found:
         return found
     (items, among), *others = found
     able = {name: count for name, count in among.points.items() if name not in mute}
-    asked = Stated({"ReportsWanted": len(mute) * KEY_BYTES})
+    asked = wanted_of(tables, len(mute))
     return [(items, replace(among, points=able)), ((asked,), among), *others]
 
 
 def asked_points(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> int:
-    """How many points an attacker asks about; 0 without one."""
+    """The number of points that an attacker asks about; 0 without one."""
     return len(probe_of(parts, shards, tables.attack.points, tables.seed).labels) if tables.attack.kind else 0
 
 
@@ -170,7 +173,7 @@ def asked_points(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]
 
 
 def lost_rounds_change_nothing(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A round that was lost leaves what clients agree on as it was."""
+    """A lost round leaves the consensus unchanged."""
     bodies = {one.round: one.body for one in trial.announcements if (one.type, one.attempt) == ("CotrainingRound", 1)}
     for record in trial.records:
         before, after = bodies.get(record.number), bodies.get(record.number + 1)
@@ -186,7 +189,7 @@ _EPSILON = ("privacy.epsilon", "privacy.delta")
 
 
 class Calling(Part):
-    """The call of all clients to a round, and what they learn from it."""
+    """The call of all clients to a round, with the consensus to learn from."""
 
     takes = (OPEN, *LEARN)
     messages = (CotrainingRound,)
@@ -199,7 +202,8 @@ class Calling(Part):
         check_byzantine(tables)
 
     def memory(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        """The states of all learners, before and after a round, and copies of one, which learns; measured with five."""
+        """The bytes of the states of all learners, before and after a round, and of a copy that learns; measured with
+        five."""
         states = [len(learner.initial(tables.seed)) for learner in learners_of(tables, parts.held)]
         return 2 * sum(states) + 6 * max(states)
 
@@ -222,9 +226,10 @@ class Calling(Part):
 
 @dataclass(frozen=True)
 class Private(Part):
-    """The noise of an algorithm that adds some.
+    """The noise of a differentially private algorithm.
 
-    `estimates`: it is the clients', on their messages, of which the sensitivity may be an estimate; else the server's.
+    `estimates`: clients add the noise to their messages, and its sensitivity may be an estimate; otherwise the server
+    adds it.
     """
 
     estimates: bool = False
@@ -269,10 +274,14 @@ class Voting(Part):
 
 
 class Proving(Part):
-    """Votes that are proved to be one for each point (`reports`)."""
+    """Votes that are proved to be one for each point (`tacit.protocols.sums.reports`)."""
 
-    takes = (Choice("attack.kind", {"": Part(), "membership": Asked()}), BATCH)
+    takes = (
+        Choice("attack.kind", {"": Part(), "membership": Asked()}),
+        Reports(lambda tables, among: Task("votes", (among.dimension, among.classes))),
+    )
     messages = ()
+    uses = ("protocol.identity",)
 
 
 VOTES = Choice("cotraining.votes", {"plain": Shared(), "secure": Voting(), "prio3": Proving()})
@@ -280,11 +289,12 @@ VOTES = Choice("cotraining.votes", {"plain": Shared(), "secure": Voting(), "prio
 
 @dataclass(frozen=True, kw_only=True)
 class Cotraining(Declaration):
-    """An algorithm of co-training.
+    """The declaration of an algorithm of co-training.
 
-    `own_keys`: the keys that it uses besides those of all. `student`: the server fits one at the end. `spends`: what
-    its messages reveal, if they are private. `estimates`: their sensitivity may be an estimate. `alone`: one party has
-    all. `shares`: what the server learns of a client, `returns`: what clients learn, in words.
+    `own_keys`: the keys that it uses in addition to those of all algorithms. `student`: the server fits one at the end.
+    `spends`: the privacy that its messages spend, if they are private. `estimates`: their sensitivity may be an
+    estimate. `alone`: one party has all data. `shares`: what the server learns about a client, `returns`: what clients
+    learn, in words.
     """
 
     name: str
@@ -317,7 +327,7 @@ class Cotraining(Declaration):
 
     @property
     def uses(self) -> Sequence[str]:
-        """Those of its parts, and its own."""
+        """The keys used by its parts, and its own ones."""
         return (*super().uses, *self.own_keys)
 
     def _is_secure(self, tables: CotrainingTables) -> bool:

@@ -2,22 +2,22 @@
 
 Paper: Abourayya et al., Little is enough, Section 4; Ji et al., VLDB 2021. A client writes its labels of the n public
 points as one-hot rows of C bits and flips each bit with probability p = 1 / (1 + e^(epsilon / s)), independently, from
-its own entropy, again in every round (`tacit.protocols.privacy.xor_mechanism`, which says why independent bits). The
+its own entropy, again in every round (`tacit.protocols.privacy.xor_mechanism` explains why bits are independent). The
 upload is n C bits, in whole bytes; the download is the consensus, packed as FedCT's.
 
-Consensus: the server adds up the bits received, k(c) of m clients for each class c, and takes v(c) = (k(c) - m p) /
-(1 - 2 p) for the votes, which is unbiased.
+Consensus: the server adds up the bits received, k(c) of m clients for each class c, and takes v(c) = (k(c) - m p) / (1
+- 2 p) for the votes, which is unbiased.
 
 - `majority`: the class with the largest v, which is the one with the largest k. Noisy counts often tie, and the lowest
   class would win nearly all of it: ties are drawn by lot from the server's entropy, without noise (p = 0) they go to
   the lowest class as in FedCT.
 - `qualified`: the same where its v is at least ceil(quorum m); at p = 1/2 no point has a consensus.
 
-Guarantee, of each client's messages by themselves, so against the server, too: epsilon-differential privacy a round,
-where neighbours differ in one element of a client's local data, and s bounds the bits that differ then, whatever the
-consensus before. The client reports its numbers of points and labels to the server when it enrolls, so they are
-not covered. Rounds add up: T of them are T epsilon, or less with a delta (`privacy.accounting.random_bits`).
-An s that is estimated guarantees nothing (`privacy.sensitivity`).
+Guarantee for each client's messages alone, hence also against the server: epsilon-differential privacy in each round.
+Neighbours differ in one element of a client's local data, and s bounds the number of bits that then differ, for any
+earlier consensus. The client reports its numbers of points and labels to the server when it enrolls, so they are not
+covered. Rounds add up: T of them are T epsilon, or less with a delta (`privacy.accounting.random_bits`). An s that is
+estimated guarantees nothing (`privacy.sensitivity`).
 
 Revealed: the server sees the noisy bits; clients see the consensus.
 """
@@ -41,7 +41,7 @@ __all__ = ["NoisyLabels"]
 
 @dataclass(frozen=True)
 class NoisyLabels(HardLabels):
-    """One-hot labels up, each bit flipped with probability `flip` in [0, 1/2]; their consensus down."""
+    """Shares one-hot labels, each bit flipped with probability `flip` in [0, 1/2]; the server sends the consensus."""
 
     flip: float = 0.0
     countable: ClassVar[bool] = False  # what is counted has no noise
@@ -64,7 +64,7 @@ class NoisyLabels(HardLabels):
         return np.packbits(perturb(one_hot, self.flip, Entropy(seed)), bitorder="little").tobytes()
 
     def check(self, sent: bytes, points: int, classes: int) -> None:
-        """Check the length: any bits of the right number may have been sent."""
+        """Check the length, because any bits of the right number are valid."""
         if len(sent) != self.size(points, classes):
             raise ValueError(f"{len(sent)} bytes, not the {self.size(points, classes)} of {points} x {classes} bits")
 

@@ -1,4 +1,4 @@
-"""DP-PATE: PATE whose server adds noise to the votes before it takes the most: Gaussian (GNMax), or that of Laplace.
+"""DP-PATE: PATE whose server adds Gaussian (GNMax) or Laplace noise to the votes before it takes the maximum.
 
 Paper: Papernot et al., Scalable private learning with PATE, ICLR 2018, Section 4.1, as Abourayya et al., Little is
 enough, Appendix D.3, compare it with DP-FedCT. For each public point the server adds N(0, sigma^2), from its own
@@ -44,9 +44,9 @@ __all__ = [
 def noisy_max(
     counts: NDArray[np.int64], sigma: float, entropy: Entropy, noise: Literal["gaussian", "laplace"] = "gaussian"
 ) -> NDArray[np.int64]:
-    """argmax of counts (n, C) + noise for each row; without noise the most votes, ties to the lower.
+    """The argmax of counts (n, C) + noise for each row; without noise the most votes, ties to the lowest.
 
-    `sigma`: the standard deviation of Gaussian noise, the scale of that of Laplace.
+    `sigma`: the standard deviation of Gaussian noise, or the scale of Laplace noise.
     """
     if not sigma >= 0:
         raise ValueError(f"sigma(={sigma}) must be >= 0.")
@@ -58,7 +58,10 @@ def noisy_max(
 
 @dataclass(frozen=True)
 class NoisyTeachers(Teachers):
-    """Labels up, once; the student learns from the noisy maximum. `sigma` >= 0: of the `noise`, in votes."""
+    """Shares labels once; the student learns from the noisy maximum.
+
+    `sigma` >= 0 is the scale of the `noise`, in votes.
+    """
 
     sigma: float = 0.0
     noise: Literal["gaussian", "laplace"] = "gaussian"
@@ -76,5 +79,5 @@ class NoisyTeachers(Teachers):
         return packing.pack(noisy_max(counts, self.sigma, Entropy(seed), self.noise), classes)
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
-        """The work of the majority vote, and a random number for each count."""
+        """The work of the majority vote, and of a random number for each count."""
         return {**super().merge_work(clients, points, classes), "vector.add": (clients + 2 * classes) * points}

@@ -1,4 +1,4 @@
-"""Co-training: from the tables [public], [learner] and [cotraining] to clients, a server and an observer."""
+"""Co-training: makes the clients, the server and the observer from the tables [public], [learner] and [cotraining]."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +20,8 @@ from tacit.protocols.cotraining.keys import CotrainingTables
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public
 from tacit.protocols.cotraining.observer import CotrainingObserver
 from tacit.protocols.cotraining.pate import Teachers
-from tacit.protocols.cotraining.reports import Helper, ProvedVotes
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
-from tacit.protocols.cotraining.secure_votes import SecureVotes
+from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy
 from tacit.protocols.experiment.experiment import Setting
@@ -30,8 +29,10 @@ from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import probe_of
 from tacit.protocols.federated.averaging import fewest_hidden
 from tacit.protocols.federated.experiment import model_of
+from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import Spent
+from tacit.protocols.sums.reports import Helper
 from tacit.sim.streams import derive
 from tacit.sim.units import duration
 
@@ -54,10 +55,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Options:
-    """`consensus` and `quorum` of those that share labels: see `fedct`; and their `batches`: see `local_training`.
+    """The options of an algorithm. `consensus` and `quorum`: see `fedct`. `batches`: see `local_training`.
 
-    Of the differentially private ones `flip`, the probability that a bit flips (`dp_fedct`), and `sigma`, the noise in
-    votes (`dp_pate`), and which noise that is.
+    For differentially private algorithms: `flip`, the probability that a bit flips (`dp_fedct`); `sigma` and `noise`,
+    the scale and the kind of the noise in votes (`dp_pate`).
     """
 
     consensus: Literal["majority", "qualified"] = "majority"
@@ -90,12 +91,13 @@ ALGORITHMS: dict[str, Callable[[Options], CotrainingMethod]] = {
 
 
 def byzantine_clients(clients: int, byzantine: int) -> tuple[str, ...]:
-    """The names of the Byzantine ones among `clients`: the last."""
+    """The names of the Byzantine clients: the last `byzantine` of all `clients`."""
     return tuple(f"client/{i}" for i in range(clients - byzantine, clients))
 
 
 def threatened(settings: CotrainingSettings, setting: Setting, questions: int) -> CotrainingSettings:
-    """`settings` with the points that a curious server asks about, and what Byzantine clients send."""
+    """Return `settings` with the points that a curious server asks about, and with the messages of Byzantine
+    clients."""
     tables = setting.tables
     own = tables.byzantine
     lie = Lie(own.kind, settings.public.labels, derive(tables.seed, "byzantine"), own.weight)
@@ -109,7 +111,10 @@ def threatened(settings: CotrainingSettings, setting: Setting, questions: int) -
 
 
 class CotrainingRun:
-    """Rounds of co-training. `spends`: what their messages reveal, of a private protocol."""
+    """The parties and rounds of a run of co-training.
+
+    `spends`: the privacy that its messages spend, for a private protocol.
+    """
 
     def __init__(self, setting: Setting, spends: SpendsBy | None = None) -> None:
         world, tables = setting.world, setting.tables
@@ -123,8 +128,8 @@ class CotrainingRun:
         self.helpers: tuple[Helper, ...] = ()
         if isinstance(votes := self.settings.votes, ProvedVotes):
             patience, deadline = self.settings.patience, self.settings.deadline
-            classes, access = self.settings.classes, setting.access(HELPER)
-            self.helpers = (Helper(world, classes, votes.least, deadline, patience, **access),)
+            access = {"identities": votes.identities, **setting.access(HELPER)}
+            self.helpers = (Helper(world, self.settings.task, votes.least, deadline, patience, **access),)
         self.observer = CotrainingObserver(
             world,
             setting.parts,
@@ -141,7 +146,7 @@ class CotrainingRun:
         self.rounds = self.settings.rounds
 
     def plan(self) -> None:
-        """Plan the run as it goes if nobody is lost and every point has a consensus."""
+        """Announce the work of the run, assuming that nobody is lost and every point has a consensus."""
         settings = self.settings
         sharing, training, points = settings.method.sharing, settings.method.training, len(settings.public)
         for number in range(1, settings.rounds + 1):
@@ -154,14 +159,14 @@ class CotrainingRun:
 
 
 def options_of(tables: CotrainingTables, spent: Spent | None = None) -> Options:
-    """The algorithm's options; `spent` holds the noise of private ones, which without it have none."""
+    """The options of the algorithm. `spent` has the noise of private algorithms; without it there is no noise."""
     cotraining = tables.cotraining
     flip, sigma = (0.0, 0.0) if spent is None else (spent.flip or 0.0, spent.noise or 0.0)
     return Options(cotraining.consensus, cotraining.quorum, cotraining.batches, flip, sigma, tables.privacy.votes_noise)
 
 
 def learner_of(name: str, tables: CotrainingTables, held: Dataset) -> Learner:
-    """The learner of a `name` that [learner] gives. Raises ValueError."""
+    """The learner of that `name` with the options of [learner]. Raises ValueError."""
     learner, kind = tables.learner, learners.LEARNERS.get(name)
     said = {key: getattr(learner, key, None) for key in (kind.options if kind else ())}
     options = {key: value for key, value in said.items() if value is not None}
@@ -170,24 +175,27 @@ def learner_of(name: str, tables: CotrainingTables, held: Dataset) -> Learner:
 
 
 def names_of(tables: CotrainingTables) -> Sequence[str]:
-    """The names of the clients' learners, which are taken in turn."""
+    """The names of the clients' learners, which are assigned in turn."""
     return tables.learner.names or (tables.learner.name,)
 
 
 def learners_of(tables: CotrainingTables, held: Dataset) -> tuple[Learner, ...]:
-    """Return the learner of each client. Raises ValueError."""
+    """The learner of each client. Raises ValueError."""
     names = names_of(tables)
     made = {name: learner_of(name, tables, held) for name in dict.fromkeys(names)}
     return tuple(made[names[i % len(names)]] for i in range(tables.data.clients))
 
 
 def method_of(tables: CotrainingTables, spent: Spent | None = None) -> CotrainingMethod:
-    """The algorithm. Raises ValueError."""
+    """The algorithm of the run. Raises ValueError."""
     return ALGORITHMS[tables.protocol.name](options_of(tables, spent))
 
 
 def exchanges_of(tables: CotrainingTables, method: CotrainingMethod) -> tuple[int, int]:
-    """Rounds, and fits of a client in each. Where clients learn alone they do so for as long, and share once."""
+    """The number of rounds, and of fits of a client in each.
+
+    Clients that learn alone do as many fits in a single round.
+    """
     cotraining = tables.cotraining
     return (
         (cotraining.rounds, cotraining.period)
@@ -197,14 +205,14 @@ def exchanges_of(tables: CotrainingTables, method: CotrainingMethod) -> tuple[in
 
 
 def model_bytes(tables: CotrainingTables, held: Dataset) -> int | None:
-    """Bytes of one message of FedAvg with the network of [model], 4 P; None where no client has a network."""
+    """The bytes of one message of FedAvg with the network of [model], 4 P; None if no client has a network."""
     if "network" not in names_of(tables):
         return None
     return 4 * jobs.size(model_of(tables, held))
 
 
 def settings_of(tables: CotrainingTables, parts: Parts) -> CotrainingSettings:
-    """Return the settings that all parties of co-training know beforehand. Raises ValueError for contradictions."""
+    """The settings that all parties know before the run. Raises ValueError for contradictions."""
     held, method = parts.held, method_of(tables)
     rounds, period = exchanges_of(tables, method)
     public = held.take(slice(0)) if parts.public is None else parts.public
@@ -223,11 +231,11 @@ def settings_of(tables: CotrainingTables, parts: Parts) -> CotrainingSettings:
 
 
 _QUESTIONS = 1
-"""K, the attack epochs on predictions, if nothing is said: as in the paper."""
+"""The default number K of attack epochs on predictions, as in the paper."""
 
 
 def questions_of(tables: CotrainingTables) -> int:
-    """How many times an attacker asks: in a secure sum of votes at most once a round."""
+    """The number of times that an attacker asks; in a secure sum of votes at most once a round."""
     if not tables.attack.kind:
         return 0
     asked = tables.attack.epochs or _QUESTIONS
@@ -235,9 +243,9 @@ def questions_of(tables: CotrainingTables) -> int:
 
 
 def votes_of(tables: CotrainingTables) -> SecureVotes | ProvedVotes | None:
-    """How labels are counted where nobody sees a client's; None where each client sends its own."""
-    kinds: dict[str, type[SecureVotes] | type[ProvedVotes]] = {"secure": SecureVotes, "prio3": ProvedVotes}
-    kind = kinds.get(tables.cotraining.votes)
-    if kind is None or not method_of(tables).sharing.countable:
+    """The way in which votes are counted privately; None if each client sends its labels."""
+    kind = tables.cotraining.votes
+    if kind == "plain" or not method_of(tables).sharing.countable:
         return None
-    return kind(max(2, tables.training.fewest(fewest_hidden(tables.data.clients, False))))
+    least = max(2, tables.training.fewest(fewest_hidden(tables.data.clients, False)))
+    return SecureVotes(least) if kind == "secure" else ProvedVotes(least, identities_of(tables))

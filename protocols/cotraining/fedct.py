@@ -1,10 +1,10 @@
 """FedCT: clients share hard labels, and learn from the consensus.
 
 Paper: Abourayya et al., Little is enough: boosting privacy by sharing only hard labels in federated semi-supervised
-learning, Algorithm 1. Every client labels the public points, the server takes a consensus over the labels received,
-and each client adds the public points with it to its own until the next.
+learning, Algorithm 1. Every client labels the public points, the server takes a consensus over the labels received, and
+each client adds the public points with it to its own until the next.
 
-- `majority`: the label that most gave, of several the lowest. Every point has one.
+- `majority`: the label that most clients gave, ties go to the lowest. Every point has one.
 - `qualified`: the same where at least ceil(quorum m) of the m clients whose labels were received gave it; points
   without are left out until the next consensus (section 5, appendix D.6).
 
@@ -32,7 +32,7 @@ __all__ = ["HardLabels"]
 
 @dataclass(frozen=True)
 class HardLabels(Sharing):
-    """Labels up, their consensus down. Raises ValueError."""
+    """Shares labels; the server sends the consensus. Raises ValueError."""
 
     consensus: Literal["majority", "qualified"] = "majority"
     quorum: float = 0.9
@@ -80,7 +80,7 @@ class HardLabels(Sharing):
         return {"fields.pack": points}
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
-        """The work of `merge`; labels are unpacked twice, to be checked and to be counted."""
+        """The work of `merge`; labels are unpacked twice, for checking and for counting."""
         return {
             "fields.unpack": 2 * clients * points,
             "vector.add": (clients + classes) * points,

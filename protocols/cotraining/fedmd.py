@@ -30,7 +30,7 @@ __all__ = ["DigestAndRevisit"]
 
 @dataclass(frozen=True)
 class DigestAndRevisit(LocalTraining):
-    """Learn first the public points, then its own: by their labels at first, then by the consensus."""
+    """Learns the public points first, then the client's own: initially by their labels, later by the consensus."""
 
     labelled: ClassVar[bool] = True
 

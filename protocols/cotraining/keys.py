@@ -1,4 +1,4 @@
-"""The tables [public], [learner], [cotraining] and [byzantine]: public points, who learns, what is shared, who lies."""
+"""The tables [public], [learner], [cotraining] and [byzantine]: public points, learners, sharing and attackers."""
 
 from typing import Annotated, Literal, Protocol
 
@@ -12,7 +12,7 @@ __all__ = ["Byzantine", "Cotraining", "CotrainingTables", "Learner", "Public"]
 
 
 class Public(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[public]: points that all parties know, whose labels only `fedmd` uses."""
+    """[public]: the points that all parties know; only `fedmd` uses their labels."""
 
     size: Annotated[
         float,
@@ -47,7 +47,7 @@ class Public(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[learner]: what each client learns with."""
+    """[learner]: the learner of each client."""
 
     name: Annotated[
         str,
@@ -131,7 +131,7 @@ class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[cotraining]: rounds of communication, and the use of what clients share."""
+    """[cotraining]: the rounds of communication, and the use of shared predictions."""
 
     rounds: Annotated[
         int,
@@ -184,7 +184,7 @@ class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[byzantine]: clients that send other labels than they predict; accuracy is that of the others."""
+    """[byzantine]: clients that send false labels; accuracy is that of the honest clients."""
 
     clients: Annotated[
         int,

@@ -1,4 +1,4 @@
-"""How a client learns from its own points and from the consensus: pure functions of a learner and points."""
+"""Local training from a client's own points and the consensus: pure functions of a learner and points."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,9 +20,9 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """The public set U: `points` (n, ...), and their `labels` int64 (n,), -1 where unknown, for those who may use them.
+    """The public set U: `points` (n, ...), and their `labels` int64 (n,), -1 where unknown.
 
-    Of the algorithms here only FedMD may.
+    Only FedMD may use the labels.
     """
 
     points: Points
@@ -34,18 +34,18 @@ class Public:
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """One way to learn in a round; picklable. This one learns from all at once.
+    """A way to learn in a round; picklable. The base class learns from all points at once.
 
-    h <- A(D u P, h), Algorithm 1, line 3 of Abourayya et al. Targets of probabilities are joined to own labels as 0 and
-    1. A learner that starts again with each fit is fitted once: earlier fits would have no effect. If `halves`, each
-    step of a learner by batches takes a batch of its own points and one of those with a consensus, as the authors'
-    released code does; else its batches are of the union, as the algorithm is written.
+    h <- A(D u P, h), Algorithm 1, line 3 of Abourayya et al. Targets of probabilities are joined to own labels as zeros
+    and ones. A learner that starts again with each fit is fitted once: earlier fits would have no effect. If `halves`,
+    each step of a learner by batches takes one batch of own points and one of points with a consensus, as the authors'
+    released code does. Otherwise batches come from the union, as in the paper.
     """
 
     halves: bool = False
 
     labelled: ClassVar[bool] = False
-    """True if it uses the labels of the public points."""
+    """True if the labels of the public points are used."""
 
     @hollow(lambda self, *of_client: b"hollow")
     def train(
@@ -58,9 +58,9 @@ class LocalTraining:
         period: int,
         seed: bytes,
     ) -> bytes:
-        """The learner's state after a round of `period` fits; `state` None: it has learnt nothing yet.
+        """The learner's state after a round of `period` fits; `state` is None if it has not learned yet.
 
-        `targets` are None before there is anything to agree on.
+        `targets` are None before the first consensus.
         """
         begun = learner.initial(derive(seed, "initial")) if state is None else state
         points, labels = own
@@ -78,7 +78,7 @@ class LocalTraining:
         return fit_repeatedly(learner, begun, _joined(points, public.points), labels, soft, period, seed)
 
     def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
-        """The work of `train` with those numbers of its own points, public ones, and ones to learn from."""
+        """The work of `train` with these numbers of own points, public points, and points with targets."""
         if self._by_halves(learner, own, targets or 0):
             return fit_work(learner, (own, targets or 0), period)
         return fit_work(learner, own + (targets or 0), period)
@@ -89,7 +89,7 @@ class LocalTraining:
 
 @dataclass(frozen=True)
 class CotrainingMethod:
-    """An algorithm of co-training."""
+    """An algorithm of co-training: the way to share, and the way to train."""
 
     sharing: Sharing
     training: LocalTraining = LocalTraining()
@@ -105,9 +105,10 @@ def fit_repeatedly(
     seed: bytes,
     parts: tuple[int, ...] = (),
 ) -> bytes:
-    """The state after `period` fits to the labels, or to `targets` (n, classes); one, of a learner that is not warm.
+    """The state after `period` fits to the labels, or to `targets` (n, classes); after one fit if the learner is not
+    warm.
 
-    With `parts` each step takes a batch of each. Without a point the state stays as it is.
+    With `parts` each step takes a batch of each part. Without points the state stays unchanged.
     """
     if not len(points):
         return state
@@ -125,7 +126,7 @@ def fit_repeatedly(
 
 
 def fit_work(learner: Learner, points: int | tuple[int, ...], period: int) -> Work:
-    """The work of `fit_repeatedly` on a number of points, or on parts of such numbers."""
+    """The work of `fit_repeatedly` on a number of points, or on parts with these numbers of points."""
     if not points:
         return {}
     fits = period if learner.warm else 1

@@ -1,4 +1,4 @@
-"""Looks at co-training as no party could: how good each client's model is, and what clients agree on."""
+"""Observes co-training: the accuracy of each client's model, and the consensus."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ __all__ = ["CotrainedRound", "CotrainingObserver", "stable_after"]
 class CotrainedRound(HeldRound, frozen=True, kw_only=True):
     """The results of one round of co-training.
 
-    `answered`: whose predictions were received and count. `agreed` is the share of the public points with a label from
-    then on, `changed` that of those whose label is another than before (labels that are new or gone count; None in the
-    first round, and in one that was lost), `agreed_accuracy` the share of the labels that are right, where that is
-    known. `accuracy` is the mean over the models of the clients that are up, `deviation` their standard deviation, on
-    the points for testing; of the student alone where there is one. None where not measured.
+    `answered`: the clients whose predictions were received and count. `agreed` is the share of public points with a
+    consensus after the round. `changed` is the share whose label changed, appeared or vanished (None in the first round
+    and in a lost one). `agreed_accuracy` is the share of labels that are right, if known. `accuracy` is the mean over
+    the models of the clients that are up, `deviation` their standard deviation, on the test points; with a student,
+    only the student is measured. None means not measured.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("answered", "agreed", "changed", "right", "accuracy", "deviation")
@@ -49,9 +49,9 @@ class CotrainedRound(HeldRound, frozen=True, kw_only=True):
 
 
 class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
-    """Tests the clients' models as rounds end, outside of virtual time, and sums the run up.
+    """Tests the clients' models after rounds, outside of virtual time, and summarizes the run.
 
-    `model_bytes`: of one message of FedAvg with the clients' network, if they have one.
+    `model_bytes`: the bytes of one message of FedAvg with the clients' network, if they have one.
     """
 
     kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, CotrainedRound)
@@ -78,7 +78,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         return self.rounds, self.ended, self._labels
 
     def restore(self, state: Any) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
         self.rounds, self.ended, self._labels = state
 
     def found(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         )
 
     def keep(self, record: Record, *, measured: bool) -> None:
-        """Append the results of the round, and test the models."""
+        """Append the results of the round, and test the models if `measured`."""
         before, now = self._labels, self._agreed()
         self._labels = now
         truth = self._server.settings.public.labels
@@ -125,19 +125,19 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         return found | ({} if self._model_bytes is None else {"fedavg": self._model_bytes})
 
     def _agreed(self) -> NDArray[np.int64] | None:
-        """The labels that clients agree on; None before the first, and where they share nothing."""
+        """The consensus labels; None before the first consensus, and if nothing is shared."""
         settings, merged = self._server.settings, self._server.agreed
         return (
             settings.method.sharing.receive(merged, len(settings.public), settings.classes).labels if merged else None
         )
 
     def _states(self) -> dict[str, bytes]:
-        """The learnt state of each client that has learnt anything; and of the student, if there is one."""
+        """The state of each client that has learned anything, and of the student if there is one."""
         found = {client.name: state for client in self._clients.values() if (state := client.learnt) is not None}
         return found | ({"student": self._server.student} if self._server.student else {})
 
     def _accuracies(self) -> dict[str, float]:
-        """The models of all honest clients that are up, and of the student."""
+        """The accuracies of the models of all honest clients that are up, and of the student."""
         if self._test is None:
             return {}
         points, labels = self._test
@@ -153,7 +153,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
 
     @staticmethod
     def _summary(models: Mapping[str, float]) -> tuple[float | None, float | None]:
-        """Mean and standard deviation over the clients; the student's own, where there is one."""
+        """The mean and standard deviation over the clients; for a student its accuracy and None."""
         if "student" in models:
             return models["student"], None
         figures = list(models.values())
@@ -161,7 +161,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
 
 
 def stable_after(rounds: Sequence[CotrainedRound]) -> int | None:
-    """The round after which no label changed any more, although later ones were held; None if there is none."""
+    """The round after which no label changed any more in later rounds; None if there is none."""
     held = [one for one in rounds if one.agreed is not None and not one.problem]
     changes = [one.round for one in held if one.changed != 0.0]  # the first labels are a change, too
     settled = changes[-1] if changes else None
@@ -169,7 +169,7 @@ def stable_after(rounds: Sequence[CotrainedRound]) -> int | None:
 
 
 def _save(states: Mapping[str, bytes], agreed: bytes, folder: Path) -> None:
-    """``model.npz``: the state of each client's learner as bytes, and what was agreed on last, as it travels."""
+    """Write ``model.npz``: the state of each client's learner as bytes, and the last consensus in its encoding."""
     arrays = {name: np.frombuffer(state, np.uint8) for name, state in {**states, "agreed": agreed}.items()}
     with (folder / "model.npz").open("wb") as file:
         np.savez(file, allow_pickle=False, **{name.replace("/", "-"): array for name, array in arrays.items()})

@@ -15,23 +15,23 @@ Labels = NDArray[np.int64]
 
 
 def width(classes: int, gaps: bool = False) -> int:
-    """Bits of a label of `classes` >= 1, at least 1; `gaps`: it may be missing."""
+    """The bits of a label of `classes` >= 1, at least 1; with `gaps` it may be missing."""
     return max(1, (classes - 1 + gaps).bit_length())
 
 
 def packed_bytes(points: int, classes: int, gaps: bool = False) -> int:
-    """Bytes of the labels of that number of points."""
+    """The bytes of the labels of `points` points."""
     return field_bytes(points, width(classes, gaps))
 
 
 def pack(labels: Labels, classes: int, gaps: bool = False) -> bytes:
-    """The bytes of `labels` int64 (n,), each in [0, classes), or -1 with `gaps`. Raises ValueError."""
+    """Encode `labels` int64 (n,), each in [0, classes), or -1 with `gaps`. Raises ValueError."""
     _check(labels, classes, gaps)
     return pack_fields(np.where(labels < 0, classes, labels), width(classes, gaps))
 
 
 def unpack(data: bytes, points: int, classes: int, gaps: bool = False) -> Labels:
-    """The labels that `pack` made `data` of. Raises ValueError for another length, and for what is no label."""
+    """Decode the output of `pack`. Raises ValueError for a wrong length and for invalid labels."""
     found = unpack_fields(data, width(classes, gaps), points)
     labels = np.where(found == classes, -1, found) if gaps else found
     _check(labels, classes, gaps)

@@ -1,4 +1,5 @@
-"""PATE: teachers learn alone until they have converged, and label the public points once; a student learns from those.
+"""PATE: teachers learn alone until they have converged, and label the public points once; a student learns from the
+votes.
 
 Paper: Papernot et al., Semi-supervised knowledge transfer for deep learning from private training data, ICLR 2017, as
 Abourayya et al., Little is enough, Appendix D.3, compare it with FedCT: clients are the teachers, each with its local
@@ -23,6 +24,6 @@ __all__ = ["Teachers"]
 
 @dataclass(frozen=True)
 class Teachers(HardLabels):
-    """Labels up, once; the student learns from the majority."""
+    """Shares labels once; the student learns from the majority."""
 
     collaborative: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""A round of co-training: clients learn, predict public points, and send that; the server makes one of it for the next.
+"""A round of co-training: clients learn, predict public points, and send predictions; the server merges them.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -23,7 +23,7 @@ other (PATE) the server fits a student of its own to the public points at the en
 
 With `cotraining.votes = "secure"` or `"prio3"` clients send no LocalPredictions: in their place come a set-up and a
 secure sum of their labels as counters (`setup`, `secure_sum`, `secure_votes`), or reports of their labels with proofs
-(`reports`); the consensus is made of the counts.
+(`tacit.protocols.sums.reports`); the consensus is made of the counts.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -50,18 +50,16 @@ from numpy.typing import NDArray
 from tacit.parties.learning.learner import Learner
 from tacit.parties.party import NoAnswer
 from tacit.protocols import setup
-from tacit.protocols.cotraining import reports
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
-from tacit.protocols.cotraining.reports import Batch, ProvedVotes
-from tacit.protocols.cotraining.secure_votes import SecureVotes, counted, packed
+from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes, counted, packed
 from tacit.protocols.cotraining.sharing import Sharing, Targets
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums import reports, secure_sum
 from tacit.protocols.sums.refusal import may_answer, refuse
 from tacit.protocols.values import understood, values_of
 from tacit.sim.compute import total_work
@@ -107,9 +105,9 @@ class CotrainingSettings:
 
     `learners` has one for each client, in order; `student` is the server's, where it has one. `classes` is C. `rounds`
     is T / b, `period` is b. `deadline` in virtual seconds bounds every wait of the server; a client waits for as long
-    as all rounds may take. `asked` are the points that a curious server asks about at the end, `questions` times;
-    `byzantine`: what each Byzantine client sends, by its name. `votes`: how labels are counted in a secure sum, if they
-    are.
+    as all rounds may take. `asked` are the points that a curious server asks about at the end, `questions` times.
+    `byzantine` has the attack of each Byzantine client, by its name. `votes` is the private way of counting labels, or
+    None.
     """
 
     method: CotrainingMethod
@@ -127,26 +125,31 @@ class CotrainingSettings:
     votes: SecureVotes | ProvedVotes | None = None
 
     def asks(self, number: int) -> bool:
-        """True if a curious server asks in a secure sum of votes of round `number`."""
+        """Return true if a curious server asks in a secure sum of votes of round `number`."""
         return self.votes is not None and number > self.rounds - self.questions
 
     def voted(self, number: int) -> Public:
-        """The points that a secure sum of votes is about in round `number`."""
+        """The points that clients label in a secure sum of votes in round `number`."""
         if self.asked is None or not self.asks(number):
             return self.public
         points = np.concatenate([self.public.points, self.asked.points])
         return Public(points, np.concatenate([self.public.labels, self.asked.labels]))
 
+    def task(self, number: int) -> reports.Task:
+        """The task of the reports of round `number`, where votes are proved."""
+        return reports.Task("votes", (len(self.voted(number)), self.classes))
+
     @property
     def patience(self) -> float:
-        """Virtual seconds that all rounds take at most."""
+        """The most virtual seconds that all rounds take."""
         summed = 0 if self.votes is None else self.votes.waits(len(self.learners))
         return (1 + (2 + summed) * self.rounds + self.questions) * self.deadline
 
 
 @dataclass(frozen=True)
 class Record(rounds.Record):
-    """One round at the server: who was called, who `answered` and counts, or why the round was `lost`."""
+    """The record of one round at the server: the clients called, those that `answered` and count, and why it was
+    `lost`."""
 
     answered: tuple[str, ...] = ()
 
@@ -162,17 +165,17 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
 
     @property
     def learner(self) -> Learner:
-        """The client's own learner."""
+        """The learner of this client."""
         return self.settings.learners[int(self.name.rpartition("/")[2])]
 
     @property
     def learnt(self) -> bytes | None:
-        """The learner's state; None before it has learnt anything."""
+        """The state of the learner; None before it has learned anything."""
         state: bytes | None = self.disk.get("learner")
         return state
 
     def own(self) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
-        """The client's points with labels."""
+        """The points with labels of this client, and the labels."""
         shard = self.shard
         return shard.points[shard.labeled], shard.labels[shard.labeled]
 
@@ -220,7 +223,8 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
             await self.unless_over(self._vote(settings.votes, state, lie))
 
     async def _vote(self, votes: SecureVotes | ProvedVotes, state: bytes | None, lie: Lie | None) -> None:
-        """Contribute the vote of the learner with that `state`, or a `lie`, to the counts; without a state, none."""
+        """Contribute the vote of the learner with that `state`, or a `lie`, to the counts; without a state, an empty
+        vote."""
         settings, learner, public = self.settings, self.learner, self.settings.voted(self.round)
         points = len(public)
         with self.step("cotrain.predict"):
@@ -230,8 +234,12 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
                 seed = self.entropy("sharing").bytes(32)
                 labels = await self.compute(work, _labels, learner, state, public.points, settings.classes, seed, lie)
         if isinstance(votes, ProvedVotes):
-            batch = Batch(points, settings.classes, reports.context_of(self))
-            await reports.client(self, batch, labels, lie, settings.deadline)
+            added = None
+            if lie is not None and labels is not None:
+                added = lie.added(labels, settings.classes, self.entropy("false report").bytes(32))
+            await reports.client(
+                self, settings.task(self.round), labels, settings.deadline, added=added, identities=votes.identities
+            )
             await self._hear_counts()
             return
         words = packed(labels, points, settings.classes)
@@ -243,7 +251,10 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         await self._hear_counts()
 
     async def _hear_counts(self) -> None:
-        """Wait for what a curious server says of its points, so that it is received: a run ends with its server."""
+        """Wait for the counts that a curious server announces.
+
+        The run ends with its server, so they must be received.
+        """
         if self.settings.asks(self.round):
             with suppress(NoAnswer):
                 await self.recv(AskedCounts, self.server, 2 * self.settings.deadline)
@@ -260,9 +271,10 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         return secure_sum.BEFORE_END if isinstance(self.settings.votes, SecureVotes) else ()
 
     async def _answer(self, public: Public, state: bytes | None, lie: Lie | None, *, asked: bool = False) -> None:
-        """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, nothing.
+        """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, an empty
+        message.
 
-        `asked`: they are the points of a curious server, one call a question.
+        `asked`: the points are those of a curious server, in one call for each question.
         """
         settings, learner, sharing = self.settings, self.learner, self.settings.method.sharing
         with self.step("cotrain.predict"):
@@ -279,7 +291,7 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
 
 
 def _counted(targets: Targets | None) -> int | None:
-    """The number of points to learn from; None: there is no consensus yet."""
+    """The number of points with targets; None if there is no consensus yet."""
     return None if targets is None else int((targets.labels >= 0).sum())
 
 
@@ -326,7 +338,7 @@ def _labels(
 
 
 class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
-    """Stores the last consensus in `agreed`, b"" before the first; `student` is its learner's state."""
+    """The server. It stores the last consensus in `agreed`, b"" before the first; `student` is its learner's state."""
 
     attributes = ("agreed", "student")
     record_type = Record
@@ -381,12 +393,11 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
         return Record(number, began, members, answered=tuple(counted))
 
     async def _count(self, number: int, members: Sequence[str], votes: SecureVotes | ProvedVotes) -> tuple[str, ...]:
-        """Agree on what the counts of the votes of `members` say; returns who is in them. Raises Abort."""
+        """Compute the consensus from the counted votes of `members`. Returns the contributors. Raises Abort."""
         settings, deadline = self.settings, self.settings.deadline
         public, points = len(settings.public), len(settings.voted(number))
         if isinstance(votes, ProvedVotes):
-            batch = Batch(points, settings.classes, reports.context_of(self))
-            tally = await reports.server(self, members, batch, votes.least, deadline)
+            tally = await reports.server(self, members, settings.task(number), votes.least, deadline)
             contributors, counts, voters = tally.contributors, tally.counts, len(tally.contributors)
         else:
             present = (await setup.server(self, members, number, votes.least, deadline)).names
@@ -427,7 +438,7 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
         return sent
 
     async def _teach(self) -> None:
-        """Fit the student to the consensus, and to nothing else."""
+        """Fit the student to the consensus only."""
         settings, learner = self.settings, self.settings.student
         targets = settings.method.sharing.receive(self.agreed, len(settings.public), settings.classes)
         nothing = settings.public.points[:0], settings.public.labels[:0]

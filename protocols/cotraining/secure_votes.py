@@ -1,4 +1,4 @@
-"""Votes nobody sees: clients' labels of public points as one-hot counters in a secure sum.
+"""Secret votes: clients' labels of public points as one-hot counters in a secure sum.
 
 A vote for n points and C classes is 1 + n C counters: the first says that there is a vote, the others which class each
 point gets. Counters are in Z_2^16, four in a word of Z_2^64, lowest first, words of zeros for a client that has no
@@ -14,7 +14,7 @@ What the sum checks of Byzantine clients: that each point has as many labels as 
 round ends without a consensus, and nobody can say because of whom. What it cannot check: a client that adds 2 to one
 class and takes 1 from another's count, so that points still add up, or that counts itself as several voters. It has the
 weight of several clients then, where plain votes give it one. A proof that a vote is one-hot is needed for that:
-`reports` has one.
+`ProvedVotes` have one (`tacit.protocols.sums.reports`).
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.protocols.sums import secure_sum
+from tacit.protocols.identities import Identities
+from tacit.protocols.sums import reports, secure_sum
 from tacit.protocols.sums.masking import Ring
 
-__all__ = ["MOST_VOTERS", "SecureVotes", "counted", "packed", "words_of"]
+__all__ = ["MOST_VOTERS", "ProvedVotes", "SecureVotes", "counted", "packed", "words_of"]
 
 _COUNTERS = 4
 _BITS = 16
@@ -35,17 +36,32 @@ MOST_VOTERS = (1 << _BITS) - 1
 
 @dataclass(frozen=True)
 class SecureVotes:
-    """The secure sum of votes; `least`: the fewest clients over whom clients let it be opened."""
+    """The secure sum of votes. `least`: the smallest number of clients over whose sum clients open it."""
 
     least: int
 
     def waits(self, clients: int) -> int:
-        """The most deadlines that the sum takes, its set-up included."""
+        """The most deadlines that the sum takes, including its set-up."""
         return 2 * clients + 6
 
     def settings(self, points: int, classes: int, deadline: float) -> secure_sum.Settings:
-        """The settings of the sum."""
+        """The settings of the secure sum."""
         return secure_sum.Settings(words_of(points, classes), min_clients=self.least, deadline=deadline)
+
+
+@dataclass(frozen=True)
+class ProvedVotes:
+    """Votes that are counted as reports of Prio3; `least`: the fewest of which the helper releases the counts.
+
+    `identities`: by which the helper signs its keys, if it does.
+    """
+
+    least: int
+    identities: Identities | None = None
+
+    def waits(self, clients: int) -> int:
+        """The most deadlines that a batch takes."""
+        return reports.WAITS
 
 
 def words_of(points: int, classes: int) -> int:
@@ -65,7 +81,10 @@ def packed(labels: NDArray[np.int64] | None, points: int, classes: int) -> Ring:
 
 
 def counted(ring: Ring, points: int, classes: int) -> tuple[NDArray[np.int64], int]:
-    """The counts, int64 (n, C), and the number of votes in the sum of words. Raises ValueError unless they fit."""
+    """Unpack the counts, int64 (n, C), and the number of votes from a sum of words.
+
+    Raises ValueError if they are inconsistent.
+    """
     counters = ring.astype("<u8").view("<u2").astype(np.int64)
     voters, counts = int(counters[0]), counters[1 : 1 + points * classes].reshape(points, classes)
     wrong = counts.sum(1) != voters  # no count is below 0, so none is above the sum

@@ -1,4 +1,4 @@
-"""How clients of co-training share their predictions: the base class of every algorithm's way.
+"""The ways in which clients of co-training share predictions: the base class of all algorithms.
 
 A client turns its predictions for the n public points into a message, the server merges the messages received, and
 every client reads its targets from the result. All are pure computations, so that they may run anywhere.
@@ -22,8 +22,8 @@ Needs = Literal["nothing", "labels", "probabilities"]
 class Targets:
     """The targets for the n public points.
 
-    `labels` is int64 (n,), -1 for points that are left out this round; `probabilities`, float32 (n, classes), is of
-    the algorithms that share more than labels, and is learnt in place of the labels.
+    `labels` is int64 (n,), -1 for points that are left out in this round. `probabilities`, float32 (n, classes), exist
+    in algorithms that share more than labels, and replace the labels in training.
     """
 
     labels: NDArray[np.int64]
@@ -31,11 +31,11 @@ class Targets:
 
 
 class Sharing:
-    """One way to share; picklable, and the same arguments give the same bytes. This one shares nothing, either way.
+    """A way to share; picklable, and the same arguments give the same bytes. The base class shares nothing.
 
-    `needs`: what a client shares of its learner's predictions. `countable`: labels, of which a secure sum may count how
-    many clients gave each. `collaborative`: clients learn from what is merged;
-    otherwise they learn alone, share once, and only the server's student learns from it.
+    `needs`: the part of its learner's predictions that a client shares. `countable`: labels whose counts a secure sum
+    can compute. `collaborative`: clients learn from the merged result; otherwise they learn alone, share once, and only
+    the server's student learns from it.
     """
 
     needs: ClassVar[Needs] = "nothing"
@@ -43,24 +43,25 @@ class Sharing:
     collaborative: ClassVar[bool] = True
 
     def size(self, points: int, classes: int) -> int:
-        """Bytes of one client's message."""
+        """The bytes of one client's message."""
         return 0
 
     def merged_size(self, points: int, classes: int) -> int:
-        """Bytes of what the server makes of them."""
+        """The bytes of the merged result."""
         return 0
 
     def send(
         self, labels: NDArray[np.int64], probabilities: NDArray[np.float32] | None, classes: int, seed: bytes
     ) -> bytes:
-        """A client's message: its learner's `labels` int64 (n,) and, if it `needs` them, probabilities (n, classes).
+        """Encode a client's message: its learner's `labels` int64 (n,) and, if it `needs` them, probabilities (n,
+        classes).
 
-        Randomness comes from `seed`, the client's own of this round.
+        Randomness comes from `seed`, which is different for each client and round.
         """
         return b""
 
     def check(self, sent: bytes, points: int, classes: int) -> None:
-        """Raise ValueError for what no client can have sent."""
+        """Raise ValueError if no client can have sent these bytes."""
         if sent:
             raise ValueError(f"{len(sent)} bytes where nothing is shared")
 
@@ -69,11 +70,11 @@ class Sharing:
         return b""
 
     def agree(self, counts: NDArray[np.int64], voters: int, classes: int, seed: bytes) -> bytes:
-        """Merge the `counts` (n, classes) of the labels of `voters`, where these can be counted in a secure sum."""
+        """Merge the `counts` (n, classes) of the labels of `voters`, which a secure sum has counted."""
         raise NotImplementedError(f"{type(self).__name__} shares no votes")
 
     def receive(self, merged: bytes, points: int, classes: int) -> Targets:
-        """Return the targets of a client. Raises ValueError if no server can have sent `merged`."""
+        """Decode the targets of a client. Raises ValueError if no server can have sent `merged`."""
         self.check(merged, points, classes)
         return Targets(np.full(points, -1, np.int64))
 
@@ -86,5 +87,5 @@ class Sharing:
         return {"vector.add": classes * points, "fields.pack": points}
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
-        """The work of `merge` with the messages of that number of clients."""
+        """The work of `merge` with the messages of `clients` clients."""
         return {}

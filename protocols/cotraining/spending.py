@@ -1,4 +1,4 @@
-"""Privacy that a run of co-training spends by [privacy]; and the change of its labels by one element of the data."""
+"""The privacy that a run of co-training spends by [privacy], and the sensitivity of its labels to one element."""
 
 import hashlib
 from collections import OrderedDict
@@ -25,16 +25,16 @@ _MOST = 16
 
 
 SpendsBy = Callable[[CotrainingTables, CotrainingSettings, Sequence[Shard], Progress], Spending]
-"""A function from a run's settings and the clients' shards to what it reveals; shows the progress of what takes long.
+"""A function from a run's settings and the clients' shards to the privacy that it spends; it reports progress.
 
-The answers to a curious server's questions are labels as those of rounds are, and are all charged.
+The answers to a curious server's questions count like labels of rounds, and are all charged.
 """
 
 
 def spending_by_labels(
     tables: CotrainingTables, settings: CotrainingSettings, shards: Sequence[Shard], progress: Progress
 ) -> Spending:
-    """Return what noisy labels reveal (`dp_fedct`)."""
+    """The privacy that noisy labels spend (`dp_fedct`)."""
     tries = partial(estimate, tables.seed, settings, shards, progress=progress)
     points = _points(settings)
     return spending_on_labels(tables.privacy, tables.entropy, points, settings.rounds, settings.questions, tries)
@@ -43,7 +43,7 @@ def spending_by_labels(
 def spending_by_votes(
     tables: CotrainingTables, settings: CotrainingSettings, shards: Sequence[Shard], progress: Progress
 ) -> Spending:
-    """Return what noisy votes reveal (`dp_pate`)."""
+    """The privacy that noisy votes spend (`dp_pate`)."""
     return spending_on_votes(tables.privacy, tables.entropy, _points(settings))
 
 
@@ -54,11 +54,11 @@ def _points(settings: CotrainingSettings) -> int:
 def estimate(
     seed: int, settings: CotrainingSettings, shards: Sequence[Shard], neighbours: int, progress: Progress = silent
 ) -> Estimate:
-    """How many bits of one-hot labels of the public points change when one labeled element of a client's data is gone.
+    """Estimate the number of bits of one-hot labels that change if one labeled element of a client's data is removed.
 
-    `neighbours` data sets in all, spread over the clients that have labels; of each client what it learns in its first
-    round, always with the same seed, and what it then predicts. Learning draws its batches by the number of elements,
-    so that the order of all changes with one that is gone: what is seen is the learner's randomness as well.
+    It trains `neighbours` data sets, spread over the clients with labels: each client's first round, always with the
+    same seed, and the resulting predictions. Learning draws its batches by the number of elements, so removing one
+    changes the order of all: the estimate includes the learner's randomness.
     """
     able = [i for i, shard in enumerate(shards) if shard.labeled.any()]
     key = _digest(seed, settings, [shards[i] for i in able], neighbours)
@@ -90,14 +90,14 @@ def estimate(
 def _labels(
     settings: CotrainingSettings, client: int, seed: bytes, points: NDArray[np.generic], labels: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return a client's predictions for the public points once it has learnt these alone."""
+    """A client's predictions for the public points after training on these points only."""
     learner, public = settings.learners[client], settings.public
     state = settings.method.training.train(learner, None, (points, labels), public, None, settings.period, seed)
     return learner.predict(state, public.points)
 
 
 def _digest(seed: int, settings: CotrainingSettings, shards: Sequence[Shard], neighbours: int) -> bytes:
-    """A digest of all that an estimate rests on."""
+    """A digest of everything that an estimate depends on."""
     state = hashlib.sha256(
         repr((seed, neighbours, settings.period, settings.learners, settings.method.training)).encode()
     )

@@ -1,1 +1,1 @@
-"""Pure mathematics and byte formulas: no messages, no asyncio."""
+"""Pure mathematics and byte formulas, without messages or asyncio."""

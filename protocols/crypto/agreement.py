@@ -21,7 +21,7 @@ KEY_BYTES = 32
 def derive_key(
     secret: bytes, salt: bytes, purpose: str, round_number: int, attempt: int, names: Iterable[str], size: int = 32
 ) -> bytes:
-    """`size` bytes from `secret` for one `purpose` (HKDF-SHA256; `names`: whom it concerns, in order)."""
+    """Derive `size` bytes from `secret` for one `purpose` (HKDF-SHA256). `names`: the parties concerned, in order."""
     if not 0 < size <= 32:
         raise ValueError(f"size(={size}) must be 1 to 32 bytes, one block of HKDF-SHA256.")
     return _expand(_extract(secret, salt), _info(purpose, round_number, attempt, names))[:size]
@@ -40,9 +40,9 @@ _INNER, _OUTER = (bytes(number ^ pad for number in range(256)) for pad in (0x36,
 
 
 def _hmac(key: bytes, message: bytes) -> bytes:
-    """HMAC-SHA256 (RFC 2104, section 2). OpenSSL's own takes thrice as long for some bytes: it looks for itself first.
+    """HMAC-SHA256 (RFC 2104, section 2). OpenSSL's function takes three times as long for short messages.
 
-    A client derives three keys for each other one.
+    A client derives three keys for each other client.
     """
     key = (sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
     return sha256(key.translate(_OUTER) + sha256(key.translate(_INNER) + message).digest()).digest()
@@ -77,7 +77,7 @@ class SharedSecret:
         self._round, self.names = round_number, names
 
     def key(self, purpose: str, attempt: int = 0) -> bytes:
-        """32 bytes for `purpose` in `attempt`."""
+        """Derive 32 bytes for `purpose` in `attempt`."""
         return _expand(self._extracted, _info(purpose, self._round, attempt, self.names))
 
     def __repr__(self) -> str:
@@ -96,14 +96,14 @@ class KeyPair:
 
     @classmethod
     def generate(cls, entropy: Entropy) -> "KeyPair":
-        """A fresh pair."""
+        """Generate a fresh pair."""
         return cls(entropy.bytes(KEY_BYTES))
 
     def __reduce__(self) -> tuple[type["KeyPair"], tuple[bytes]]:
         return KeyPair, (self._seed,)
 
     def agree(self, peer: bytes) -> bytes:
-        """The raw shared secret with the owner of the public key `peer`, to be derived from, never used as it is.
+        """The raw shared secret with the owner of the public key `peer`; derive keys from it, never use it directly.
 
         Raises ValueError unless `peer` is 32 bytes and a key of full order (RFC 7748, section 6.1).
         """
@@ -115,7 +115,7 @@ class KeyPair:
             raise ValueError("an X25519 public key is a point of small order: it gives no secret") from None
 
     def hollow(self, peer: bytes) -> bytes:
-        """Return a stand-in for `agree` in a hollow run: both ends have the same, and nothing is agreed on."""
+        """A stand-in for `agree` in a hollow run, equal on both ends, without any agreement."""
         return sha256(min(self.public, peer) + max(self.public, peer)).digest()
 
     def __repr__(self) -> str:
@@ -124,5 +124,8 @@ class KeyPair:
 
 @hollow(lambda pair, keys: [pair.hollow(key) for key in keys])
 def agreed(pair: KeyPair, public_keys: Sequence[bytes]) -> list[bytes]:
-    """The raw secret of the owner of `pair` with each owner of the `public_keys`. Raises ValueError as `agree` does."""
+    """The raw secrets that the owner of `pair` shares with each owner of the `public_keys`.
+
+    Raises ValueError like `agree`.
+    """
     return [pair.agree(key) for key in public_keys]

@@ -26,7 +26,7 @@ _TRANSPOSED = 1024  # tiles transposed at a time: 512 KiB, which stay in the cac
 
 
 def key(purpose: bytes, context: bytes, *parts: bytes) -> bytes:
-    """16 bytes bound to all arguments."""
+    """A key of 16 bytes that is bound to all arguments."""
     state = hashlib.sha256(b"tacit/iknp/v1")
     for part in (purpose, context, *parts):
         state.update(len(part).to_bytes(8, "big") + part)
@@ -34,7 +34,7 @@ def key(purpose: bytes, context: bytes, *parts: bytes) -> bytes:
 
 
 def encrypt(cipher: Any, source: Words, target: Words) -> None:
-    """AES on each block of the C-contiguous `source`; `cipher` in ECB mode."""
+    """Encrypt each block of the C-contiguous `source` by AES into `target`; `cipher` is in ECB mode."""
     cipher.encrypt(source.reshape(-1).view(np.uint8).data, output=target.reshape(-1).view(np.uint8).data)
 
 
@@ -88,13 +88,13 @@ def transpose(columns: Words, out: Words) -> None:
 
 
 def pieces(first: int, count: int) -> list[tuple[int, int]]:
-    """(first, count) of the pieces of columns that cover these rows: multiples of 128, `SPAN` at most."""
+    """The (first, count) of pieces of columns that cover these rows: multiples of 128, at most `SPAN`."""
     start, stop = first // 128 * 128, -(-(first + count) // 128) * 128
     return [(piece, min(SPAN, stop - piece)) for piece in range(start, stop, SPAN)]
 
 
 class Rows:
-    """`count` rows from `first` on, made of `pieces` (first, count), each to be `put` as columns."""
+    """A buffer of `count` rows from `first` on, made of `pieces` (first, count), which are `put` as columns."""
 
     def __init__(self, first: int, count: int) -> None:
         """Raises ValueError unless first >= 0 and count is 0 to `MOST`."""
@@ -106,12 +106,12 @@ class Rows:
         self._memory = np.empty((sum(size for _, size in self.pieces), 2), "<u8")
 
     def put(self, first: int, columns: Words) -> None:
-        """The rows from `first` on."""
+        """Fill in the rows from `first` on."""
         place = first - self._start
         transpose(columns, self._memory[place : place + _TILE * columns.shape[1]])
 
     def spread(self, bits: NDArray[np.bool_]) -> Words:
-        """A bit for each row as words of a column over all pieces, zero where there is no row."""
+        """Arrange a bit for each row as words of a column over all pieces, zero where there is no row."""
         column = np.zeros(len(self._memory), np.bool_)
         column[self._used] = bits
         return np.packbits(column, bitorder="little").view("<u8")

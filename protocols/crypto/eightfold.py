@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 WORTHWHILE = 2
-"""From this number on, eight at a time take less time than one after another."""
+"""The number of operands from which eight at a time take less time than one after another."""
 
 _DIGIT = 52
 _WIDEST = 20  # elements of a table of subset products
@@ -59,7 +59,7 @@ _switched_off = False
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Within it all is computed one by one, as where the processor lacks AVX-512 IFMA."""
+    """Inside this context everything is computed one by one, as on processors without AVX-512 IFMA."""
     global _switched_off
     before, _switched_off = _switched_off, True
     try:
@@ -69,7 +69,7 @@ def one_by_one() -> Iterator[None]:
 
 
 def eightfold() -> ctypes.CDLL | None:
-    """The compiled `eightfold.c`, or None where there is none or the processor lacks what it needs."""
+    """The compiled `eightfold.c`, or None if it is missing or the processor does not support it."""
     return None if _switched_off else _loaded()
 
 
@@ -85,7 +85,7 @@ def _loaded() -> ctypes.CDLL | None:
 
 
 def opened(path: Path) -> ctypes.CDLL:
-    """The library compiled from `eightfold.c`. Raises OSError or AttributeError for another file."""
+    """Load the library compiled from `eightfold.c`. Raises OSError or AttributeError for another file."""
     library = ctypes.CDLL(str(path))
     for name, arguments in _FUNCTIONS.items():
         function = getattr(library, name)
@@ -94,7 +94,7 @@ def opened(path: Path) -> ctypes.CDLL:
 
 
 def powers(bases: Sequence[mpz], exponent: mpz, modulus: mpz) -> list[mpz]:
-    """base^exponent mod `modulus` of each of `bases`; the modulus is odd and above 1, the exponent above 0."""
+    """Compute base^exponent mod `modulus` for each of `bases`; the modulus is odd and above 1, the exponent above 0."""
     library = eightfold() if len(bases) >= WORTHWHILE else None
     if library is not None:
         size = _size(modulus)
@@ -117,9 +117,10 @@ def powers(bases: Sequence[mpz], exponent: mpz, modulus: mpz) -> list[mpz]:
 
 
 def square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: mpz) -> list[mpz]:
-    """base^exponent mod `root`^2 of each of `bases`: one exponent for all, or one for each; `root` is odd and above 1.
+    """Compute base^exponent mod `root`^2 for each of `bases`, with one exponent for all or one for each.
 
-    An exponent is not negative. In less than half the time of `powers` mod `root`^2, as numbers are split at `root`.
+    `root` is odd and above 1; exponents are not negative. It takes less than half the time of `powers` mod `root`^2,
+    because numbers are split at `root`.
     """
     own = None if isinstance(exponents, mpz) else exponents
     if own is not None and len(own) != len(bases):
@@ -134,7 +135,7 @@ def square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: mp
 
 
 def _square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: mpz, square: mpz) -> list[mpz] | None:
-    """The same, or None where the library cannot."""
+    """The result of `square_powers` by the library, or None if the library cannot compute it."""
     library = eightfold()
     if library is None:
         return None
@@ -172,7 +173,7 @@ Indices: TypeAlias = NDArray[np.int32]
 
 
 class _Numbers:
-    """Numbers of `size` bytes, given as a list or as an array (number, size) of bytes: each when it is asked for."""
+    """Numbers of `size` bytes, given as a list or as an array (number, size) of bytes; each is converted on access."""
 
     def __init__(self, given: Sequence[mpz] | Packed, size: int) -> None:
         self._given, self._size = given, size
@@ -192,7 +193,7 @@ class _Numbers:
 
 
 class Table:
-    """Numbers in [0, 2^(8 `size`)) of which products modulo `modulus`, odd and above 1, are taken."""
+    """A table of numbers in [0, 2^(8 `size`)) for products modulo `modulus`, which is odd and above 1."""
 
     def __init__(self, entries: Sequence[mpz] | Packed, size: int, modulus: mpz) -> None:
         self._entries, self._modulus = _Numbers(entries, size), modulus
@@ -204,10 +205,10 @@ class Table:
             self._library.tacit_digits(at, number, size, self._digits.ctypes.data, self._count)
 
     def products(self, indices: Indices) -> list[mpz]:
-        """One result for each row of `indices`.
+        """The product for each row of `indices`.
 
-        At each column what was computed so far is squared and multiplied by the entries at its indices. Raises
-        ValueError for an index that no entry has.
+        At each column the product so far is squared and multiplied by the entries at its indices. Raises ValueError for
+        an index without an entry.
         """
         _check(indices, len(self._entries))
         found = self._eightfold(indices) if len(indices) >= WORTHWHILE else None
@@ -226,7 +227,7 @@ class Table:
         return found
 
     def _eightfold(self, indices: Indices) -> list[mpz] | None:
-        """The same, or None where the library cannot."""
+        """The result of `products` by the library, or None if the library cannot compute it."""
         if self._library is None:
             return None
         modulus, size, (rows, columns, blocks) = self._modulus, _size(self._modulus), indices.shape
@@ -248,7 +249,7 @@ class Table:
 
 
 class SumTable:
-    """Numbers in [0, 2^(8 `size`)) of which sums are taken; as an array they have `word_bytes(size)` bytes each."""
+    """A table of numbers in [0, 2^(8 `size`)) for sums; as an array they have `word_bytes(size)` bytes each."""
 
     def __init__(self, entries: Sequence[mpz] | Packed, size: int) -> None:
         self._words = word_bytes(size) // 4
@@ -256,10 +257,10 @@ class SumTable:
         self._library = eightfold()
 
     def sums(self, indices: Indices) -> list[mpz]:
-        """One result for each row of `indices`.
+        """The sum for each row of `indices`.
 
-        At each column what was computed so far is doubled, and the entries at its indices are added. Raises
-        ValueError for an index that no entry has.
+        At each column the sum so far is doubled, and the entries at its indices are added. Raises ValueError for an
+        index without an entry.
         """
         _check(indices, len(self._entries))
         found = self._eightfold(indices) if len(indices) >= WORTHWHILE else None
@@ -275,7 +276,7 @@ class SumTable:
         return found
 
     def _eightfold(self, indices: Indices) -> list[mpz] | None:
-        """The same, or None where the library cannot."""
+        """The result of `sums` by the library, or None if the library cannot compute it."""
         if self._library is None:
             return None
         rows, columns, blocks = indices.shape
@@ -289,10 +290,10 @@ class SumTable:
 
 
 def subset_tables(elements: Sequence[Sequence[Element]], modulus: mpz) -> tuple[Packed, Packed] | None:
-    """The products of all subsets of each group of `elements`, or None where the library cannot.
+    """The products of all subsets of each group of `elements`, or None if the library cannot compute them.
 
-    An element r (1 + m s) mod m^2 is r, s and the inverse of r mod m = `modulus`, all in [0, m). Of group k, entry S of
-    2^len(group) takes element i if bit i of S is set. Returns residues, in the bytes of the modulus, and slopes, in
+    An element r (1 + m s) mod m^2 is r, s and the inverse of r mod m = `modulus`, all in [0, m). In group k, entry S of
+    2^len(group) includes element i if bit i of S is set. Returns residues, in the bytes of the modulus, and slopes, in
     `word_bytes` of as many, of all groups one after another.
     """
     library = eightfold()
@@ -329,17 +330,17 @@ def _check(indices: Indices, entries: int) -> None:
 
 
 def _size(value: mpz) -> int:
-    """The bytes of `value`."""
+    """The number of bytes of `value`."""
     return -(-value.bit_length() // 8)
 
 
 def _digits(size: int, headroom: int = 2) -> int:
-    """The digits in which `eightfold.c` holds numbers of `size` bytes, and up to 2^headroom times as large."""
+    """The number of digits in which `eightfold.c` holds numbers of `size` bytes that grow by up to 2^headroom."""
     return -(-(8 * size + headroom) // _DIGIT)
 
 
 def _pairs(values: Sequence[mpz], root: mpz, size: int) -> bytes:
-    """Each value a - root b mod root^2 as a, then b, both of `size` bytes."""
+    """Encode each value a - root b mod root^2 as a, then b, both with `size` bytes."""
     halves = []
     for value in values:
         b, a = divmod(value, root)

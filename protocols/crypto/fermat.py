@@ -1,4 +1,4 @@
-"""Fermat quotients q(x) = (x^(p-1) mod p^2 - 1) / p for one prime p: what a Paillier decryption computes.
+"""Fermat quotients q(x) = (x^(p-1) mod p^2 - 1) / p for one prime p, which a Paillier decryption computes.
 
 Several ways give the same numbers; `fermat_quotient` takes the fastest at hand for one x, `fermat_quotients` for many.
 
@@ -65,13 +65,13 @@ _FUNCTIONS = (  # name, result, arguments
 
 
 class FermatQuotient(Protocol):
-    """q(x) of an integer x. Raises ValueError when p divides x."""
+    """A function that computes q(x) of an integer x. Raises ValueError if p divides x."""
 
     def __call__(self, value: mpz) -> mpz: ...
 
 
 def fermat_quotient(prime: mpz) -> FermatQuotient:
-    """The way that is fastest for an odd prime of this length on this machine."""
+    """The fastest implementation for an odd prime of this length on this machine."""
     bits = prime.bit_length()
     if bits >= _LIBCRYPTO_BITS and (library := libcrypto()) is not None:
         return LibcryptoQuotient(prime, library)
@@ -79,7 +79,10 @@ def fermat_quotient(prime: mpz) -> FermatQuotient:
 
 
 def fermat_quotients(quotient: FermatQuotient, prime: mpz, values: Sequence[mpz]) -> list[mpz]:
-    """q(x) of each of `values`, `quotient` being that of the same odd `prime`. Raises ValueError when p divides one."""
+    """Compute q(x) of each of `values`, with the `quotient` of the same odd `prime`.
+
+    Raises ValueError if p divides one.
+    """
     if len(values) < WORTHWHILE or eightfold() is None:
         return [quotient(value) for value in values]
     found = [divmod(power - 1, prime) for power in square_powers(values, prime - 1, prime)]
@@ -90,7 +93,7 @@ def fermat_quotients(quotient: FermatQuotient, prime: mpz, values: Sequence[mpz]
 
 @functools.cache
 def libcrypto() -> ctypes.CDLL | None:
-    """OpenSSL's libcrypto: the one of Python's hashlib, else the system's, else None."""
+    """OpenSSL's libcrypto: the one that Python's hashlib uses, otherwise the system's, otherwise None."""
     try:
         linked = importlib.import_module("_hashlib").__file__
     except (ImportError, AttributeError):  # built without OpenSSL, or into the interpreter

@@ -23,12 +23,15 @@ _CHUNK = 1 << 18  # values at a time, a multiple of 32 so that every chunk ends 
 
 
 def field_bytes(count: int, width: int) -> int:
-    """Bytes that `count` fields take."""
+    """The number of bytes of `count` fields."""
     return -(-count * width // 8)
 
 
 def pack_fields(values: NDArray[np.integer], width: int) -> bytes:
-    """The flattened `values`, each in [0, 2^width), 1 <= width <= 32. Raises ValueError for a value out of range."""
+    """Pack the flattened `values`, each in [0, 2^width), 1 <= width <= 32.
+
+    Raises ValueError for a value out of range.
+    """
     flat = np.ascontiguousarray(values).reshape(-1)
     if flat.size and ((flat.dtype.kind == "i" and int(flat.min()) < 0) or int(flat.max()) >> width):
         raise ValueError(f"fields of {width} bits hold 0 to {2**width - 1}; a value is out of range")
@@ -46,7 +49,7 @@ def pack_fields(values: NDArray[np.integer], width: int) -> bytes:
 
 
 def unpack_fields(data: bytes, width: int, count: int, dtype: DTypeLike = np.int64) -> NDArray[Any]:
-    """The `count` fields in `data`, as `dtype`, which must hold them. Raises ValueError when the length is another."""
+    """Unpack `count` fields from `data` as `dtype`, which must hold them. Raises ValueError for a wrong length."""
     if len(data) != field_bytes(count, width):
         raise ValueError(f"{count} fields of {width} bits take {field_bytes(count, width)} bytes, not {len(data)}")
     if isinstance(data, Blank):
@@ -77,7 +80,7 @@ def lane_type(width: int) -> np.dtype[np.unsignedinteger[Any]]:
 
 
 def pack_lanes(values: Lanes, width: int, out: Lanes | None = None) -> Lanes:
-    """Values (..., B, n) in lanes of B bits as words (..., width, n) of the same type, `out` when given.
+    """Pack values (..., B, n) in lanes of B bits into words (..., width, n) of the same type, `out` when given.
 
     Only the low `width` bits of a value count. Raises ValueError unless there are B rows and width <= B.
     """
@@ -96,7 +99,10 @@ def pack_lanes(values: Lanes, width: int, out: Lanes | None = None) -> Lanes:
 
 
 def unpack_lanes(words: Lanes, width: int, out: Lanes | None = None) -> Lanes:
-    """The values (..., B, n) of `pack_lanes`, in `out` when given. Raises ValueError for another number of rows."""
+    """Unpack the values (..., B, n) of `pack_lanes`, into `out` when given.
+
+    Raises ValueError for a wrong number of rows.
+    """
     lane = _check_rows(words, width, width)
     bits = 8 * lane.itemsize
     values = out if out is not None else np.empty((*words.shape[:-2], bits, words.shape[-1]), lane)

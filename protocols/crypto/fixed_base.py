@@ -69,7 +69,7 @@ def split(value: mpz, modulus: mpz) -> Split:
 
 
 def split_all(values: Sequence[mpz], modulus: mpz) -> list[Split]:
-    """All `values` in two parts, with one inversion for the lot (Montgomery's trick).
+    """Split all `values` into two parts, with one inversion for all of them (Montgomery's trick).
 
     The inverse of the product exists exactly when every value is a unit, so this is also the batch test of
     gcd(value, modulus) = 1. Raises ValueError naming the first value that fails.
@@ -94,7 +94,7 @@ def split_all(values: Sequence[mpz], modulus: mpz) -> list[Split]:
 
 
 def join(product: mpz, slope: mpz, modulus: mpz, square: mpz) -> mpz:
-    """product (1 + modulus slope) mod square, where square = modulus^2; the slope may be any integer."""
+    """Compute product (1 + modulus slope) mod square, where square = modulus^2; the slope may be any integer."""
     return (product + modulus * (product * slope % modulus)) % square
 
 
@@ -120,9 +120,9 @@ class SubsetTable:
 
 
 class TableProducts:
-    """Products of the entries of tables of subset products, see `SubsetTable`, one table for each group of `elements`.
+    """Products of entries of tables of subset products (`SubsetTable`), one table for each group of `elements`.
 
-    The i-th entry of all tables one after another has the index i; `starts` are the indices of the first of each.
+    Entries have indices in all tables one after another; `starts` are the indices of the first entry of each table.
     """
 
     def __init__(self, elements: Sequence[Sequence[Split]], modulus: mpz) -> None:
@@ -140,9 +140,9 @@ class TableProducts:
         self.starts = np.cumsum([0, *(1 << len(group) for group in elements)], dtype=np.int32)[:-1]
 
     def __call__(self, indices: Indices) -> Iterator[tuple[mpz, mpz]]:
-        """A product and its slope for each row of `indices`.
+        """Yield a product and its slope for each row of `indices`.
 
-        At each column what was computed so far is squared and multiplied by the entries at its indices.
+        At each column the product so far is squared and multiplied by the entries at its indices.
         """
         return zip(self._residues.products(indices), self._slopes.sums(indices), strict=True)
 
@@ -157,32 +157,32 @@ class Comb:
 
     @property
     def bits(self) -> int:
-        """Exponents are below 2^bits."""
+        """The number of bits of exponents: they are below 2^bits."""
         return self.rows * self.blocks * self.columns
 
     @property
     def products(self) -> int:
-        """Products by a table entry for one exponentiation."""
+        """The number of products by a table entry for one exponentiation."""
         return self.blocks * self.columns
 
     @property
     def squarings(self) -> int:
-        """Squarings for one exponentiation."""
+        """The number of squarings for one exponentiation."""
         return self.columns - 1
 
     @property
     def entries(self) -> int:
-        """Entries of all tables."""
+        """The number of entries of all tables."""
         return self.blocks << self.rows
 
 
 @functools.lru_cache(maxsize=256)
 def choose_comb(bits: int, uses: int, limit: int = 1 << 12) -> Comb:
-    """The comb that takes least time for `uses` exponents below 2^bits, tables included.
+    """The comb that takes the least time for `uses` exponents below 2^bits, including its tables.
 
-    `limit` bounds the entries, each of about 400 bytes at a modulus m of 1024 bits and 650 at 2048. Larger
-    tables save products but leave the processor's cache: measured, 13,000 entries were no faster than 4,000.
-    Raises ValueError unless bits, uses >= 1 and limit >= 2.
+    `limit` bounds the entries, each of about 400 bytes at a modulus m of 1024 bits and 650 at 2048. Larger tables save
+    products but leave the processor's cache: measured, 13,000 entries were no faster than 4,000. Raises ValueError
+    unless bits, uses >= 1 and limit >= 2.
     """
     if bits < 1 or uses < 1 or limit < 2:
         raise ValueError(f"bits(={bits}) and uses(={uses}) must be >= 1, limit(={limit}) >= 2")
@@ -201,8 +201,8 @@ def choose_comb(bits: int, uses: int, limit: int = 1 << 12) -> Comb:
 class FixedBase:
     """Powers of one `base` in Z_{m^2}, m = `modulus`, by the tables of `comb`.
 
-    Results come as pairs (product, slope) that represent product (1 + m slope) mod m^2, the slope not
-    reduced: a caller adds what else it has to add to the slope and calls `join` once.
+    Results come as pairs (product, slope) that represent product (1 + m slope) mod m^2, the slope not reduced: a caller
+    adds further terms to the slope and calls `join` once.
     """
 
     def __init__(self, base: mpz, modulus: mpz, comb: Comb) -> None:
@@ -241,11 +241,11 @@ class FixedBase:
             yield from self._evaluate(digits)
 
     def random_powers(self, count: int, entropy: Entropy) -> Iterator[tuple[mpz, mpz]]:
-        """`count` powers with exponents uniform in [0, 2^comb.bits), in two parts."""
+        """Yield `count` powers with exponents uniform in [0, 2^comb.bits), in two parts."""
         yield from self.powers_of_digits(self.random_digits(count, entropy))
 
     def random_digits(self, count: int, entropy: Entropy) -> Iterator[Digits]:
-        """The digits of `count` exponents uniform in [0, 2^comb.bits), drawn as they are taken, some ahead.
+        """Yield the digits of `count` exponents uniform in [0, 2^comb.bits), drawn in batches as they are taken.
 
         The bits of a uniform exponent are independent, so its digits are drawn directly.
         """

@@ -28,10 +28,9 @@ def largest(fraction_bits: int, terms: int) -> float:
 
 
 def encode(values: NDArray[np.float64], fraction_bits: int, terms: int) -> NDArray[np.uint64]:
-    """`values` (any shape) as ring elements, of which up to `terms` may be added.
+    """Encode `values` (any shape) as ring elements of which up to `terms` may be added.
 
-    Raises ValueError if a magnitude reaches 2^(63-f) / terms, or is not a number; the message never holds
-    the value.
+    Raises ValueError if a magnitude reaches 2^(63-f) / terms, or is not a number; the message never contains the value.
     """
     bound = largest(fraction_bits, terms)
     values = np.asarray(values, dtype=np.float64)
@@ -47,7 +46,7 @@ def encode(values: NDArray[np.float64], fraction_bits: int, terms: int) -> NDArr
 
 
 def decode(elements: NDArray[np.uint64], fraction_bits: int) -> NDArray[np.float64]:
-    """The real numbers that ring elements (any shape) represent, in [-2^(63-f), 2^(63-f))."""
+    """Decode ring elements (any shape) to the real numbers that they represent, in [-2^(63-f), 2^(63-f))."""
     largest(fraction_bits, 1)
     return np.asarray(elements, dtype=np.uint64).view(np.int64) / 2.0**fraction_bits
 

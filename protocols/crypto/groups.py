@@ -44,7 +44,7 @@ _GENERATOR_USES = 1 << 16  # for which the tables of the generator, built once a
 class Group(ABC, Generic[E]):
     """A group of prime order `order` whose elements take `element_bytes` bytes.
 
-    `exponent_bits`: random exponents are below 2^exponent_bits. Groups are compared and pickled by `name`.
+    `exponent_bits` bounds random exponents: they are below 2^exponent_bits. Groups are compared and pickled by `name`.
     """
 
     name: str
@@ -76,35 +76,39 @@ class Group(ABC, Generic[E]):
     @property
     @abstractmethod
     def generator(self) -> E:
-        """g."""
+        """The generator g."""
 
     @abstractmethod
     def generator_power(self, exponent: int) -> E:
-        """g^exponent for an exponent as `random_exponent` draws them, by tables that the process keeps."""
+        """Compute g^exponent for an exponent from `random_exponent`, by cached tables."""
 
     @abstractmethod
     def power(self, element: E, exponent: int) -> E:
-        """element^exponent, exponent >= 1."""
+        """Compute element^exponent, exponent >= 1."""
 
     @abstractmethod
     def multiply(self, left: E, right: E) -> E:
-        """The product."""
+        """The product of two elements."""
 
     @abstractmethod
     def divide(self, left: E, right: E) -> E:
-        """left / right."""
+        """The quotient left / right."""
 
     @abstractmethod
     def encode(self, element: E) -> bytes:
-        """`element_bytes` bytes. (The identity, which no honest message holds, is encoded too, but not decoded.)"""
+        """Encode an element in `element_bytes` bytes.
+
+        The identity, which no honest message contains, is encoded but not decoded.
+        """
 
     @abstractmethod
     def decode(self, data: bytes) -> E:
-        """The element of `encode`. Raises ValueError unless `data` encodes an element other than the identity."""
+        """Decode the output of `encode`. Raises ValueError unless `data` encodes an element other than the identity."""
 
     @abstractmethod
     def walk(self, entries: Sequence[E], indices: Sequence[Sequence[int]]) -> E:
-        """Square and multiply: before each of the `indices` but the first, square; multiply by the entries it names."""
+        """Square and multiply: for each of the `indices`, square (except the first time) and multiply by the entries it
+        lists."""
 
     def comb(self, uses: int) -> Comb:
         """The shape of a table for `uses` powers of one base."""
@@ -139,7 +143,7 @@ class PowerTable(Generic[E]):
         return f"<powers in {self._group.name}, {self.comb}>"
 
     def power(self, exponent: int) -> E:
-        """base^exponent. Raises ValueError unless exponent is in [0, 2^comb.bits)."""
+        """Compute base^exponent. Raises ValueError unless exponent is in [0, 2^comb.bits)."""
         comb = self.comb
         if exponent < 0 or exponent.bit_length() > comb.bits:
             raise ValueError(f"an exponent must be in [0, 2^{comb.bits})")
@@ -323,7 +327,7 @@ _GROUPS: dict[str, Callable[[], Group]] = {
 
 @functools.cache
 def find_group(name: str, short_exponents: bool = False) -> Group:
-    """The group of that `name`, one object a process, whose tables are built when first used.
+    """The group of that `name`, one object in each process, whose tables are built when first used.
 
     `short_exponents`: the same group with 256-bit exponents, for MODP only. Raises ValueError for an unknown name.
     """

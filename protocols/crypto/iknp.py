@@ -84,7 +84,7 @@ _RANDOM, _CHOSEN, CORRELATED = range(3)  # uses of pads
 
 
 def base_setup(group: Group, context: bytes, entropy: Entropy) -> tuple[naor_pinkas.SenderKey, bytes]:
-    """Receiver of the extension: start the base transfers. Returns what it keeps, and the message."""
+    """Receiver of the extension: start the base transfers. Returns the state to keep, and the message."""
     return naor_pinkas.setup(group, _base(context), entropy)
 
 
@@ -100,7 +100,7 @@ def base_request(group: Group, context: bytes, setup_message: bytes, entropy: En
 
 @hollow(lambda kept, context, request: None)
 def base_seeds(kept: naor_pinkas.SenderKey, context: bytes, request_message: bytes) -> "Receiver":
-    """Receiver of the extension: from the base request. Raises ValueError for a bad one."""
+    """Receiver of the extension: complete the base transfers. Raises ValueError for an invalid base request."""
     seeds = naor_pinkas.sender_pads(kept, request_message, BLOCK_BYTES)
     if len(seeds) != BASE:
         raise ValueError(f"{BASE} base transfers are needed, not {len(seeds)}")
@@ -150,7 +150,7 @@ class Receiver:
         return Receiver, (self.context, self._seeds)
 
     def under(self, context: bytes) -> "Receiver":
-        """The same base transfers for another round or attempt."""
+        """The same base transfers with the context of another round or attempt."""
         return Receiver(context, self._seeds)
 
     @functools.cached_property
@@ -175,7 +175,7 @@ class Receiver:
         return u.array.tobytes(), self._batch(first, t, choices)
 
     def batch(self, first: int, choices: Bits) -> "ReceiverBatch":
-        """The batch of `extend` again, without its message."""
+        """The batch of `extend` without its message."""
         t = Rows(first, len(choices))
         for piece, count in t.pieces:
             t.put(piece, self._zero.words(piece, count))
@@ -203,7 +203,7 @@ class Sender:
         return Sender, (self.context, self._choices, self._seeds)
 
     def under(self, context: bytes) -> "Sender":
-        """The same base transfers for another round or attempt."""
+        """The same base transfers with the context of another round or attempt."""
         return Sender(context, self._choices, self._seeds)
 
     @functools.cached_property
@@ -211,7 +211,8 @@ class Sender:
         return Columns(self.context, _cut(self._seeds))
 
     def rows(self, first: int, count: int) -> Words:
-        """Rows o = `first` and on of G(k_s), (count, 2): what `accept` needs and does not hang on the message."""
+        """The rows o = `first` and on of G(k_s), (count, 2): the part of `accept` that does not depend on the
+        message."""
         rows = Rows(first, count)
         for piece, size in rows.pieces:
             rows.put(piece, self._columns.words(piece, size))
@@ -220,7 +221,7 @@ class Sender:
     def accept(self, first: int, message: bytes, rows: Words | None = None) -> "SenderBatch":
         """The batch that the receiver requested by the message u, from o = `first` on.
 
-        `rows`: those of these transfers, if they were already computed. Raises ValueError for a broken row.
+        `rows`: the rows of these transfers, if they were already computed. Raises ValueError for a broken row.
         """
         count, rest = divmod(len(message), ROW_BYTES)
         if rest:
@@ -236,7 +237,7 @@ class Sender:
 
 
 class PadHash:
-    """H under one context. It keeps its working memory between calls."""
+    """The hash H under one context. It keeps its working memory between calls."""
 
     def __init__(self, context: bytes) -> None:
         self._pi = AES.new(key(b"hash", context), AES.MODE_ECB)
@@ -247,7 +248,8 @@ class PadHash:
         return "<hash of an OT extension>"
 
     def fill(self, use: int, rows: Words, first: int, out: Words) -> Words:
-        """The pads for `use` of `rows` (m, 2), row 0 being transfer `first`, into `out` (m, 2 blocks), C-contiguous."""
+        """Write the pads for `use` of `rows` (m, 2), row 0 being transfer `first`, to `out` (m, 2 blocks),
+        C-contiguous."""
         count, blocks = len(rows), out.shape[1] // 2
         if self._scratch.size < out.size:
             self._scratch = np.empty(out.size, "<u8")
@@ -288,7 +290,7 @@ class PadHash:
 
 @dataclass(frozen=True)
 class ReceiverBatch:
-    """Transfers first, first + 1, ... of the receiver: rows t_o and choices x_o. One of its methods, once."""
+    """The receiver's transfers first, first + 1, ...: rows t_o and choices x_o. Call one of the methods, once."""
 
     hash: PadHash
     first: int
@@ -296,16 +298,16 @@ class ReceiverBatch:
     choices: Bits = field(repr=False)
 
     def random(self, size: int) -> Bytes:
-        """The chosen one of two random messages of `size` bytes, (m, size)."""
+        """The chosen one of two random messages of `size` bytes for each transfer, (m, size)."""
         return self.hash.pads(_RANDOM, self.rows, self.first, size)
 
     def chosen(self, reply: bytes, size: int) -> Bytes:
-        """The chosen messages of `SenderBatch.mask`, (m, size). Raises ValueError when the length is wrong."""
+        """Decode the chosen messages of `SenderBatch.mask`, (m, size). Raises ValueError for a wrong length."""
         pads = self.hash.pads(_CHOSEN, self.rows, self.first, size)
         return naor_pinkas.receive(self.choices, pads, reply)
 
     def correlated(self, corrections: Lanes, width: int) -> Lanes:
-        """r + x delta mod 2^width (m, n), from the corrections of `SenderBatch.correlated`."""
+        """Compute r + x delta mod 2^width (m, n), from the corrections of `SenderBatch.correlated`."""
         pads = self.hash.lanes(self.rows, self.first, corrections.shape[1], width)
         chosen = np.where(self.choices[:, None], corrections, corrections.dtype.type(0))
         return (pads + chosen) & pads.dtype.type((1 << width) - 1)
@@ -313,7 +315,7 @@ class ReceiverBatch:
 
 @dataclass(frozen=True)
 class SenderBatch:
-    """Transfers first, first + 1, ... of the sender: rows q_o, and s. One of its methods, once."""
+    """The sender's transfers first, first + 1, ...: rows q_o, and s. Call one of the methods, once."""
 
     hash: PadHash
     first: int
@@ -335,14 +337,17 @@ class SenderBatch:
         return (messages ^ pads.transpose(1, 0, 2)).tobytes()
 
     def correlated(self, delta: Lanes, width: int) -> tuple[Lanes, Lanes]:
-        """For delta (m, n): random r mod 2^width, and the corrections to send, both (m, n) lanes of `width` bits."""
+        """Draw random r mod 2^width for delta (m, n).
+
+        Returns r and the corrections to send, both (m, n) lanes of `width` bits.
+        """
         zero, one = self.hash.lanes(self.branches, self.first, delta.shape[1], width)
         keep = zero.dtype.type((1 << width) - 1)
         return zero & keep, (zero - one + delta) & keep
 
 
 class ReceiverStream:
-    """The receiver's transfers one after another, no index twice."""
+    """The receiver's transfers one after another; no index is used twice."""
 
     def __init__(self, receiver: Receiver, position: int = 0) -> None:
         self.position = position
@@ -356,7 +361,7 @@ class ReceiverStream:
 
 
 class SenderStream:
-    """The sender's transfers one after another, no index twice."""
+    """The sender's transfers one after another; no index is used twice."""
 
     def __init__(self, sender: Sender, position: int = 0) -> None:
         self.position = position

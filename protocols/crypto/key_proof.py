@@ -47,7 +47,7 @@ _STATISTICAL = 128  # bits beyond |N| that make a hash uniform mod N up to 2^-12
 
 
 def proved_bytes(bits: int) -> int:
-    """Bytes of a modulus of `bits` bits with its proof."""
+    """The bytes of a modulus of `bits` bits with its proof."""
     return (1 + ROOTS) * bits // 8
 
 
@@ -58,7 +58,10 @@ def _small_primes() -> mpz:
 
 
 def challenges(key: PublicKey, context: bytes) -> list[mpz]:
-    """rho_1, ..., rho_8. Raises ValueError when one is no unit of Z_N, which for an honest key never happens."""
+    """The challenges rho_1, ..., rho_8.
+
+    Raises ValueError if one is no unit of Z_N, which never happens for an honest key.
+    """
     size = (key.bits + _STATISTICAL) // 8
     found = []
     for i in range(1, ROOTS + 1):
@@ -76,7 +79,7 @@ def _hollow_proof(key: PrivateKey, context: bytes) -> bytes:
 
 @hollow(_hollow_proof)
 def prove(key: PrivateKey, context: bytes) -> bytes:
-    """Return the owner's modulus with the proof. Each root is taken mod p and mod q separately and joined by CRT."""
+    """Prove the owner's modulus; returns modulus and proof. Each root is taken mod p and mod q and joined by CRT."""
     public = key.public
     p, q = map(mpz, key.factors)
     inverse = gmpy2.invert(p, q)
@@ -89,7 +92,7 @@ def prove(key: PrivateKey, context: bytes) -> bytes:
 
 
 def public_key(proved: bytes, bits: int) -> PublicKey:
-    """The key of a modulus with its proof, which is not checked. Raises ValueError unless it has `bits` bits."""
+    """Decode the key of a modulus without checking its proof. Raises ValueError unless it has `bits` bits."""
     if len(proved) != proved_bytes(bits):
         others = [other for other in INSECURE_BITS + SECURE_BITS if len(proved) == proved_bytes(other)]
         found = f"a {others[0]}-bit modulus with its proof" if others else f"{len(proved)} bytes"
@@ -98,7 +101,7 @@ def public_key(proved: bytes, bits: int) -> PublicKey:
 
 
 def verify(proved: bytes, bits: int, context: bytes) -> PublicKey:
-    """The key of a modulus of `bits` bits whose proof holds. Raises ValueError when it does not."""
+    """Decode the key of a modulus of `bits` bits and check its proof. Raises ValueError if it does not hold."""
     key = public_key(proved, bits)
     if gmpy2.gcd(_small_primes(), key.n) != 1:
         raise ValueError(f"a prime below {_LEAST_PRIME:,} divides the modulus")
@@ -111,7 +114,7 @@ def verify(proved: bytes, bits: int, context: bytes) -> PublicKey:
 
 @hollow(lambda proved, bits, contexts: [""] * len(proved))
 def problems(proved: Sequence[bytes], bits: int, contexts: Sequence[bytes]) -> list[str]:
-    """The problem of each modulus and its proof, "" where there is none."""
+    """The problem of each modulus and its proof; "" if the proof holds."""
     found = []
     for data, context in zip(proved, contexts, strict=True):
         try:
@@ -128,5 +131,5 @@ def prove_work(bits: int) -> dict[str, int]:
 
 
 def check_work(bits: int, keys: int) -> dict[str, int]:
-    """Operations of `problems` for that number of `keys`; proof-check: one root, and its share of the rest."""
+    """The operations of `problems` for `keys` keys; proof-check: one root, and its share of the rest."""
     return {f"paillier-{bits}.proof-check": ROOTS * keys}

@@ -80,7 +80,10 @@ class Request:
 
 
 def setup(group: Group, context: bytes, entropy: Entropy) -> tuple[SenderKey, bytes]:
-    """Sender: start a batch. `context` must be new for each batch. Returns what it keeps, and the set-up message."""
+    """Sender: start a batch.
+
+    `context` must be new for each batch. Returns the state to keep, and the set-up message.
+    """
     constant, r = group.random_element(entropy), group.random_exponent(entropy)
     message = group.encode(constant) + group.encode(group.generator_power(r))
     return SenderKey(group, context, r, group.encode(group.power(constant, r))), message
@@ -93,9 +96,9 @@ def draw(group: Group, choices: NDArray[np.bool_], entropy: Entropy) -> Request:
 
 
 def request(group: Group, setup_message: bytes, kept: Request) -> bytes:
-    """Return the receiver's message that requests what was chosen.
+    """Receiver: the message that requests the chosen messages.
 
-    Raises ValueError when the set-up message holds anything but two elements.
+    Raises ValueError unless the set-up message consists of two elements.
     """
     constant, _ = _decode_all(group, setup_message, 2, "set-up")
     keys = []
@@ -108,7 +111,7 @@ def request(group: Group, setup_message: bytes, kept: Request) -> bytes:
 def receiver_pads(group: Group, context: bytes, setup_message: bytes, kept: Request, size: int, first: int = 0) -> Pads:
     """Receiver: the pad of `size` bytes of the chosen message of each transfer, uint8 (transfers, size).
 
-    `first`: index in the batch of the first of these transfers. Raises ValueError like `request`.
+    `first`: the index in the batch of the first of these transfers. Raises ValueError like `request`.
     """
     _, power = _decode_all(group, setup_message, 2, "set-up")
     table = group.table(power, len(kept.exponents))
@@ -157,7 +160,7 @@ def receive(choices: NDArray[np.bool_], pads: Pads, reply: bytes) -> Pads:
 
 
 def _decode_all(group: Group, data: bytes, count: int, name: str, first: int = 0) -> list[Any]:
-    """`count` elements. Raises ValueError naming the first that is invalid."""
+    """Decode `count` elements. Raises ValueError that names the first invalid one."""
     size = group.element_bytes
     if len(data) != count * size:
         raise ValueError(f"{count} elements of {group.name} take {count * size} bytes, not {len(data)}")
@@ -171,7 +174,7 @@ def _decode_all(group: Group, data: bytes, count: int, name: str, first: int = 0
 
 
 class _Expander:
-    """Group elements to pads of `size` bytes."""
+    """Expands group elements to pads of `size` bytes."""
 
     def __init__(self, group: Group, context: bytes, size: int) -> None:
         if size < 1:
@@ -193,25 +196,26 @@ class _Expander:
 
 
 def setup_work(group: Group) -> dict[str, int]:
-    """Operations of `setup`. random-element: drawing C."""
+    """The operations of `setup`. random-element: drawing C."""
     names = {"random-element": 1, "power": 1, "generator-power": 1, "encode": 3}
     return {f"{group.name}.{name}": times for name, times in names.items()}
 
 
 def request_work(group: Group, count: int) -> dict[str, int]:
-    """Operations of `draw` and `request` for `count` transfers, half of which choose 1.
+    """The operations of `draw` and `request` for `count` transfers, half of which choose 1.
 
-    generator-power: g^k, k drawn. divide: of two elements. encode, decode: to and from bytes, with the check.
+    generator-power: g^k, including drawing k. divide: of two elements. encode, decode: to and from bytes, with the
+    check.
     """
     work = {"generator-power": count, "divide": count // 2, "encode": count, "decode": 2}
     return {f"{group.name}.{name}": times for name, times in work.items()}
 
 
 def receiver_pads_work(group: Group, count: int, size: int) -> dict[str, int]:
-    """Operations of `receiver_pads`.
+    """The operations of `receiver_pads`.
 
-    multiply: by an entry of a table, or a squaring. table-entry: a product that becomes one. table-power: the digits
-    of an exponent. pad-block: one hash.
+    multiply: a product by an entry of a table, or a squaring. table-entry: a product that becomes an entry.
+    table-power: the digits of an exponent. pad-block: one hash.
     """
     comb = group.comb(count)
     work = {
@@ -226,7 +230,7 @@ def receiver_pads_work(group: Group, count: int, size: int) -> dict[str, int]:
 
 
 def send_work(group: Group, count: int, size: int) -> dict[str, int]:
-    """Operations of `sender_pads` or `send`. power: element^r."""
+    """The operations of `sender_pads` or `send`. power: element^r."""
     work = {
         "power": count,
         "divide": count,

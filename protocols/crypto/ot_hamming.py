@@ -75,7 +75,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class NaorPinkasSender:
-    """j in the naor-pinkas variant."""
+    """The state of j in the naor-pinkas variant."""
 
     pair: Pair
     key: naor_pinkas.SenderKey
@@ -97,7 +97,10 @@ class NaorPinkasSender:
         )
     )
     def reply(self, chunk: range, request: bytes) -> tuple[bytes, Lanes]:
-        """The reply to k's request for `chunk`, and the chunk's part of R. Raises ValueError for a bad request."""
+        """Make the reply to k's request for `chunk`.
+
+        Returns it and the chunk's part of R. Raises ValueError for a bad request.
+        """
         self.pair.check(chunk)
         pair, size, lane = self.pair, self.pair.message_bytes, self.pair.lane
         # The messages of a vector depend on its number alone: no pad ever hides two of them.
@@ -114,7 +117,7 @@ class NaorPinkasSender:
 
 @dataclass(frozen=True)
 class NaorPinkasReceiver:
-    """k in the naor-pinkas variant."""
+    """The state of k in the naor-pinkas variant."""
 
     pair: Pair
     group: Group
@@ -134,7 +137,7 @@ class NaorPinkasReceiver:
 
     @hollow(lambda self, chunk, reply: filled((len(chunk), self.pair.n_j), self.pair.lane))
     def finish(self, chunk: range, reply: bytes) -> Lanes:
-        """The chunk's part of T. Raises ValueError when the reply's length is wrong."""
+        """Compute the chunk's part of T. Raises ValueError for a wrong length of the reply."""
         pair, size, lane = self.pair, self.pair.message_bytes, self.pair.lane
         kept, first = self._draw(chunk), chunk.start * pair.length * pair.n_j
         pads = naor_pinkas.receiver_pads(self.group, pair.context, self.setup, kept, size, first)
@@ -153,13 +156,13 @@ class NaorPinkasReceiver:
 
 
 def _replayable(entropy: Entropy) -> Entropy:
-    """A source whose children can be drawn again, so that nothing has to be kept between the messages of a chunk."""
+    """A source whose children can be drawn repeatedly, so that no state is kept between the messages of a chunk."""
     return Entropy(entropy.bytes(32))
 
 
 @dataclass(frozen=True)
 class IknpSender:
-    """j in the iknp variant. `bits` (n_j, L) are read column by column: in Fortran's order that is fast."""
+    """The state of j in the iknp variant. `bits` (n_j, L) are read by columns, which is fastest in Fortran's order."""
 
     pair: Pair
     base: iknp.Sender
@@ -175,7 +178,7 @@ class IknpSender:
 
     @hollow(lambda self, block: filled((len(block), self.pair.length, 2), "<u8"))
     def expand(self, block: range) -> Words:
-        """The rows of the vectors `block`, (vectors, L, 2), of which `correct` needs those of its chunk."""
+        """The rows of the vectors `block`, (vectors, L, 2); `correct` takes the rows of its chunk."""
         self.pair.check(block)
         rows = _afresh(self.base).rows(block.start * self.pair.length, len(block) * self.pair.length)
         return rows.reshape(len(block), self.pair.length, 2)
@@ -187,9 +190,10 @@ class IknpSender:
         )
     )
     def correct(self, chunk: range, extension: bytes, rows: Words | None = None) -> tuple[bytes, Lanes]:
-        """The corrections D for `chunk`, and the chunk's part of R. Raises ValueError for a broken extension.
+        """Make the corrections D for `chunk`. Returns them and the chunk's part of R. Raises ValueError for a broken
+        extension.
 
-        `rows`: those of the chunk; made here if they are not given.
+        `rows`: the rows of the chunk, computed if they are not given.
         """
         pair, lane = self.pair, self.pair.lane
         pair.check(chunk)
@@ -213,7 +217,7 @@ class IknpSender:
 
 @dataclass(frozen=True)
 class IknpReceiver:
-    """k in the iknp variant."""
+    """The state of k in the iknp variant."""
 
     pair: Pair
     base: iknp.Receiver
@@ -222,7 +226,7 @@ class IknpReceiver:
     @classmethod
     @hollow(lambda cls, pair, group, entropy: (None, bytes(2 * group.element_bytes)))
     def setup(cls, pair: Pair, group: Group, entropy: Entropy) -> tuple[naor_pinkas.SenderKey, bytes]:
-        """Return k's state until it receives j's base request, and the base set-up."""
+        """Start the base transfers. Returns k's state until it receives j's base request, and the base set-up."""
         return iknp.base_setup(group, pair.context, entropy)
 
     @classmethod
@@ -239,14 +243,14 @@ class IknpReceiver:
         return np.frombuffer(u, "<u8").reshape(shape), batch.rows.reshape(shape)
 
     def extend(self, chunk: range) -> bytes:
-        """The extension u for `chunk` alone."""
+        """The extension u for a single `chunk`."""
         return self.expand(chunk)[0].tobytes()
 
     @hollow(lambda self, chunk, corrections, rows: filled((len(chunk), self.pair.n_j), self.pair.lane))
     def finish(self, chunk: range, corrections: bytes, rows: Words | None = None) -> Lanes:
-        """The chunk's part of T. Raises ValueError when the length is wrong.
+        """Compute the chunk's part of T. Raises ValueError for a wrong length.
 
-        `rows`: t of the chunk; made here if they are not given.
+        `rows`: the rows t of the chunk, computed if they are not given.
         """
         pair, lane = self.pair, self.pair.lane
         pair.check(chunk)
@@ -273,12 +277,12 @@ B = TypeVar("B", iknp.Sender, iknp.Receiver)
 
 
 def _afresh(base: B) -> B:
-    """`base` without the ciphers of its columns, which take more memory than a block and are made quickly."""
+    """A copy of `base` without the ciphers of its columns, which take more memory than a block and are made quickly."""
     return base.under(base.context)
 
 
 def request_work(pair: Pair, group: Group, chunk: range) -> dict[str, int]:
-    """Operations of `NaorPinkasReceiver.request`. (Of the set-up: `naor_pinkas.setup_work`.)"""
+    """The operations of `NaorPinkasReceiver.request`. For the set-up see `naor_pinkas.setup_work`."""
     return naor_pinkas.request_work(group, _transfers(pair, chunk) * pair.n_j)
 
 
@@ -293,7 +297,7 @@ def receive_work(pair: Pair, group: Group, chunk: range) -> dict[str, int]:
 
 
 def extend_work(pair: Pair, block: range) -> dict[str, float]:
-    """Operations of `IknpReceiver.expand`. (Of the base transfers: `iknp.base_setup_work` and so on.)
+    """The operations of `IknpReceiver.expand`. For the base transfers see `iknp.base_setup_work` and so on.
 
     columns: keys and calls for 128 columns. extend-row: a transfer in both sets of columns.
     """
@@ -328,7 +332,7 @@ def _work(pair: Pair, chunk: range, name: str) -> dict[str, int]:
 
 
 def _left(pair: Pair, chunk: range) -> int:
-    """Fields of the corrections that fill no group of bits."""
+    """The number of fields of the corrections that fill no group of bits."""
     return len(chunk) * (pair.length % (8 * pair.lane.itemsize)) * pair.n_j
 
 

@@ -1,4 +1,4 @@
-"""SecureHamming by oblivious transfer at both clients of a pair and at the server: sizes, chunks, sums."""
+"""SecureHamming by oblivious transfer for both clients of a pair and the server: sizes, chunks and sums."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _BLOCK_BYTES = 16  # of AES
 class Pair:
     """The public data of a pair: n_j and n_k vectors of `length` bits, and the context that binds all pads.
 
-    All pairs of `clients` are under way at the same time, so the more there are, the smaller is a chunk.
+    All pairs of `clients` run at the same time, so chunks are smaller with more clients.
     """
 
     n_j: int
@@ -44,27 +44,27 @@ class Pair:
 
     @property
     def width(self) -> int:
-        """w, bits of a distance; M = 2^w."""
+        """The bits w of a distance; M = 2^w."""
         return self.length.bit_length()
 
     @property
     def modulus(self) -> int:
-        """M = 2^w."""
+        """The modulus M = 2^w."""
         return 1 << self.width
 
     @property
     def lane(self) -> np.dtype:
-        """The type in which sums mod M are taken, wrapping by themselves."""
+        """The integer type of sums mod M, which wrap by themselves."""
         return lane_type(self.width)
 
     @property
     def blocks(self) -> int:
-        """AES blocks that hold n_j lanes."""
+        """The number of AES blocks that hold n_j lanes."""
         return -(-self.n_j * self.lane.itemsize // _BLOCK_BYTES)
 
     @property
     def message_bytes(self) -> int:
-        """Bytes of a message of the naor-pinkas variant."""
+        """The bytes of a message of the naor-pinkas variant."""
         return -(-self.width // 8)
 
     def naor_pinkas_chunks(self) -> list[range]:
@@ -76,48 +76,49 @@ class Pair:
         return [chunk for block in self.iknp_blocks() for chunk in _cut(block, self._vectors)]
 
     def iknp_blocks(self) -> list[range]:
-        """The blocks of whole chunks whose rows are made in one go.
+        """The blocks of whole chunks whose rows are computed together.
 
-        At most 2^14 transfers, and what this pair's share of the memory for rows holds, but at least one chunk.
+        A block has at most 2^14 transfers, and fits this pair's share of the memory for rows, but has at least one
+        chunk.
         """
         chunks = min(_TRANSFERS, _ROWS // self._pairs // _ROW_BYTES) // (self._vectors * self.length)
         return _cut(range(self.n_k), max(1, chunks) * self._vectors)
 
     def chunks_of(self, block: range) -> list[range]:
-        """The chunks that a block for `iknp` is made of."""
+        """The chunks of a block for `iknp`."""
         return _cut(block, self._vectors)
 
     @property
     def iknp_window(self) -> int:
-        """The number of chunks that k may have requested without an answer: 2 to 4, as this pair's share allows.
+        """The number of chunks that k may request without an answer: 2 to 4, depending on this pair's share of memory.
 
-        1 where two single vectors are more than that share.
+        It is 1 if two single vectors exceed that share.
         """
         return max(1, min(_AHEAD[1], self._share // self.correction_bytes(range(self._vectors))))
 
     @property
     def _share(self) -> int:
-        """Bytes that this one of all pairs may have under way."""
+        """The bytes that each pair may have in flight."""
         return _UNDER_WAY // self._pairs
 
     @property
     def _pairs(self) -> int:
-        """All pairs of the clients."""
+        """The number of pairs of clients."""
         return self.clients * (self.clients - 1) // 2
 
     @property
     def _vectors(self) -> int:
-        """k's vectors in a chunk for `iknp`."""
+        """The number of k's vectors in a chunk for `iknp`."""
         least, most = _CHUNK
         size = max(least, min(most, self._share // _AHEAD[0]))
         return max(1, size // self.correction_bytes(range(1)))
 
     def correction_bytes(self, chunk: range) -> int:
-        """Bytes of the corrections of `chunk`."""
+        """The bytes of the corrections of `chunk`."""
         return field_bytes(len(chunk) * self.length * self.n_j, self.width)
 
     def bits_of(self, bits: ArrayLike, count: int) -> Bits:
-        """`bits` as bool (count, length). Raises ValueError for another shape or other values than 0 and 1."""
+        """Convert `bits` to bool (count, length). Raises ValueError for another shape or other values than 0 and 1."""
         matrix = np.asarray(bits)
         if matrix.shape != (count, self.length):
             raise ValueError(f"bits of shape {(count, self.length)} are needed, not {matrix.shape}")
@@ -132,14 +133,14 @@ class Pair:
 
 
 def _cut(vectors: range, size: int) -> list[range]:
-    """`vectors` in parts of `size`, at least 1, the last one shorter."""
+    """Cut `vectors` into parts of `size`, at least 1; the last one may be shorter."""
     step = max(1, size)
     return [vectors[start : start + step] for start in range(0, len(vectors), step)]
 
 
 @hollow(lambda pair, parts: blank(field_bytes(pair.n_j * pair.n_k, pair.width)))
 def sums(pair: Pair, parts: Sequence[Lanes]) -> bytes:
-    """R or T for the server, from the parts of all chunks in order. Raises ValueError when some are missing."""
+    """Encode R or T for the server, from the parts of all chunks in order. Raises ValueError if some are missing."""
     total = np.concatenate(parts)
     if total.shape != (pair.n_k, pair.n_j):
         raise ValueError(f"sums of shape {(pair.n_k, pair.n_j)} are needed, not {total.shape}")
@@ -148,9 +149,9 @@ def sums(pair: Pair, parts: Sequence[Lanes]) -> bytes:
 
 @hollow(lambda t, r, n_j, n_k, length: filled((n_k, n_j), np.int64))
 def unmask(t: bytes, r: bytes, n_j: int, n_k: int, length: int) -> NDArray[np.int64]:
-    """The server: distances (n_k, n_j), each in 0..length, from T of k and R of j.
+    """Server: compute distances (n_k, n_j), each in 0..length, from T of k and R of j.
 
-    Raises ValueError when a size is wrong, or when a distance exceeds `length`: then T and R do not belong together.
+    Raises ValueError for a wrong size, or if a distance exceeds `length`: then T and R do not belong together.
     """
     width = length.bit_length()
     plain = [unpack_fields(data, width, n_j * n_k) for data in (t, r)]

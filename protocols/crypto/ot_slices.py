@@ -1,7 +1,7 @@
-"""A chunk of SecureHamming by OT extension slice by slice: the pads, and the corrections as they travel.
+"""Slices of a chunk of SecureHamming by OT extension: the pads, and the encoding of the corrections.
 
-Corrections: B = 8, 16 or 32 is the lane that holds w bits. Of each vector of k the first floor(L / B) B bits are packed
-by `fields.pack_lanes`, (x, group of B bits, word, i); then come the fields that are left, (x, l, i).
+Corrections: B = 8, 16 or 32 is the lane that holds w bits. For each vector of k the first floor(L / B) B bits are
+packed by `fields.pack_lanes`, (x, group of B bits, word, i); then the remaining fields follow, (x, l, i).
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,8 @@ _SLICE = 1 << 20  # bytes of pads of one branch handled at a time: few calls, an
 
 
 def slices(pair: Pair, count: int) -> Iterator[tuple[slice, slice]]:
-    """(vectors, bits) of `count` vectors, as much as the cache holds: whole vectors, or whole groups of bits of one."""
+    """Yield (vectors, bits) slices of `count` vectors that fit the cache: whole vectors, or whole groups of bits of
+    one."""
     lanes, length = 8 * pair.lane.itemsize, pair.length
     most = max(lanes, _SLICE // (iknp.BLOCK_BYTES * pair.blocks))
     vectors, parts = max(1, most // length), -(-length // (most // lanes * lanes))
@@ -30,14 +31,14 @@ def slices(pair: Pair, count: int) -> Iterator[tuple[slice, slice]]:
 
 
 class Pads:
-    """The pads of a chunk, slice by slice in the same memory."""
+    """The pads of a chunk, computed slice by slice in the same memory."""
 
     def __init__(self, pair: Pair, pad_hash: iknp.PadHash, chunk: range) -> None:
         self._pair, self._hash, self._first = pair, pad_hash, chunk.start * pair.length
         self._memory = np.empty(0, "<u8")
 
     def lanes(self, rows: Words, vectors: slice, bits: slice) -> Lanes:
-        """(vectors, bits, n_j) of the `rows` (vectors, bits, 2); they last until the next call."""
+        """The pads (vectors, bits, n_j) of the `rows` (vectors, bits, 2), valid until the next call."""
         pair, size = self._pair, rows.size * self._pair.blocks
         if self._memory.size < size:
             self._memory = np.empty(size, "<u8")
@@ -58,7 +59,7 @@ class Corrections:
 
     @classmethod
     def from_bytes(cls, pair: Pair, count: int, data: bytes) -> "Corrections":
-        """Raises ValueError when the length is wrong."""
+        """Decode corrections. Raises ValueError for a wrong length."""
         self = cls(pair, count)
         needed = field_bytes(count * pair.length * pair.n_j, pair.width)
         if len(data) != needed:
@@ -73,12 +74,12 @@ class Corrections:
         return packed + pack_fields(self._left, self._width) if self._left.size else packed
 
     def _parts(self, bits: slice) -> tuple[slice, int]:
-        """The groups of `bits`, and how many bits these are."""
+        """The groups of `bits`, and the number of bits in them."""
         groups = slice(bits.start // self._lanes, min(bits.stop // self._lanes, self._groups))
         return groups, (groups.stop - groups.start) * self._lanes
 
     def put(self, vectors: slice, bits: slice, values: Lanes) -> None:
-        """Values (vectors, bits, n_j), of which the low w bits count; `bits` starts a group."""
+        """Store values (vectors, bits, n_j), of which the low w bits count; `bits` begins with a group."""
         groups, whole = self._parts(bits)
         grouped = values[:, :whole].reshape(len(values), -1, self._lanes, values.shape[2])
         pack_lanes(grouped, self._width, self._words[vectors, groups])

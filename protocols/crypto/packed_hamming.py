@@ -78,18 +78,18 @@ class Packing:
 
     @property
     def groups(self) -> int:
-        """Ciphertexts for each bit position: ceil(count / slots)."""
+        """The number of ciphertexts for each bit position: ceil(count / slots)."""
         return -(-self.count // self.slots)
 
     def filled(self, group: int) -> int:
-        """Slots of `group` that hold a vector."""
+        """The number of slots of `group` that hold a vector."""
         return min(self.slots, self.count - group * self.slots)
 
 
 def packing(bits: int, count: int, length: int, slots: int | None = None) -> Packing:
     """The packing of `count` >= 1 vectors of `length` >= 1 bits under a modulus of `bits` bits.
 
-    `slots` defaults to as many as fit. Raises ValueError when an argument is out of range.
+    `slots` defaults to the largest number that fits. Raises ValueError when an argument is out of range.
     """
     if count < 1 or length < 1:
         raise ValueError(f"count(={count}) and length(={length}) must be >= 1")
@@ -103,7 +103,7 @@ def packing(bits: int, count: int, length: int, slots: int | None = None) -> Pac
 
 
 def _bit_matrix(bits: ArrayLike) -> Bits:
-    """`bits` as a uint8 matrix of zeros and ones. Raises ValueError for anything else."""
+    """Convert `bits` to a uint8 matrix of zeros and ones. Raises ValueError for anything else."""
     matrix = np.asarray(bits)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"bits must be a matrix with at least one row and column, not of shape {matrix.shape}")
@@ -144,7 +144,7 @@ def encode(key: PrivateKey, bits: ArrayLike, entropy: Entropy, *, slots: int | N
 
 
 def table_width(vectors: int) -> int:
-    """v such that tables of all 2^v subset products of v neighbours serve `vectors` subset products best."""
+    """The number v of neighbours for which tables of all 2^v subset products serve `vectors` subset products best."""
     return min(range(1, _WIDEST + 1), key=lambda v: ((1 << v) * _ENTRY + vectors) / v)
 
 
@@ -171,9 +171,9 @@ def evaluate(
     """Compute client k's answer: the `ciphertexts` of j's `count` vectors against k's own `bits` (n_k, L).
 
     Returns the masked results for j (n_k * groups ciphertexts) and the masks R for the server (n_k * groups
-    plaintexts), both (vector, group). With `fresh` each result is hidden by a power of its own (see
-    `paillier.FreshRerandomiser`), else all by powers of one unit (see `paillier.Rerandomiser`). Raises ValueError
-    when `ciphertexts` is not made of that many units of Z_{N^2}.
+    plaintexts), both (vector, group). With `fresh` each result is hidden by a separate power (see
+    `paillier.FreshRerandomiser`), otherwise all by powers of one unit (see `paillier.Rerandomiser`). Raises ValueError
+    unless `ciphertexts` consists of that number of units of Z_{N^2}.
     """
     matrix = _bit_matrix(bits)
     vectors, length = matrix.shape
@@ -221,15 +221,15 @@ def _inverse_product(parts: list[Split], square: mpz) -> tuple[mpz, mpz]:
 
 
 def _by_vector(groups: list[list[bytes]]) -> bytes:
-    """Items given (group, vector) joined (vector, group)."""
+    """Join items given as (group, vector) in the order (vector, group)."""
     return b"".join(item for items in zip(*groups, strict=True) for item in items)
 
 
 @hollow(lambda key, masked: blank(len(masked) // key.public.ciphertext_bytes * key.public.plaintext_bytes))
 def decrypt(key: PrivateKey, masked: bytes) -> bytes:
-    """Client j: the plaintexts T of k's masked results, in the same order.
+    """Client j: decrypt k's masked results to the plaintexts T, in the same order.
 
-    Raises ValueError when `masked` is not made of whole ciphertexts that are units of Z_{N^2}.
+    Raises ValueError unless `masked` consists of whole ciphertexts that are units of Z_{N^2}.
     """
     public = key.public
     width = public.plaintext_bytes
@@ -241,7 +241,7 @@ def decrypt(key: PrivateKey, masked: bytes) -> bytes:
 def unmask(
     modulus: int, results: bytes, masks: bytes, n_j: int, n_k: int, length: int, *, slots: int | None = None
 ) -> NDArray[np.int64]:
-    """The server's distances (n_k, n_j), each in 0..length, from T (`results`, of j) and R (`masks`, of k).
+    """Server: compute distances (n_k, n_j), each in 0..length, from T (`results`, of j) and R (`masks`, of k).
 
     Raises ValueError when the modulus is not a key's or the sizes are wrong, when a distance exceeds `length` or when
     an empty slot is not 0: then T and R do not belong together, or a party did not follow the protocol.
@@ -280,7 +280,7 @@ def keygen_work(bits: int) -> dict[str, int]:
 
 
 def encode_work(bits: int, n_j: int, length: int, *, slots: int | None = None) -> dict[str, int]:
-    """Operations of `encode`, the owner's tables included."""
+    """The operations of `encode`, including the owner's tables."""
     layout = packing(bits, n_j, length, slots)
     return {f"paillier-{bits}.encrypt": layout.groups * length, f"paillier-{bits}.encrypt-table": 1}
 
@@ -315,11 +315,11 @@ def _evaluate_counts(bits: int, n_j: int, n_k: int, length: int, slots: int | No
 def evaluate_work(
     bits: int, n_j: int, n_k: int, length: int, *, slots: int | None = None, fresh: bool = False
 ) -> dict[str, int]:
-    """Operations of `evaluate`.
+    """The operations of `evaluate`.
 
-    power: r^(2N) or y^N mod N^2. square: a squaring mod N^2. split: parsing a ciphertext and parting it into residue
-    and slope. table-entry: a subset-table entry. table-multiply: a product by one. mask: what remains once
-    for each result.
+    power: r^(2N) or y^N mod N^2. square: a squaring mod N^2. split: parsing a ciphertext and splitting it into residue
+    and slope. table-entry: a subset-table entry. table-multiply: a product by one. mask: the remaining work for each
+    result.
     """
     counts = _evaluate_counts(bits, n_j, n_k, length, slots, fresh)
     return {f"paillier-{bits}.{name}": count for name, count in counts.items()}

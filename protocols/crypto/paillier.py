@@ -120,8 +120,9 @@ def _unit(n: mpz, entropy: Entropy) -> mpz:
 
 
 class PublicKey:
-    """The modulus N and the operations with it. Operations on ciphertexts check ranges only: run
-    `check` once on ciphertexts from outside.
+    """The modulus N and the operations with it.
+
+    Operations on ciphertexts check ranges only: run `check` once on ciphertexts from outside.
     """
 
     def __init__(self, n: Integer) -> None:
@@ -163,13 +164,13 @@ class PublicKey:
         return key
 
     def check_plaintext(self, plaintext: Integer) -> mpz:
-        """`plaintext` as mpz. Raises ValueError unless it is in [0, N)."""
+        """Convert `plaintext` to mpz. Raises ValueError unless it is in [0, N)."""
         if not 0 <= plaintext < self.n:
             raise ValueError(f"a plaintext must be in [0, N), N of {self.bits} bits")
         return mpz(plaintext)
 
     def check(self, ciphertexts: Iterable[Integer]) -> list[mpz]:
-        """`ciphertexts` as mpz. Raises ValueError unless each is in (0, N^2) and is coprime to N.
+        """Convert `ciphertexts` to mpz. Raises ValueError unless each is in (0, N^2) and is coprime to N.
 
         One gcd of the product of all mod N replaces one for each ciphertext; it equals 1 exactly when each of them
         does.
@@ -188,11 +189,11 @@ class PublicKey:
         return mpz(ciphertext)
 
     def ciphertext_to_bytes(self, ciphertext: Integer) -> bytes:
-        """`ciphertext` in |N|/4 bytes, big-endian. Raises ValueError when it is out of range."""
+        """Encode `ciphertext` in |N|/4 bytes, big-endian. Raises ValueError when it is out of range."""
         return self._in_range(ciphertext).to_bytes(self.ciphertext_bytes, "big")
 
     def ciphertexts_from_bytes(self, data: bytes, count: int) -> list[mpz]:
-        """`count` ciphertexts written one after the other. Checks their range, not that they are units."""
+        """Decode `count` ciphertexts written one after the other. Checks their range, not that they are units."""
         width = self.ciphertext_bytes
         if len(data) != count * width:
             raise ValueError(f"{count} ciphertexts take {count * width} bytes, not {len(data)}")
@@ -201,12 +202,12 @@ class PublicKey:
         return [self._in_range(parse(bytes(view[i : i + width]), "big")) for i in range(0, len(data), width)]
 
     def encrypt(self, plaintext: Integer, entropy: Entropy) -> mpz:
-        """(1 + N m) r^(2N) mod N^2, r a fresh unit of Z_N."""
+        """Encrypt: (1 + N m) r^(2N) mod N^2, r a fresh unit of Z_N."""
         message = self.check_plaintext(plaintext)
         return join(self.residue(entropy), message, self.n, self.square)
 
     def encrypt_all(self, plaintexts: Sequence[Integer], entropy: Entropy) -> list[mpz]:
-        """The ciphertexts that `encrypt` gives for `plaintexts`, one after another. An `Encryptor` takes less time."""
+        """Encrypt each of `plaintexts` like `encrypt`. An `Encryptor` takes less time."""
         messages = [self.check_plaintext(plaintext) for plaintext in plaintexts]
         units = [_unit(self.n, entropy) for _ in messages]
         residues = square_powers(units, 2 * self.n, self.n)
@@ -217,25 +218,25 @@ class PublicKey:
         return gmpy2.powmod(_unit(self.n, entropy), 2 * self.n, self.square)
 
     def add(self, left: Integer, right: Integer) -> mpz:
-        """A ciphertext of the sum mod N. Not re-randomised."""
+        """A ciphertext of the sum mod N, not re-randomised."""
         return self._in_range(left) * self._in_range(right) % self.square
 
     def add_plain(self, ciphertext: Integer, plaintext: Integer) -> mpz:
-        """A ciphertext of the sum with `plaintext` mod N. Not re-randomised."""
+        """A ciphertext of the sum with `plaintext` mod N, not re-randomised."""
         return join(self._in_range(ciphertext), self.check_plaintext(plaintext), self.n, self.square)
 
     def multiply_plain(self, ciphertext: Integer, factor: Integer) -> mpz:
-        """A ciphertext of the product with `factor` in [0, N) mod N. Not re-randomised.
+        """A ciphertext of the product with `factor` in [0, N) mod N, not re-randomised.
 
-        A factor above N/2 represents a negative one: its power is taken of the inverse, which is quick for
-        -1, -2, ... Raises ValueError when that inverse does not exist.
+        A factor above N/2 represents a negative one: its power is taken of the inverse, which is quick for -1, -2, ...
+        Raises ValueError if that inverse does not exist.
         """
         return self.multiply_plain_all([ciphertext], [factor])[0]
 
     def multiply_plain_all(self, ciphertexts: Sequence[Integer], factors: Sequence[Integer]) -> list[mpz]:
-        """Ciphertexts of the products of each of `ciphertexts` with its own of `factors`, see `multiply_plain`.
+        """Ciphertexts of the products of each of `ciphertexts` with the corresponding factor, see `multiply_plain`.
 
-        Raises ValueError as that does, and where there are not as many of both.
+        Raises ValueError like `multiply_plain`, and if the numbers of both differ.
         """
         if len(ciphertexts) != len(factors):
             raise ValueError(f"{len(ciphertexts)} ciphertexts have {len(factors)} factors")
@@ -262,13 +263,14 @@ def rerandomising_comb(bits: int, uses: int) -> Comb:
 
 
 class Rerandomiser:
-    """Hides many ciphertexts of one key: each is multiplied by h^s, with h = y^(2N) drawn once, y a random
-    unit, and s drawn again for each, uniform in |N| + 128 bits or a few more.
+    """Hides many ciphertexts of one key by multiplying each by h^s.
 
-    This ASSUMES a key that its owner made honestly, in the form above. Then h generates the squares among the
-    N-th residues except with probability of about 2^-126, and h^s is within 2^-126 of uniform in them. Under a
-    crafted key, even one whose proof holds (`key_proof`), the powers of one h may be few, and the owner then
-    reads what they were to hide: `FreshRerandomiser` does not need the assumption.
+    h = y^(2N) is drawn once, y a random unit; s is drawn for each ciphertext, uniform in |N| + 128 bits or a few more.
+
+    This ASSUMES a key that its owner made honestly, in the form above. Then h generates the squares among the N-th
+    residues except with probability of about 2^-126, and h^s is within 2^-126 of uniform in them. Under a crafted key,
+    even one whose proof holds (`key_proof`), the powers of one h may be few, and the owner can read the hidden values:
+    `FreshRerandomiser` does not need the assumption.
     """
 
     def __init__(self, key: PublicKey, entropy: Entropy, uses: int) -> None:
@@ -282,7 +284,7 @@ class Rerandomiser:
         return f"<Rerandomiser for {self._key!r}>"
 
     def draws(self, count: int) -> Iterator[Digits]:
-        """The exponents s of `count` powers, drawn as they are taken, some ahead."""
+        """Yield the exponents s of `count` powers, drawn in batches as they are taken."""
         return self._powers.random_digits(count, self._entropy)
 
     def powers(self, drawn: Sequence[Digits]) -> Iterator[tuple[mpz, mpz]]:
@@ -295,10 +297,11 @@ class Rerandomiser:
 
 
 class FreshRerandomiser:
-    """Hides ciphertexts of one key: each is multiplied by y^N, y a fresh uniform unit of Z_N.
+    """Hides ciphertexts of one key by multiplying each by y^N, y a fresh uniform unit of Z_N.
 
-    If y -> y^N is a bijection of Z_N*, as `key_proof` proves of a key, every unit of Z_{N^2} is (1 + N)^m r^N for one
-    m and one r: a product by y^N then has a uniform r and says nothing but m, whoever made the key and the ciphertext.
+    If y -> y^N is a bijection of Z_N*, as `key_proof` proves of a key, every unit of Z_{N^2} is (1 + N)^m r^N for one m
+    and one r. A product by y^N then has a uniform r and reveals only m, regardless of the maker of the key and the
+    ciphertext.
     """
 
     def __init__(self, key: PublicKey, entropy: Entropy) -> None:
@@ -321,12 +324,13 @@ class FreshRerandomiser:
 
 
 class Encryptor:
-    """Encrypts many plaintexts under a public key alone: (1 + N)^m h^s, with h = y^(2N) drawn once, y a random unit,
-    and s drawn again for each, uniform in |N| + 128 bits or a few more.
+    """Encrypts many plaintexts with only a public key, as (1 + N)^m h^s.
 
-    Of a key that its owner made in the form above, h^s is within 2^-126 of uniform in the squares among the N-th
-    residues, like r^(2N), see `Rerandomiser`. A key of another form weakens ciphertexts towards others than the owner,
-    who reads them anyway.
+    h = y^(2N) is drawn once, y a random unit; s is drawn for each plaintext, uniform in |N| + 128 bits or a few more.
+
+    For a key that its owner made in the form above, h^s is within 2^-126 of uniform in the squares among the N-th
+    residues, like r^(2N), see `Rerandomiser`. A key of another form weakens ciphertexts against others than the owner,
+    who can read them anyway.
     """
 
     def __init__(self, key: PublicKey, entropy: Entropy, uses: int = 10_000) -> None:
@@ -404,11 +408,11 @@ class PrivateKey:
         return FixedBase(p.generator, p.prime, comb), FixedBase(q.generator, q.prime, comb)
 
     def encrypt(self, plaintext: Integer, entropy: Entropy) -> mpz:
-        """(1 + N m) r^(2N) mod N^2 with r^(2N) uniform among the squares of the N-th residues."""
+        """Encrypt: (1 + N m) r^(2N) mod N^2 with r^(2N) uniform among the squares of the N-th residues."""
         return self.encrypt_all([plaintext], entropy)[0]
 
     def encrypt_all(self, plaintexts: Sequence[Integer], entropy: Entropy) -> list[mpz]:
-        """One ciphertext for each of `plaintexts` in [0, N).
+        """Encrypt each of `plaintexts` in [0, N).
 
         Mod p^2: (1 + N m) g_p^s = g_p^s (1 + p (q m)), s uniform mod c p'; likewise mod q^2; joined by CRT.
         """
@@ -427,11 +431,11 @@ class PrivateKey:
         return ciphertexts
 
     def decrypt(self, ciphertext: Integer) -> mpz:
-        """The plaintext in [0, N). Raises ValueError when `ciphertext` is no unit of Z_{N^2}."""
+        """Decrypt to the plaintext in [0, N). Raises ValueError when `ciphertext` is no unit of Z_{N^2}."""
         return self.decrypt_all([ciphertext])[0]
 
     def decrypt_all(self, ciphertexts: Sequence[Integer]) -> list[mpz]:
-        """The plaintext of each of `ciphertexts`. Raises ValueError when one is no unit of Z_{N^2}."""
+        """Decrypt each of `ciphertexts`. Raises ValueError when one is no unit of Z_{N^2}."""
         n, square = self.public.n, self.public.square
         if not all(0 < ciphertext < square for ciphertext in ciphertexts):
             raise ValueError(f"a ciphertext must be in (0, N^2), N of {self.public.bits} bits")
@@ -448,10 +452,9 @@ def _restore(p: tuple[mpz, mpz, mpz], q: tuple[mpz, mpz, mpz]) -> PrivateKey:
 
 
 def generate(bits: int, entropy: Entropy, *, insecure: bool = False) -> PrivateKey:
-    """A key whose modulus has exactly `bits` bits: 2048 or 3072; with `insecure` also 512 or 1024, for tests
-    and quick runs.
+    """Generate a key whose modulus has exactly `bits` bits: 2048 or 3072.
 
-    Raises ValueError for any other length.
+    `insecure` also allows 512 or 1024, for tests and quick runs. Raises ValueError for any other length.
     """
     if bits in INSECURE_BITS and not insecure:
         raise ValueError(f"a {bits}-bit modulus can be factored: insecure=True must allow it")
@@ -470,9 +473,7 @@ def generate(bits: int, entropy: Entropy, *, insecure: bool = False) -> PrivateK
 
 
 def _generator(cofactor: mpz, subprime: mpz, n: mpz, entropy: Entropy) -> mpz:
-    """A generator y^(2N) mod p^2 of the cyclic group of order c p': redrawn until no proper divisor is its
-    order.
-    """
+    """A generator y^(2N) mod p^2 of the cyclic group of order c p', redrawn until its order is c p'."""
     prime = 2 * cofactor * subprime + 1
     square = prime * prime
     while True:
@@ -482,14 +483,15 @@ def _generator(cofactor: mpz, subprime: mpz, n: mpz, entropy: Entropy) -> mpz:
 
 
 def slots(bits: int, slot_bits: int) -> int:
-    """Slots of `slot_bits` bits that fit below any modulus of `bits` bits: floor((bits - 1) / slot_bits)."""
+    """The number of slots of `slot_bits` bits that fit below any modulus of `bits` bits: floor((bits - 1) /
+    slot_bits)."""
     if slot_bits < 1:
         raise ValueError(f"slot_bits(={slot_bits}) must be >= 1")
     return (bits - 1) // slot_bits
 
 
 def pack(values: Sequence[int], slot_bits: int) -> mpz:
-    """sum_i values[i] 2^(slot_bits i). Raises ValueError when a value is not in [0, 2^slot_bits)."""
+    """Pack values as sum_i values[i] 2^(slot_bits i). Raises ValueError when a value is not in [0, 2^slot_bits)."""
     packed = mpz(0)
     for i, value in enumerate(reversed(values)):
         if not 0 <= value < 1 << slot_bits:
@@ -499,7 +501,7 @@ def pack(values: Sequence[int], slot_bits: int) -> mpz:
 
 
 def unpack(plaintext: Integer, slot_bits: int, count: int) -> list[int]:
-    """The `count` values of `pack`. Raises ValueError when anything is left above them."""
+    """Unpack the `count` values of `pack`. Raises ValueError if the plaintext has higher bits."""
     rest = mpz(plaintext)
     if rest < 0 or rest >> (slot_bits * count):
         raise ValueError(f"the plaintext does not fit {count} slots of {slot_bits} bits")

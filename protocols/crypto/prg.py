@@ -16,11 +16,11 @@ __all__ = ["Streams", "words"]
 KEY_BYTES = 32
 _BLOCK_BYTES = 16
 _TILE = 1 << 13
-"""AES blocks that are drawn at a time: counters, stream and sums of so few stay in the processor's cache."""
+"""The number of AES blocks drawn at a time: counters, stream and sums of these stay in the processor's cache."""
 
 
 class Streams:
-    """The first words of some blocks, for any number of keys.
+    """A generator of the first words of some blocks, for any number of keys.
 
     `blocks` lists (number, count) with 0 <= number < 2^64, and `word` is the type of a word, unsigned. The counters
     (number, 0), (number, 1), ... of all blocks are laid out once, for all keys.
@@ -54,7 +54,8 @@ class Streams:
         return self.total([(key, True)])
 
     def total(self, keys: Sequence[tuple[bytes, bool]]) -> NDArray[Any]:
-        """The words of all `keys`, (size,), added modulo the range of a word; subtracted where a key has False."""
+        """Add the words of all `keys`, (size,), modulo the range of a word; words of a key with False are
+        subtracted."""
         for key, _ in keys:
             if len(key) != KEY_BYTES:
                 raise ValueError(f"a key of the generator is {KEY_BYTES} bytes, not {len(key)}")

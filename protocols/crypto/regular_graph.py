@@ -1,4 +1,4 @@
-"""Who masks and deals with whom in a secure sum of many clients: a random k-regular graph, and its k and t.
+"""The neighbours in a secure sum of many clients: a random k-regular graph, and the choice of k and t.
 
 Paper: Bell, Bonawitz, Gascon, Lepoint, Raykova, Secure Single-Server Aggregation with (Poly)Logarithmic Overhead, CCS
 2020, Algorithm 1 (the graph), Definition 3.1 and Lemmas 3.5 to 3.7 (k and t). Each of n clients has k neighbours: the
@@ -40,9 +40,9 @@ MOST_CLIENTS = 1 << 20
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The losses that a sum shall withstand: shares of `corrupt` clients and of `dropouts`, less than 1 together.
+    """The losses that a sum tolerates: shares of `corrupt` clients and of `dropouts`, less than 1 together.
 
-    It does except with a probability of 2^-exponent, if these are chosen before the graph is drawn.
+    A sum fails with a probability of at most 2^-exponent, if these clients are chosen before the graph is drawn.
     """
 
     corrupt: float = 0.1
@@ -59,9 +59,9 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Degree:
-    """k neighbours of each of n `clients`, the `threshold` t, and the bound on the probability of failure.
+    """The k neighbours of each of n `clients`, the `threshold` t, and the bound on the probability of failure.
 
-    `failure` is its logarithm to base 2; -inf: what is tolerated never makes a sum fail.
+    `failure` is its logarithm to base 2; -inf means that tolerated losses never make a sum fail.
     """
 
     clients: int
@@ -71,12 +71,13 @@ class Degree:
 
     @property
     def complete(self) -> bool:
-        """True if everybody is everybody's neighbour."""
+        """True if all clients are neighbours of each other."""
         return self.k == self.clients - 1
 
     @property
     def holders(self) -> int:
-        """In how many shares a client deals a secret: one more in a complete graph, where it holds one of them."""
+        """The number of shares of a client's secret: k, or k + 1 in a complete graph, where the client holds one
+        itself."""
         return self.k + self.complete
 
     def __str__(self) -> str:
@@ -88,7 +89,7 @@ class Degree:
 
 @cache
 def degree_of(clients: int, tolerance: Tolerance) -> Degree:
-    """k and t for n = `clients`, 1 to `MOST_CLIENTS`. Raises ValueError."""
+    """Choose k and t for n = `clients`, 1 to `MOST_CLIENTS`. Raises ValueError."""
     if not 1 <= clients <= MOST_CLIENTS:
         raise ValueError(f"clients(={clients}) must be 1 to {MOST_CLIENTS}.")
     corrupt, lost = (_rounded_up(part * clients) for part in (tolerance.corrupt, tolerance.dropouts))
@@ -105,12 +106,12 @@ def degree_of(clients: int, tolerance: Tolerance) -> Degree:
 
 
 def _rounded_up(number: float) -> int:
-    """The next whole number, where 0.1 x 30 = 3.0000000000000004 is 3."""
+    """The next integer, with a tolerance that rounds 0.1 x 30 = 3.0000000000000004 to 3."""
     return math.ceil(number - 1e-9)
 
 
 def _apart(n: int, removed: int, k: int) -> Fraction:
-    """n prod_{i < h} (r - i) / (n - i)."""
+    """Compute n prod_{i < h} (r - i) / (n - i), the bound for a disconnected graph."""
     product = Fraction(n)
     for i in range(k // 2):
         product *= Fraction(max(0, removed - i), n - i)
@@ -118,7 +119,7 @@ def _apart(n: int, removed: int, k: int) -> Fraction:
 
 
 def _tails(n: int, marked: int, k: int) -> list[int]:
-    """comb(n - 1, k) P[X >= x] for x = 0 to k + 1, X ~ Hypergeometric(n - 1, marked, k)."""
+    """Compute comb(n - 1, k) P[X >= x] for x = 0 to k + 1, X ~ Hypergeometric(n - 1, marked, k)."""
     ways = [math.comb(marked, x) * math.comb(n - 1 - marked, k - x) for x in range(k + 1)]
     return [*reversed([*accumulate(reversed(ways))]), 0]
 
@@ -128,7 +129,7 @@ def _log2(number: Fraction) -> float:
 
 
 def shuffled(names: Sequence[str], entropy: Entropy) -> tuple[str, ...]:
-    """`names` in a uniform order (Fisher and Yates)."""
+    """Shuffle `names` into a uniform order (Fisher and Yates)."""
     order = list(names)
     for i in range(len(order) - 1, 0, -1):
         j = entropy.below(i + 1)
@@ -168,5 +169,5 @@ class Graph:
         return self._neighbours[name]
 
     def around(self, name: str) -> tuple[str, ...]:
-        """`name` and its neighbours, in the order of `names`."""
+        """The name and its neighbours, in the order of `names`."""
         return self._around[name]

@@ -19,10 +19,10 @@ OVERHEAD = NONCE_BYTES + TAG_BYTES
 
 
 class Direction:
-    """The cipher of one direction of a channel, whose key is that of `secret` for `purpose`.
+    """The cipher of one direction of a channel, whose key is derived from `secret` for `purpose`.
 
-    A cipher that lies ready takes 2.5 kB and a microsecond to make. Most channels carry one message each way, and a
-    client has one to every other, so it is kept from the second message on.
+    A cipher object takes 2.5 kB, and a microsecond to make. Most channels carry one message each way, and a client has
+    a channel to every other, so the object is kept only from the second message on.
     """
 
     __slots__ = ("_cipher", "_key", "_purpose", "_secret")
@@ -43,7 +43,7 @@ class Direction:
 
 
 class PairChannel:
-    """One party's end of the channel of a pair. `lower`: this party is the first of the pair's names."""
+    """One party's end of the channel of a pair. `lower`: this party is first in the order of the pair's names."""
 
     __slots__ = ("_context", "_in", "_out", "_seen", "_sent")
 
@@ -57,11 +57,12 @@ class PairChannel:
         self._context = b""
 
     def bind(self, context: bytes) -> None:
-        """Bind both ends to `context`, too, from now on: without the same one neither can open the other's messages."""
+        """Also bind both ends to `context` from now on: without the same context neither can open the other's
+        messages."""
         self._context = len(context).to_bytes(8, "big") + context
 
     def seal(self, plaintext: bytes, associated_data: bytes) -> bytes:
-        """`plaintext` sealed and bound to `associated_data`."""
+        """Seal `plaintext`, bound to `associated_data`."""
         nonce = self._sent.to_bytes(NONCE_BYTES, "big")
         self._sent += 1
         if isinstance(plaintext, Body):

@@ -43,27 +43,27 @@ Field = NDArray[np.uint64]
 
 
 def limbs(size: int) -> int:
-    """Field elements of a secret of `size` bytes."""
+    """The number of field elements of a secret of `size` bytes."""
     return -(-8 * size // LIMB_BITS)
 
 
 def share_bytes(size: int) -> int:
-    """Bytes of one share of a secret of `size` bytes: 4 ceil(8 size / 30)."""
+    """The bytes of one share of a secret of `size` bytes: 4 ceil(8 size / 30)."""
     return WIDTH * limbs(size)
 
 
 def split_work(size: int, secrets: int, threshold: int, shares: int) -> dict[str, int]:
-    """Multiply-adds of `split`."""
+    """The multiply-adds of `split`."""
     return {"shamir.multiply": (threshold - 1) * shares * secrets * limbs(size)}
 
 
 def combine_work(size: int, secrets: int, threshold: int) -> dict[str, int]:
-    """Multiply-adds of `combine`: the coefficients (products, their inverses), then the sums."""
+    """The multiply-adds of `combine`: the coefficients (products, their inverses), then the sums."""
     return {"shamir.multiply": threshold * (threshold + 2 * PRIME.bit_length() + secrets * limbs(size))}
 
 
 def split(secrets: Sequence[bytes], threshold: int, shares: int, entropy: Entropy) -> NDArray[np.uint8]:
-    """Shares of `secrets`, all of one size, of which `threshold` give them back: (shares, secrets, share_bytes).
+    """Split `secrets`, all of one size, into shares of which `threshold` restore them: (shares, secrets, share_bytes).
 
     Row i holds the shares at x = i + 1. Raises ValueError unless 1 <= threshold <= shares < p.
     """
@@ -85,10 +85,10 @@ def split(secrets: Sequence[bytes], threshold: int, shares: int, entropy: Entrop
 
 
 def combine(xs: Sequence[int], shares: NDArray[np.uint8], threshold: int, size: int) -> list[bytes]:
-    """The secrets of `size` bytes from `shares` (len(xs), secrets, share_bytes), row i taken at x = xs[i].
+    """Restore the secrets of `size` bytes from `shares` (len(xs), secrets, share_bytes), row i taken at x = xs[i].
 
-    The first `threshold` rows are used. Raises ValueError if there are fewer, if xs repeat or are not in [1, p), and
-    if they cannot be shares of such secrets.
+    The first `threshold` rows are used. Raises ValueError if there are fewer, if xs repeat or are not in [1, p), and if
+    they cannot be shares of such secrets.
     """
     if not 1 <= threshold <= len(xs):
         raise ValueError(f"{len(xs)} shares are there; threshold(={threshold}) must be 1 to {len(xs)}.")
@@ -111,7 +111,7 @@ def check(shares: bytes) -> None:
 
 
 def lagrange_at_zero(xs: Sequence[int]) -> Field:
-    """L_i for the points `xs`, in GF(p): (len(xs),). Raises ValueError as `combine` does."""
+    """The coefficients L_i for the points `xs`, in GF(p): (len(xs),). Raises ValueError like `combine`."""
     _check_distinct(xs)
     x = np.array(xs, dtype=np.uint64)
     # L_i = (prod_j x_j) / (x_i prod_{j != i} (x_j - x_i)); the diagonal of the differences holds x_i itself.
@@ -134,7 +134,7 @@ def _check_distinct(xs: Sequence[int]) -> None:
 
 
 def _reduce(values: Field) -> Field:
-    """`values` below 2^62 modulo p, in place: 2^31 = 1 there."""
+    """Reduce `values` below 2^62 modulo p in place, using 2^31 = 1 mod p."""
     for _ in range(2):  # to at most 2p, then to at most p
         high = values >> np.uint64(31)
         values &= np.uint64(PRIME)
@@ -144,7 +144,7 @@ def _reduce(values: Field) -> Field:
 
 
 def _inverse(values: Field) -> Field:
-    """values^(p-2)."""
+    """Compute values^(p-2), the inverses modulo p."""
     result, power, exponent = np.ones_like(values), values.copy(), PRIME - 2
     while exponent:
         if exponent & 1:
@@ -155,7 +155,7 @@ def _inverse(values: Field) -> Field:
 
 
 def _limbs_of(secrets: Sequence[bytes]) -> Field:
-    """Each secret as numbers of 30 bits, lowest first: (secrets, limbs)."""
+    """Cut each secret into numbers of 30 bits, lowest first: (secrets, limbs)."""
     data = np.frombuffer(b"".join(secrets), np.uint8).reshape(len(secrets), -1)
     count = limbs(data.shape[1])
     bits = np.zeros((len(secrets), count * LIMB_BITS), np.uint64)
@@ -166,7 +166,7 @@ def _limbs_of(secrets: Sequence[bytes]) -> Field:
 
 
 def _secrets_of(numbers: Field, size: int) -> list[bytes]:
-    """Join what `_limbs_of` has cut up."""
+    """Join the numbers of `_limbs_of` to secrets of `size` bytes."""
     bits = (numbers[..., None] >> np.arange(LIMB_BITS + 1, dtype=np.uint64)) & np.uint64(1)
     low = bits[..., :LIMB_BITS].reshape(len(numbers), -1)
     if bits[..., LIMB_BITS].any() or low[:, 8 * size :].any():

@@ -1,9 +1,9 @@
-"""Finds the wrong ones among more shares of a secret than are needed, and who is to blame for them.
+"""Error detection among more shares of a secret than needed, and the parties to blame for wrong shares.
 
-Correct shares lie on one polynomial of degree t - 1 (`shamir`). Where some do not, as few as possible are left out, so
-that all others lie on one. Any t shares lie on some polynomial: without one more, or another way to recognise the
-secret (a private key by its public half), it is unknown which are wrong. That t shares are wrong is noticed only where
-they give no 32 bytes: for random ones all but 2^-23, for one that is slightly wrong not always.
+Correct shares lie on one polynomial of degree t - 1 (`shamir`). If some do not, the smallest possible number is left
+out so that all others do. Any t shares lie on some polynomial: without another share, or a test for the secret (a
+private key by its public half), the wrong ones are unknown. Errors among exactly t shares are noticed only if the
+result is no string of 32 bytes: for random shares with probability 1 - 2^-23, for a slightly wrong one not always.
 """
 
 from collections import Counter
@@ -17,15 +17,15 @@ from tacit.protocols.crypto import shamir
 __all__ = ["blamed", "corrected"]
 
 _MOST_TRIALS = 2000
-"""The most sets of shares that are left out in turn."""
+"""The most sets of shares that are left out, one after another."""
 
 
 def corrected(
     shares: Mapping[int, bytes], threshold: int, size: int, right: Callable[[bytes], bool] | None = None
 ) -> tuple[bytes, tuple[int, ...]]:
-    """The secret of `size` bytes in `shares` (by their x), and the places of those that are wrong.
+    """The secret of `size` bytes in `shares` (by their x), and the places of the wrong shares.
 
-    `right` recognises the secret. Raises ValueError where nobody knows which are wrong.
+    `right` tests a secret. Raises ValueError if it is unknown which shares are wrong.
     """
     places, tried = sorted(shares), 0
     fewest = threshold + (right is None)
@@ -41,7 +41,7 @@ def corrected(
 
 
 def _on_one_polynomial(shares: Mapping[int, bytes], places: Sequence[int], threshold: int, size: int) -> bytes | None:
-    """The secret where the shares at all `places` lie on one polynomial of degree t - 1."""
+    """The secret if the shares at all `places` lie on one polynomial of degree t - 1, otherwise None."""
     kept, others = places[: threshold - 1], places[threshold - 1 :]
     try:
         secrets = {_combined(shares, [*kept, x], threshold, size) for x in others}
@@ -56,10 +56,10 @@ def _combined(shares: Mapping[int, bytes], places: Sequence[int], threshold: int
 
 
 def blamed(wrong: Sequence[tuple[str, str]]) -> list[str]:
-    """The parties to blame for the shares that are `wrong`, each given by its holder and its dealer, in words.
+    """The parties to blame for the `wrong` shares, each given by its holder and its dealer, in words.
 
-    The holder is to blame where several dealers' shares of it are wrong, the dealer where several holders' are. For a
-    single share it is unknown.
+    A holder is to blame if its shares from several dealers are wrong, a dealer if its shares at several holders are.
+    For a single share it is unknown.
     """
     holders, dealers = Counter(holder for holder, _ in wrong), Counter(dealer for _, dealer in wrong)
     found: dict[str, None] = {}

@@ -1,6 +1,6 @@
-"""Lengths of which formulas of payloads are made. What belongs to clients is ordered by their names.
+"""Lengths for the formulas of payloads. Values of clients are in the order of their names.
 
-Packed fields are rounded up to whole bytes a message; a message that names clients has their names.
+Packed fields are rounded up to whole bytes in each message; a message that names clients contains their names.
 """
 
 from collections.abc import Iterable
@@ -18,16 +18,16 @@ SHARE_BYTES = 4 * -(-256 // 30)  # of a secret of 32 bytes: 4 for each 30 bits
 
 
 def fields(count: int, width: int) -> int:
-    """Bytes of `count` fields of `width` bits."""
+    """The bytes of `count` fields of `width` bits."""
     return -(-count * width // 8)
 
 
 def text(names: Iterable[str]) -> int:
-    """Bytes of `names`."""
+    """The bytes of all `names`."""
     return sum(len(name.encode()) for name in names)
 
 
 def peers(clients: Iterable[str]) -> tuple[int, int]:
-    """The names of j, and those of k, in all pairs j < k."""
+    """The bytes of the names of j, and of those of k, in all pairs j < k."""
     pairs = list(combinations(clients, 2))
     return text(j for j, _ in pairs), text(k for _, k in pairs)

@@ -1,4 +1,4 @@
-"""Real numbers as integers of few bits, and words of any width as bytes, for sums that take no more than they need.
+"""Real numbers as integers of few bits, and packed words of any width, for sums with small messages.
 
 With v bits, a number x within [-c, c] is q = rint((x + c) (2^v - 1) / (2 c)), between 0 and 2^v - 1; a number outside
 is clipped to the nearer bound. A sum of n such integers, each times a weight of at most W, is at most n W (2^v - 1), so
@@ -24,12 +24,12 @@ WHOLE = 64
 """The bits of a word that is not packed."""
 
 _WIDEST = 57
-"""The most bits of a word that lies in eight bytes wherever in a byte it begins."""
+"""The most bits of a word that fits into eight bytes wherever it begins in a byte."""
 
 
 @dataclass(frozen=True)
 class Quantised:
-    """Numbers in [-`clip`, `clip`] as integers of `bits`, of which `terms` are summed, each times up to `weight`.
+    """Numbers in [-`clip`, `clip`] as integers of `bits`; up to `terms` of them are summed, each times up to `weight`.
 
     Raises ValueError unless 2 <= bits <= 32, clip is finite and above 0, and a sum fits into 57 bits.
     """
@@ -57,13 +57,13 @@ class Quantised:
 
     @property
     def word_bits(self) -> int:
-        """The bits b that hold any sum."""
+        """The bits b of a word that holds any sum."""
         return (self.terms * self.weight * self.largest).bit_length()
 
     def encode(self, values: NDArray[np.floating]) -> NDArray[np.uint64]:
-        """The integers of `values` (any shape). Raises ValueError for a number that is infinite or NaN.
+        """Encode `values` (any shape) as integers. Raises ValueError for a number that is infinite or NaN.
 
-        The message never holds the value.
+        The message never contains the value.
         """
         values = np.asarray(values, np.float64)
         if not np.isfinite(values).all():
@@ -72,7 +72,7 @@ class Quantised:
         return np.rint((within + self.clip) * (self.largest / (2 * self.clip))).astype(np.uint64)
 
     def decode(self, total: NDArray[np.uint64], weight: float) -> NDArray[np.float64]:
-        """The sum of the numbers times their weights, from the `total` of integers and of the weights."""
+        """Decode the sum of the numbers times their weights, from the `total` of integers and the sum of weights."""
         return total.astype(np.float64) * (2 * self.clip / self.largest) - self.clip * weight
 
 
@@ -82,17 +82,17 @@ def mask_of(bits: int) -> int:
 
 
 def word_type(bits: int) -> np.dtype[np.unsignedinteger]:
-    """The type in which words of `bits` are added and masked: of 32 bits, or of 64 where these are too narrow."""
+    """The type for adding and masking words of `bits`: 32 bits, or 64 where these are too narrow."""
     return np.dtype(np.uint32 if bits <= 32 else np.uint64)
 
 
 def packed_bytes(words: int, bits: int) -> int:
-    """The bytes of a number of words of `bits` each."""
+    """The bytes of `words` words of `bits` each."""
     return -(-words * bits // 8)
 
 
 def packed(words: NDArray[np.unsignedinteger], bits: int) -> bytes:
-    """`words` (d,), each below 2^bits, as ceil(d bits / 8) bytes. Raises ValueError unless 1 <= bits <= 57."""
+    """Pack `words` (d,), each below 2^bits, into ceil(d bits / 8) bytes. Raises ValueError unless 1 <= bits <= 57."""
     _check(bits)
     if bits in (8, 16, 32):
         return words.astype(f"<u{bits // 8}").tobytes()
@@ -110,7 +110,10 @@ def packed(words: NDArray[np.unsignedinteger], bits: int) -> bytes:
 
 
 def unpacked(data: bytes, count: int, bits: int) -> NDArray[np.unsignedinteger]:
-    """The `count` words of `bits` in `data`. Raises ValueError where the length does not fit, or spare bits are set."""
+    """Unpack `count` words of `bits` from `data`.
+
+    Raises ValueError if the length does not fit or spare bits are set.
+    """
     _check(bits)
     if len(data) != packed_bytes(count, bits):
         raise ValueError(f"{count} words of {bits} bits take {packed_bytes(count, bits)} bytes, not {len(data)}")

@@ -1,1 +1,1 @@
-"""The experiment around any protocol: its observer and its results."""
+"""The experiment around a protocol: its observer and its results."""

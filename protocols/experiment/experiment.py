@@ -1,4 +1,4 @@
-"""The world, tables and parties of a run, and an observer who sees what no party could."""
+"""The world, tables and parties of a run, and the interface of its observer, who sees all parties."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -30,12 +30,12 @@ __all__ = [
 ]
 
 AWAKE = 200
-"""The most clients that stay there while they rest: to make one again takes a tenth of a millisecond."""
+"""The most clients that stay in memory while they rest: making one again takes a tenth of a millisecond."""
 
 C = TypeVar("C")
 
 Progress = Callable[[str], AbstractContextManager[Report]]
-"""Makes, of what takes long, a context whose value is called with what is done, how much of it, and of how much."""
+"""Makes a context for a long activity. Its value is called with the activity, the amount done and the total."""
 
 
 def silent(title: str) -> AbstractContextManager[Report]:
@@ -44,7 +44,7 @@ def silent(title: str) -> AbstractContextManager[Report]:
 
 
 class Tables(Protocol):
-    """The interface to the scenario of a run: the seed, and tables."""
+    """The interface to the scenario of a run: the seed and the tables."""
 
     @property
     def seed(self) -> int: ...
@@ -76,8 +76,8 @@ class Tables(Protocol):
 class Setting:
     """The setting of a run of a protocol.
 
-    `tables`: those of its scenario, which have what the protocol `uses`. `parts`: all points of the run. `shards`: each
-    client's, by its name. `faults`: those that each [[fault]] stands for.
+    `tables`: those of its scenario, including all that the protocol `uses`. `parts`: all points of the run. `shards`:
+    the shard of each client, by its name. `faults`: the expanded faults of each [[fault]].
     """
 
     world: World
@@ -94,13 +94,13 @@ class Setting:
         return self.tables.protocol
 
     def clients(self, make: Callable[..., C], *arguments: Any) -> list[C]:
-        """A client for each shard, of what `make` makes of world, name, shard and `arguments`."""
+        """Make a client for each shard by calling `make` with world, name, shard and `arguments`."""
         return [make(self.world, name, shard, *arguments, **self.access(name)) for name, shard in self.shards.items()]
 
     def registered(self, kind: type[Any], settings: Any) -> Sequence[Any]:
-        """A client of the class `kind`, derived from `tacit.protocols.rounds.rounds.RoundsClient`, for each shard.
+        """Make a client of the class `kind`, derived from `tacit.protocols.rounds.rounds.RoundsClient`, for each shard.
 
-        Of more than `AWAKE`, those at rest are not there (`tacit.parties.registered`).
+        If there are more than `AWAKE`, resting ones take no memory (`tacit.parties.registered`).
         """
         resting = kind.resting(settings)
         if resting is None or len(self.shards) <= AWAKE:
@@ -113,7 +113,7 @@ class Setting:
 
     @cached_property
     def fleet(self) -> Fleet:
-        """Who has what: `known_fleet`, or what the `tables` say."""
+        """The fleet of the run: `known_fleet` if set, otherwise the one that the `tables` describe."""
         return self.known_fleet or Fleet(self.tables)
 
     def access(self, party: str) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class Setting:
     def randomised(self) -> "Setting":
         """This setting with the labels that clients use under randomised response, if [privacy] asks for it.
 
-        The points that measure accuracy keep their labels, and observers look at the `shards` of the original.
+        The points that measure accuracy keep their labels, and observers use the `shards` of the original.
         """
         epsilon = self.tables.privacy.label_epsilon
         if epsilon == "none":
@@ -133,7 +133,7 @@ class Setting:
 
 
 class _RandomisedShards(Mapping[str, Shard]):
-    """The shards of a setting whose labels are answered with `epsilon`, each made whenever it is asked for."""
+    """The shards of a setting with labels randomised by `epsilon`; each is made on access."""
 
     def __init__(self, setting: Setting, epsilon: float) -> None:
         self._setting, self._epsilon = setting, epsilon
@@ -153,10 +153,10 @@ class _RandomisedShards(Mapping[str, Shard]):
 
 
 class Observer(Protocol):
-    """Looks at a run as no party could."""
+    """Observes a run from outside, with access to all parties."""
 
     def sum_up(self) -> Simulated:
-        """The results, once all parties have ended."""
+        """The results, after all parties have ended."""
 
     def strikes(self) -> list[Strike]:
         """The faults that have struck so far."""
@@ -164,10 +164,10 @@ class Observer(Protocol):
 
 @runtime_checkable
 class Checkpointable(Observer, Protocol):
-    """The observer of a run that can be broken off between two rounds and go on later.
+    """The observer of a run that can be broken off between two rounds and continued later.
 
-    It calls `after_round` with the number of each round that has ended. `kinds` are the classes, of plain fields, of
-    what it and the parties hold.
+    It calls `after_round` with the number of each round that has ended. `kinds` are the classes, of plain fields, in
+    its state and that of the parties.
     """
 
     kinds: ClassVar[tuple[type, ...]]
@@ -177,7 +177,7 @@ class Checkpointable(Observer, Protocol):
         """The state of the observer."""
 
     def restore(self, state: Any) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
 
 
 @runtime_checkable
@@ -185,19 +185,19 @@ class PartialReporter(Protocol):
     """An observer that can report on a run that was broken off."""
 
     def so_far(self) -> ResultFields:
-        """The results until then."""
+        """The results so far."""
 
 
 @runtime_checkable
 class EndingReporter(Protocol):
-    """An observer that knows how a run on hollow values ended, which it has not observed."""
+    """An observer that knows the end of a run on hollow values, which it has not observed."""
 
     def ending(self, ended: Sequence[Ended]) -> Ending:
         """The end of the run, once all parties have ended, from the rounds that the server reported."""
 
 
 class Experiment(Protocol):
-    """The parties of one run and their observer. `rounds`: how many there will be."""
+    """The parties of one run and their observer. `rounds`: the number of rounds planned."""
 
     @property
     def clients(self) -> Sequence[Any]: ...
@@ -209,10 +209,10 @@ class Experiment(Protocol):
     def rounds(self) -> int: ...
 
     def plan(self) -> None:
-        """Let the parties announce the computing that is to come."""
+        """Let the parties announce their future work."""
 
 
 def parties_in(experiment: Experiment) -> list[Any]:
-    """The server, the clients or the `Registered` that they are, and a helper if there is one."""
+    """The server, the clients (or their `Registered`), and a helper if there is one."""
     clients, helpers = experiment.clients, getattr(experiment, "helpers", ())
     return [experiment.server, *([clients] if isinstance(clients, Registered) else clients), *helpers]

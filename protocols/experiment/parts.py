@@ -1,4 +1,4 @@
-"""The parts that the points of a run fall into."""
+"""The parts into which the points of a run are divided."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ __all__ = ["Parts"]
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """`held`: the clients' points. `test` and `validation` are nobody's; None where there are none.
+    """The points of a run. `held` are the clients'. `test` and `validation` are held out; None if there are none.
 
-    `public` are points that all parties know. Of a run that is attacked, `outside` are points that nobody has, for the
-    attacker to ask about, and `attacker` those that it has itself, as many as the others together.
+    `public` are points that all parties know. If the run is attacked, `outside` are points that nobody has, for the
+    attacker to ask about, and `attacker` is the attacker's data, as many points as all others together.
     """
 
     held: Dataset

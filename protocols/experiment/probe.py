@@ -1,4 +1,4 @@
-"""The data of an attack: the attacker's own, and the points that it asks about."""
+"""The data of an attack: the attacker's own points, and the points that it asks about."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ NOBODY = -1
 def attacked(parts: Parts, tables: Tables) -> Parts:
     """The parts of a run that is attacked: half of the clients' points go to the attacker, drawn from (seed, "attack").
 
-    Of the other half `attack.points` are outside. Raises Problem where too few are left.
+    `attack.points` points of the other half are outside. Raises Problem if too few are left.
     """
     n, points, clients = len(parts.held.labels), tables.attack.points, tables.data.clients
     half = n // 2
@@ -37,13 +37,13 @@ def attacked(parts: Parts, tables: Tables) -> Parts:
 
 
 def shadowed(parts: Parts, points: int, seed: int) -> Parts:
-    """The data of a run with the attacker's own points in place of the clients'; it tests nothing."""
+    """The data of a run with the attacker's own points instead of the clients', without test points."""
     assert parts.attacker is not None
     return _hold_out(replace(parts, held=parts.attacker, attacker=None, test=None, validation=None), points, seed)
 
 
 def _hold_out(parts: Parts, points: int, seed: int) -> Parts:
-    """Take `points` of the clients' from them, so that they are outside."""
+    """Move `points` points from the clients to `outside`."""
     order = generator(seed, "attack", "outside").permutation(len(parts.held.labels))
     outside, held = (parts.held.take(np.sort(rows)) for rows in (order[:points], order[points:]))
     return replace(parts, outside=outside, held=held)
@@ -51,9 +51,10 @@ def _hold_out(parts: Parts, points: int, seed: int) -> Parts:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """n points with their labels, int64 (n,), which the attacker knows, and whose training data each is of.
+    """The points of an attack: n points with their labels, int64 (n,), known to the attacker, and their owners.
 
-    `owners`, int64 (n,), are the clients' numbers, or `NOBODY`: what the attacker wants to know.
+    `owners`, int64 (n,), are the numbers of the clients that train on them, or `NOBODY`: the attacker tries to infer
+    this.
     """
 
     points: Points
@@ -61,14 +62,18 @@ class Probe:
     owners: NDArray[np.int64]
 
     def rows(self, client: int) -> NDArray[np.int64]:
-        """Which points are asked about that client: its own, and nobody's. Others' may have reached it by now."""
+        """The indices of the points asked about a client: its own and nobody's.
+
+        Others' points may have reached it by now.
+        """
         return np.flatnonzero((self.owners == client) | (self.owners == NOBODY))
 
 
 def probe_of(parts: Parts, shards: Sequence[Shard], most: int, seed: int) -> Probe:
-    """At most `most` training points of each shard, drawn from the stream (seed, "attack", "probe", its number).
+    """The probe of at most `most` training points of each shard, drawn from the stream (seed, "attack", "probe", its
+    number).
 
-    They follow the rows of `parts.outside`.
+    The points follow the rows of `parts.outside`.
     """
     outside = parts.outside
     assert outside is not None

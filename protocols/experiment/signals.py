@@ -1,8 +1,8 @@
-"""The signals that an attacker reads from messages: how sure each client is of each point's label.
+"""The signals that an attacker reads from messages: the confidence of each client in each point's label.
 
-A message of the attacked type contains, for each of p points, a client's probability of every class: directly,
-or by a label (which has probability 1), or by a model that the attacker runs itself. So all methods are attacked alike,
-and differ in what their messages reveal.
+A message of the attacked type contains, for each of p points, a client's probability of every class: directly, or by a
+label (which has probability 1), or by a model that the attacker runs itself. So all methods are attacked in the same
+way, and differ only in their messages.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,14 +21,14 @@ __all__ = ["AttackedMessages", "Probabilities", "Reader", "Received", "Way", "re
 Probabilities = NDArray[np.float64]
 
 Reader = Callable[[Message, NDArray[np.int64]], Probabilities]
-"""Takes a message and the rows of the probe that are asked about, and gives (p, classes) of them."""
+"""Maps a message and the rows of the probe that are asked about to the probabilities of the classes, (p, classes)."""
 
 _CERTAIN = 1e-7
-"""Probabilities are kept this far from 0 and 1: float32 has no more precision."""
+"""The least distance of probabilities from 0 and 1: float32 has no more precision."""
 
 
 class Received(NamedTuple):
-    """A message that was received: its type, sender, receiver, round, attempt and frame."""
+    """A received message: its type, sender, receiver, round, attempt and frame."""
 
     type: str
     sender: str
@@ -39,17 +39,18 @@ class Received(NamedTuple):
 
 
 def received(packet: Packet) -> Received:
-    """The received message in `packet`."""
+    """The received message of a `packet`."""
     return Received(packet.type, packet.sender, packet.receiver, packet.round, packet.attempt, packet.data)
 
 
 @dataclass(frozen=True)
 class Way:
-    """How one kind of message is read.
+    """The way in which one kind of message is read.
 
-    `signal` is its content: labels, probabilities, parameters or counts. `probabilities` takes the message and the rows
-    of the probe that are asked about, and gives (p, classes) of them. Messages count from the round and attempt `since`
-    on, in which there are `epochs` of each client. A message is about its sender, or, if it is `to` one, its receiver.
+    `signal` is its content: labels, probabilities, parameters or counts. `probabilities` maps the message and the rows
+    of the probe that are asked about to the probabilities of the classes, (p, classes). Messages count from the round
+    and attempt `since` on; each client sends `epochs` of them. A message is about its sender or, with `to`, about its
+    receiver.
     """
 
     signal: str
@@ -60,15 +61,15 @@ class Way:
     to: bool = False
 
     def counts(self, one: Received) -> bool:
-        """True if `one` is a message of this kind, since then."""
+        """Return true if `one` is a message of this kind that counts."""
         return one.type == self.message.__name__ and (one.round, one.attempt) >= self.since
 
 
 @dataclass(frozen=True)
 class AttackedMessages:
-    """The messages of a protocol that an attacker reads; the fields are as in `Way`.
+    """The messages of a protocol that an attacker reads; the fields are those of `Way`.
 
-    `reader` makes, of the points of a run and those asked about, what reads the messages.
+    `reader` makes, from the points of a run and the probe, the function that reads a message.
     """
 
     signal: str
@@ -79,16 +80,16 @@ class AttackedMessages:
     to: bool = False
 
     def way(self, parts: Parts, probe: Probe) -> Way:
-        """How the messages of a run on `parts` are read, in which `probe` is asked about."""
+        """The way to read the messages of a run on `parts`, in which `probe` is asked about."""
         return Way(self.signal, self.message, self.reader(parts, probe), self.epochs, self.since, self.to)
 
 
 def signals(
     way: Way, messages: Iterable[Received], rows: Mapping[str, NDArray[np.int64]], labels: NDArray[np.int64]
 ) -> tuple[dict[str, NDArray[np.float64]], int]:
-    """For each client with a message, (p, f) signals of the points `rows` (p,) of the probe asked about it.
+    """The (p, f) signals of each client with a message, for the points `rows` (p,) of the probe asked about it.
 
-    `labels` are those of the whole probe. Also how many messages were read.
+    `labels` are those of the whole probe. Also returns the number of messages read.
     """
     found: dict[str, list[NDArray[np.float64]]] = {}
     for one in messages:
@@ -103,7 +104,7 @@ def signals(
 
 
 def _of_one(probabilities: Probabilities, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(p, 3) of probabilities (p, classes). The first is log(q / (1 - q)), q being the probability of the label.
+    """The signals, (p, 3), of probabilities (p, classes). The first is log(q / (1 - q)), q being that of the label.
 
     Carlini et al., Membership inference attacks from first principles, S&P 2022, section V.A.
     """
@@ -113,9 +114,9 @@ def _of_one(probabilities: Probabilities, labels: NDArray[np.int64]) -> NDArray[
 
 
 def _of_all(rounds: list[NDArray[np.float64]], several: bool) -> NDArray[np.float64]:
-    """(p, f): the signals of the last round, and if `several` are attacked their mean beside.
+    """The signals, (p, f), of the last round and, if `several` rounds are attacked, the mean over rounds.
 
-    Also where a client has sent a single message in them: of all clients there are as many signals.
+    A client with a single message has the same number of signals as the others.
     """
     if not several:
         return rounds[-1]

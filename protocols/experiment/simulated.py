@@ -1,4 +1,4 @@
-"""The results of a run, whatever was run."""
+"""The results of a run of any protocol."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from tacit.protocols.privacy.spent import Spent
 __all__ = ["SHOWN", "Ended", "Ending", "Prediction", "ResultFields", "Round", "Simulated", "Strike", "more_than"]
 
 SHOWN = 12
-"""The most parties that a table names in a cell."""
+"""The most parties that a cell of a table names."""
 
 Prediction = tuple[str, str, int, str, float]
 
@@ -21,8 +21,8 @@ Prediction = tuple[str, str, int, str, float]
 class Strike(Struct, frozen=True):
     """A fault that struck: index of its [[fault]] table, kind, virtual time in seconds, parties.
 
-    The number is -1 where it follows from a client's `availability`. Of a fault of messages `party` is the sender and
-    `peer` the receiver. `step`: what the party was in.
+    The index is -1 if the fault follows from a client's `availability`. For a message fault `party` is the sender and
+    `peer` the receiver. `step`: the step that the party was in.
     """
 
     fault: int
@@ -35,9 +35,9 @@ class Strike(Struct, frozen=True):
 
 
 class Round(Struct, frozen=True, kw_only=True):
-    """The results of one round, which `began` at that virtual time. An experiment says more of its own rounds.
+    """The results of one round, which `began` at that virtual time. Experiments derive classes with further fields.
 
-    `columns` are the titles of `cells`, which a table shows between when it began and who was lost.
+    `columns` are the titles of `cells`, which a table shows between the time of the beginning and the lost clients.
     """
 
     columns: ClassVar[tuple[str, ...]] = ()
@@ -46,37 +46,37 @@ class Round(Struct, frozen=True, kw_only=True):
     lost: tuple[str, ...]
 
     def cells(self) -> tuple[str, ...]:
-        """The round's line of a table, one cell for each of `columns`."""
+        """The cells of the round's row in a table, one for each of `columns`."""
         return ()
 
     def own(self) -> dict[str, float]:
-        """Figures of the user's own code, which a table shows after `cells`."""
+        """Figures of the user's code, which a table shows after `cells`."""
         return {}
 
     def losses(self) -> str:
-        """Who was lost, as a table shows it."""
+        """The lost clients as a table shows them."""
         shown = self.lost[:SHOWN]
         return ", ".join(shown) + more_than(shown, self.lost) or "nobody"
 
 
 def more_than(shown: Sequence[str], names: Sequence[str]) -> str:
-    """How many of `names` there are beside those that are `shown`, in words; "" for none."""
+    """The number of `names` that are not `shown`, in words; "" for none."""
     left = len(names) - len(shown)
     return f" and {left:,} more" if left else ""
 
 
 class ResultFields(Struct, kw_only=True):
-    """The results of a run. One that was broken off has the last three fields, `privacy` and `randomised`.
+    """The results of a run. A run that was broken off has the last three fields, `privacy` and `randomised`.
 
-    Accuracy is a share of the points that `measured_on` names. Of training it is that of the last model, whose digest
-    is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which did best on the points held
-    out. Of co-training it is the mean of `client_accuracy`, with their standard `deviation`, and no label of a public
+    Accuracy is a share of the points that `measured_on` names. For training it is that of the last model, whose digest
+    is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which was best on the points held
+    out. For co-training it is the mean of `client_accuracy`, with their standard `deviation`, and no label of a public
     point changed after round `agreed_after`, None if one changed in the last; `message_bytes` are the payload of one
-    message, up, down, and of FedAvg with the same network. XCLP's predictions have `balanced_accuracy` and
-    `balanced_baselines`, too: means of such shares over the classes. `equals_plaintext`, `lost` and `round_records`
-    (in a file ``rounds``) are of all rounds, `endings` how each client's part ended, `privacy` what differentially
-    private protocols revealed, `randomised` what randomised labels and hashes did, `output` what the server of a
-    declared protocol ended with.
+    message, up, down, and of FedAvg with the same network. XCLP's predictions also have `balanced_accuracy` and
+    `balanced_baselines`: means of the shares of each class. `equals_plaintext`, `lost` and `round_records` (in a file
+    ``rounds``) cover all rounds. `endings` is the end of each client's part, `privacy` the budget that differentially
+    private protocols spent, `randomised` the effect of randomised labels and hashes, `output` the server's result of a
+    declared protocol.
     """
 
     accuracy: float | None = None
@@ -109,8 +109,8 @@ def _nothing(folder: Path) -> None:
 class Simulated(ResultFields, kw_only=True):
     """The results of a run that ended by itself.
 
-    `predictions` are party, its name in the data set, row of the data set, label, confidence. `silent` says of each
-    fault that never struck, by its number, why it did not. `keep` writes what else there is into the run's folder.
+    `predictions` are party, its name in the data set, row of the data set, label, confidence. `silent` maps the number
+    of each fault that never struck to the reason. `keep` writes further files into the run's folder.
     """
 
     outcome: str
@@ -121,7 +121,7 @@ class Simulated(ResultFields, kw_only=True):
 
 
 class Ended(NamedTuple):
-    """A round that a server has reported: its `record`, and the virtual time (s) and the server's step at that time."""
+    """A round that a server has reported: its `record`, the virtual time (s) and the server's step at that time."""
 
     record: Any
     time: float
@@ -129,7 +129,7 @@ class Ended(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """The end of a run: outcome, reason and losses as in its results, and the number of rounds that gave a result."""
+    """The end of a run: its outcome, reason and losses, and the number of rounds with a result."""
 
     outcome: str
     reason: str

@@ -1,1 +1,1 @@
-"""Federated training: the shared round, and each algorithm in a file of its own."""
+"""Federated training: the shared round, and each algorithm in a separate file."""

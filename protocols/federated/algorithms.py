@@ -1,4 +1,4 @@
-"""The algorithms and server updates by the names that scenarios give them."""
+"""The algorithms and server updates by the names that scenarios use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ __all__ = ["ALGORITHMS", "UPDATES", "Algorithm", "Update"]
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm: its `method`, and the server `update` that it always has, if there is one.
+    """An algorithm: its `method`, and the server `update` that it always has, if any.
 
     `private`: models are clipped and made noisy (`dp_fedavg`). `predicts`: XCLP follows, once (`fedavg_then_xclp`).
-    `buffered`: nobody waits for a cohort (`fedbuff`).
+    `buffered`: the server does not wait for a cohort (`fedbuff`).
     """
 
     method: Callable[[Options], Method]
@@ -29,7 +29,7 @@ class Algorithm:
     buffered: bool = False
 
     def __call__(self, options: Options) -> Method:
-        """The method."""
+        """The method with these options."""
         return self.method(options)
 
 
@@ -56,8 +56,8 @@ ALGORITHMS = {
 class Update:
     """An addition of `training.update` to any algorithm.
 
-    `additions` gives the client terms with their server sides, from `training.mu`; `server` is what the server makes of
-    the mean model, None: the next model.
+    `additions` makes the client terms with their server sides, from `training.mu`. `server` computes the next model
+    from the mean model; None uses the mean itself.
     """
 
     description: str
@@ -65,7 +65,7 @@ class Update:
     server: ServerUpdate | None = None
 
     def __call__(self, mu: float = 0.01) -> tuple[Extra, ...]:
-        """The client terms with their server sides; `mu` is of the proximal one."""
+        """The client terms with their server sides; `mu` is the factor of the proximal term."""
         return self.additions(mu)
 
 

@@ -1,4 +1,4 @@
-"""The models that clients of federated training send, as an attacker on membership reads them."""
+"""The models that clients of federated training send, as data for an attacker on membership."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,11 @@ from tacit.sim.wire import Message
 __all__ = ["attacked_models"]
 
 _EPOCHS = 500
-"""K, the attack epochs on models, by default: as in the paper."""
+"""The default number K of attack epochs on models, as in the paper."""
 
 
 def attacked_models(tables: TrainingTables, sent: type[LocalModel] = LocalModel) -> AttackedMessages:
-    """Each client's models of the last K rounds, in messages of the type `sent`."""
+    """The models of each client in the last K rounds, in messages of the type `sent`."""
 
     def reader(parts: Parts, probe: Probe) -> Reader:
         spec, device = model_of(tables, parts.held), tables.training.device

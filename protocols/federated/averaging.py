@@ -1,4 +1,4 @@
-"""How a round's models come together: sent as they are, or summed so that the server sees the average alone.
+"""The averaging of a round's models: sent in plain, or summed so that the server sees only the average.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -7,23 +7,28 @@
 | sum.* | those of `secure_sum`, keys by `neighbours` | | | `SecAggPlus`: a secure sum in a graph |
 | setup.*, sum.* | those of `decryptors` and `flamingo` | | | `Flamingo`: keys for many rounds, one message a client |
 | setup.*, sum.* | those of `setup` and `lightsecagg` | | | `LightSecAgg`: fresh keys, then a sum with coded masks |
+| report.* | those of `reports` | | | `Proved`: reports of Prio3, whose numbers are proved to be in range |
 | setup.*, sum.* | those of `setup` and `committee` | | | `ByCommittee`: fresh keys, then a sum by a committee |
 
 P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
 averaged with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of
 each client, so an average is exact to 2^-32. With `training.value_bits` = v it sums integers of v bits in words that
 are just wide enough (`crypto.words`): w q for each vector, where q is x clipped to [-c, c]; then w, 1, and the loss in
-several words of v bits each.
+several words of v bits each. `Proved` sums q and the loss alone: all models weigh 1, and reports are counted. Its proof
+bounds each number of a model by c, so one client moves a number of the average by 2 c / n at most. There is
+no proof of a norm, as PINE has one: reports hold models, whose norm does not bound how far an update goes.
 
 Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+);
-So et al., MLSys 2022 (LightSecAgg); Franklin and Yung, STOC 1992 (packed sharing, for `ByCommittee`).
+So et al., MLSys 2022 (LightSecAgg); Franklin and Yung, STOC 1992 (packed sharing, for `ByCommittee`);
+draft-irtf-cfrg-vdaf-20 (Prio3SumVec); Rothblum et al., PINE, 2023, on norms.
 
 Security: with `Plain` the server sees each client's model; with the others their average, mean loss, number and sum of
 weights, and who took part (`secure_sum` and `neighbours` say under which assumptions). Rounds that begin with the same
 model give nearly the same models again (to 10^-6 where a batch holds all points), so two averages over different
 clients would differ by one client's model. A run therefore ends with a lost round in which a client may have sent
 masked values, and a client masks for no model a second time, whatever happens in between (`rounds`,
-`refusal.may_answer`). A server that lies may call with a model that differs by a little; only noise hides what two such
+`refusal.may_answer`). With `Proved`, the helper releases one sum for a model; a batch that it did not release may be
+followed by another. A server that lies may call with a model that differs by a little; only noise hides what two such
 averages show (`dp_fedavg`).
 """
 
@@ -49,7 +54,17 @@ from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Part, SumBounds, Taken
-from tacit.protocols.sums import committee, decryptors, flamingo, lightsecagg, members, neighbours, quorum, secure_sum
+from tacit.protocols.sums import (
+    committee,
+    decryptors,
+    flamingo,
+    lightsecagg,
+    members,
+    neighbours,
+    quorum,
+    reports,
+    secure_sum,
+)  # fmt: skip
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
@@ -70,6 +85,8 @@ __all__ = [
     "LightSecAgg",
     "Plain",
     "PlainAveraging",
+    "Proved",
+    "ProvedAveraging",
     "SecAggPlus",
     "Secure",
     "SecureAveraging",
@@ -87,19 +104,19 @@ __all__ = [
 _FIGURES = struct.Struct("<2d")
 
 FIGURES_BYTES = _FIGURES.size
-"""Length of the weight and loss in a LocalModel."""
+"""The length of the weight and loss in a LocalModel, in bytes."""
 
 _LOSS_BITS, _LOSS_RANGE = 20, 1 << 15
-"""A loss that is summed with quantised values: its bits after the point, and the magnitude to which it is clipped."""
+"""The fractional bits of a loss that is summed with quantised values, and the magnitude to which it is clipped."""
 
 _LOSS_LENGTH = (2 * _LOSS_RANGE << _LOSS_BITS).bit_length()
 
 ENOUGH = "the round is over: enough models were received before yours"
-"""The reason for which a client is dismissed from a round that called more than it needs."""
+"""The reason with which a client is dismissed from a round that called more clients than it needs."""
 
 
 class LocalModel(Message):
-    """`figures`: weight and loss, float64. A secure sum has them among its numbers, so they are payload here, too."""
+    """A client's model. `figures`: weight and loss, float64; they are payload, as a secure sum also counts them."""
 
     model: bytes
     additions: list[bytes]
@@ -108,7 +125,7 @@ class LocalModel(Message):
 
 @dataclass(frozen=True)
 class Update:
-    """A client's result of a round. `weight` 0: it had nothing to train on."""
+    """A client's result of a round. Its `weight` is 0 if it had nothing to train on."""
 
     vectors: tuple[bytes, ...] = field(repr=False)
     weight: float
@@ -117,14 +134,14 @@ class Update:
 
 @dataclass(frozen=True)
 class Expected:
-    """The bytes of each vector, the model first, and whether it is averaged with the models' weights."""
+    """The bytes of each vector, the model first, and true for each vector that is averaged with the models' weights."""
 
     sizes: tuple[int, ...]
     weighted: tuple[bool, ...]
 
 
 def update_in(sent: LocalModel, expected: Expected) -> Update:
-    """Return the update that a client sent. Raises ValueError where it is invalid."""
+    """Decode the update that a client sent. Raises ValueError if it is invalid."""
     vectors = (sent.model, *sent.additions)
     if tuple(map(len, vectors)) != expected.sizes:
         raise ValueError(f"vectors of {[len(v) for v in vectors]} bytes, not {list(expected.sizes)}")
@@ -139,7 +156,7 @@ def update_in(sent: LocalModel, expected: Expected) -> Update:
 
 
 def figures_of(update: Update) -> bytes:
-    """Weight and loss, as a LocalModel has them."""
+    """Encode weight and loss as in a LocalModel."""
     return _FIGURES.pack(update.weight, update.loss)
 
 
@@ -147,7 +164,7 @@ def figures_of(update: Update) -> bytes:
 class Averages:
     """The mean of each vector over the `clients` that had trained, and of their losses.
 
-    `sent` holds each one's vectors where the server sees them.
+    `sent` holds each client's vectors if the server sees them.
     """
 
     clients: tuple[str, ...]
@@ -157,9 +174,9 @@ class Averages:
 
 
 class Averaging(Protocol):
-    """One way to average. `individual`: the server sees each client's vectors.
+    """A way to average. `individual`: the server sees each client's vectors.
 
-    `copies` of them are held of each client in a round.
+    `copies` is the number of copies of a client's vectors that are held in a round.
     """
 
     name: ClassVar[str]
@@ -167,30 +184,30 @@ class Averaging(Protocol):
     copies: ClassVar[int]
 
     def waits(self, clients: int) -> int:
-        """For how many deadlines of the server it takes at most, with this number of clients."""
+        """The most deadlines of the server that it takes with this number of clients."""
 
     def fewest(self, min_clients: int) -> int:
-        """The fewest clients of which an average is made, where a round needs `min_clients`."""
+        """The smallest number of clients in an average, if a round needs `min_clients`."""
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
-        """Contribute `update`, to an average of at least `fewest(least)` where the server does not see it."""
+        """Contribute `update`, if the server does not see it to an average of at least `fewest(least)` clients."""
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        """The rest of `client` where it rests before its end, when the server has the average."""
+        """Do the rest of `client` after a rest before its end, when the server has the average."""
 
     async def server(
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
     ) -> Averages:
-        """Average over `members`, or those of them that live. Raises Abort where fewer than `least` had trained.
+        """Average over `members`, or the living ones. Raises Abort if fewer than `least` had trained.
 
-        With `enough` of them, where that is fewer than `members`, the others are not waited for; only where each sends
-        its model by itself (`individual`).
+        With fewer than `members` required by `enough`, the server does not wait for the others; only if each client
+        sends its model alone (`individual`).
         """
 
 
 @dataclass(frozen=True)
 class Plain:
-    """The server averages the models that come."""
+    """The server averages the models that arrive."""
 
     name: ClassVar[str] = "plain"
     individual: ClassVar[bool] = True
@@ -232,7 +249,7 @@ class Plain:
     async def _first(
         me: Server, members: Sequence[str], expected: Expected, enough: int, deadline: float
     ) -> dict[str, Update]:
-        """The first `enough` updates that are valid, in the order of `members`."""
+        """Receive the first `enough` valid updates, in the order of `members`."""
         found: dict[str, Update] = {}
         left, end = tuple(members), me.world.loop.time() + deadline
         while len(found) < enough and left and (seconds := end - me.world.loop.time()) > 0:
@@ -245,7 +262,7 @@ class Plain:
 
 
 def average_work(models: int, expected: Expected) -> dict[str, int]:
-    """Operations of the means of the vectors of a number of clients."""
+    """The operations for the means of the vectors of `models` clients."""
     return {"vector.add": models * sum(expected.sizes) // 4}
 
 
@@ -258,10 +275,10 @@ def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tup
 
 @dataclass(frozen=True)
 class Secure:
-    """A secure sum with double masks; `threshold` t, where it is more than a majority; `identities`: what signs keys.
+    """A secure sum with double masks; `threshold` t, if it is more than a majority; `identities`: the keys that sign.
 
     `quantised`: the integers as which the numbers of models are summed; None: in fixed point, in words of 64 bits.
-    Server and clients hold it to the same fewest clients: a client hides among them, and so does its noise.
+    Server and clients require the same smallest number of clients: a client hides among them, and so does its noise.
     """
 
     threshold: int | None = None
@@ -294,11 +311,11 @@ class Secure:
         return replace(found, word_bits=self.word_bits)
 
     async def _joined(self, me: Client, deadline: float) -> setup.Group:
-        """The clients with whom the round is set up, and what `me` shares with each."""
+        """Take part in the set-up of a round; returns the group, with the secrets that `me` shares with each client."""
         return (await setup.client(me, deadline, identities=self.identities))[0]
 
     async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> setup.Group:
-        """Those of `members` with whom the round is set up."""
+        """Set up a round with those of `members` that answer; returns the group."""
         least = self.fewest(least)
         return await setup.server(me, members, me.round, least, deadline, identities=self.identities)
 
@@ -316,7 +333,7 @@ class Secure:
         return await secure_sum.server(me, group.names, replace(settings, identities=group.identities))
 
     def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
-        """The vector of `update` in the sum. Raises Withdrawn where it cannot be quantised."""
+        """The vector of `update` in the sum. Raises Withdrawn if it cannot be quantised."""
         trained, vectors = update.weight > 0, list(zip(update.vectors, expected.weighted, strict=True))
         loss = update.loss if trained else 0.0
         if (quantised := self.quantised) is None:
@@ -343,7 +360,7 @@ class Secure:
         return np.concatenate([*parts, np.array(figures, np.uint64)])
 
     def _opened(self, total: secure_sum.Total, expected: Expected) -> tuple[list[NDArray[np.float64]], int, float]:
-        """The mean of each vector, the number of clients that had trained, and the mean of their losses."""
+        """Decode the mean of each vector, the number of clients that had trained, and the mean of their losses."""
         ends = np.cumsum(expected.sizes) // 4
         if (quantised := self.quantised) is None:
             values = total.values
@@ -382,9 +399,9 @@ class Secure:
 
 @dataclass(frozen=True)
 class SecAggPlus(Secure):
-    """A secure sum in which each client deals and masks with its neighbours in a graph; no set-up goes before it.
+    """A secure sum in which each client shares secrets and masks with its neighbours in a graph, without a set-up.
 
-    The server alone sees to the fewest clients: each of these sees itself and t neighbours.
+    The server alone enforces the smallest number of clients, because each client sees only itself and its neighbours.
     """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
@@ -402,7 +419,7 @@ class SecAggPlus(Secure):
 
 @dataclass(frozen=True)
 class LightSecAgg(Secure):
-    """A secure sum with coded masks, whose opening takes the same whoever is lost; it needs `quantised`.
+    """A secure sum with coded masks, whose opening takes the same time for any losses; it needs `quantised`.
 
     `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server.
     """
@@ -434,6 +451,60 @@ class LightSecAgg(Secure):
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         await lightsecagg.client_at_end(me, self._coded(self._settings(expected, 0, deadline)))
+
+
+@dataclass(frozen=True)
+class Proved(Secure):
+    """A sum of reports whose numbers are proved to be in range, with a second aggregator; it needs `quantised`.
+
+    All models weigh 1. A client that has not trained sends a report without content.
+    """
+
+    name: ClassVar[str] = "prio3"
+    before_end: ClassVar[tuple[str, ...]] = ()
+    copies: ClassVar[int] = 80  # as trained, and in shares of 8 bytes a bit, sent and received, with values of 16 bits
+
+    def waits(self, clients: int) -> int:
+        return reports.WAITS
+
+    def dimension(self, expected: Expected) -> int:
+        """The numbers of a report: those of the vectors, then the loss."""
+        return super().dimension(expected) - _COUNTS
+
+    def task(self, expected: Expected) -> reports.Task:
+        """The task of the reports. Raises ValueError where the numbers are not quantised."""
+        if self.quantised is None:
+            raise ValueError("reports are of integers: quantised is needed.")
+        return reports.Task("integers", (self.dimension(expected), self.quantised.largest))
+
+    async def client(self, me: Any, update: Update, expected: Expected, least: int, deadline: float) -> None:
+        measurement = None
+        if update.weight > 0:
+            whole = self._contribution(me, replace(update, weight=1), expected)
+            end = sum(expected.sizes) // 4
+            measurement = np.concatenate([whole[:end], whole[end + _COUNTS :]])
+        await reports.client(me, self.task(expected), measurement, deadline, basis=me.basis, identities=self.identities)
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        pass
+
+    async def server(
+        self, me: Any, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
+    ) -> Averages:
+        task, fewest = self.task(expected), self.fewest(least)
+        tally = await reports.server(me, members, task, fewest, deadline, basis=me.basis)
+        if isinstance(tally.counts, HollowArray):
+            return Averages(tally.contributors, tuple(map(blank, expected.sizes)), 0.0)
+        count, end = len(tally.contributors), sum(expected.sizes) // 4
+        ring = tally.counts.astype(np.uint64)
+        counts = np.full(_COUNTS, count, np.uint64)
+        whole = secure_sum.Total(tally.contributors, np.concatenate([ring[:end], counts, ring[end:]]), 0)
+        means, _, loss = self._opened(whole, expected)
+        return Averages(tally.contributors, tuple(map(encode, means)), loss)
+
+
+_COUNTS = 2
+"""The words of a sum that hold weight and 1, which a report lacks."""
 
 
 @dataclass(frozen=True)
@@ -539,22 +610,22 @@ class Flamingo(Secure):
 
 
 def fewest_hidden(drawn: int, made_for_many: bool) -> int:
-    """How many models a secure average of `drawn` clients needs, if no number is given.
+    """The default number of models that a secure average of `drawn` clients needs.
 
-    `made_for_many`: clients add noise; the fewer it is made for, the more it is.
+    `made_for_many`: clients add noise, and more of it if it is made for fewer clients.
     """
     threshold = quorum.threshold_of(None, drawn)
     return threshold if made_for_many else quorum.always_left(drawn, threshold)
 
 
 def tolerance_of(tables: Any) -> Tolerance:
-    """Return the losses that a sum in a graph withstands."""
+    """The losses that a sum in a graph tolerates."""
     keys = tables.training
     return Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent)
 
 
 class PlainAveraging(Part):
-    """`Plain` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
+    """`Plain` as a part of a round of training. Its formula uses the settings of `round.Called`."""
 
     def payloads(self, tables: Any, among: Any) -> dict[str, int | None]:
         up = len(among.names) * (sum(among.settings.expected.sizes) + FIGURES_BYTES)
@@ -591,25 +662,26 @@ class AveragingInGraph(SecureAveraging):
     kind = "secagg+"
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line where clients' noise is made for more clients than each of them sees in a sum."""
+        """A line if clients' noise is made for more clients than each of them sees in a sum."""
         if not self.private or tables.privacy.noise_at != "clients":
             return []
         what = "the guarantee holds only if the server follows the protocol, and not if it names too few survivors"
         return [f'privacy.noise_at = "clients" with training.averaging = "{SecAggPlus.name}": {what}']
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """The graphs of the rounds: how many neighbours each client has, and how many of them must be left."""
+        """A line on the graphs of the rounds: the number of neighbours of a client, and how many of them must
+        remain."""
         return [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables))}" for many in _cohorts(tables, shards())]
 
 
 def _cohorts(tables: Any, shards: Mapping[str, Shard]) -> list[int]:
-    """The sizes of the cohorts of a run: drawn of the clients with labels, or of all."""
+    """The sizes of the cohorts of a run: drawn from the clients with labels, or from all."""
     able = sum(1 for shard in shards.values() if shard.labeled.any())
     return sorted({math.ceil(tables.training.share * many - 1e-9) for many in (able, len(shards)) if many})
 
 
 def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
-    """Return U and T of a sum with coded masks among a number of clients. Raises ValueError where there are too few."""
+    """U and T of a sum with coded masks among a number of clients. Raises ValueError if there are too few."""
     return lightsecagg.Coding.among(clients, tables.training.tolerated_dropouts, tables.training.corrupt_clients)
 
 
@@ -624,13 +696,30 @@ class CodedAveraging(SecureAveraging):
         return []  # it has no miniature in which a server lies
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """U and T of the rounds, and how many clients each withstands the loss of."""
+        """A line with U and T of the rounds, and the number of losses that they tolerate."""
         return [
             f"{LightSecAgg.name}: of {many} clients {one.needed} must answer, so {one.tolerated} may be lost; "
             f"{one.private} may collude with the server"
             for many in _cohorts(tables, shards())
             for one in [coding_of(tables, many)]
         ]
+
+
+def _task_of(tables: Any, among: Any) -> reports.Task:
+    task: reports.Task = among.settings.averaging.task(among.settings.expected)
+    return task
+
+
+@dataclass(frozen=True)
+class ProvedAveraging(SecureAveraging):
+    """`Proved` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
+
+    takes = (reports.Reports(_task_of, based=True),)
+    uses = ("protocol.identity", *_QUANTISING[:2])
+    learned: ClassVar[Mapping[str, str]] = {"helper": "with prio3 averages: how many reports there are"}
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        return []  # it has no miniature in which a server lies
 
 
 def committee_of(tables: Any, clients: int) -> committee.Committee:
@@ -651,7 +740,7 @@ class CommitteeAveraging(SecureAveraging):
     kind = "committee"
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """The committees of the rounds, and how many members each withstands the loss of."""
+        """A line on the committees of the rounds, and the number of lost members that they tolerate."""
         return [f"{ByCommittee.name}: {committee_of(tables, many)}" for many in _cohorts(tables, shards())]
 
 
@@ -705,12 +794,13 @@ class FlamingoAveraging(SecureAveraging):
 
 
 def ways(private: bool = False) -> dict[str, Part]:
-    """The ways of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
+    """The values of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
     return {
         "plain": PlainAveraging(),
         "secure": SecureAveraging(private),
         "secagg+": AveragingInGraph(private),
         "lightsecagg": CodedAveraging(private),
+        "prio3": ProvedAveraging(private),
         "committee": CommitteeAveraging(private),
         "flamingo": FlamingoAveraging(private),
     }

@@ -1,4 +1,4 @@
-"""Which key of a scenario an error of models, learners or training is about."""
+"""The key of a scenario that caused an error of models, learners or training."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ __all__ = ["key_of"]
 
 
 def key_of(error: ValueError, tables: Mapping[str, type[Struct]]) -> str:
-    """The key of the first of `tables` that has the setting, or that of the model's or learner's name; else ""."""
+    """The key of the first of `tables` that has the setting, or that of the model's or learner's name; otherwise ""."""
     if isinstance(error, SettingError):
         return next(
             (f"{name}.{error.key}" for name, table in tables.items() if error.key in table.__struct_fields__), ""

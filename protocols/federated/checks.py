@@ -1,4 +1,4 @@
-"""Checks of [model] and [training]: values that do not go together, or do not fit the data or the machine."""
+"""Checks of [model] and [training]: values that contradict each other, or do not fit the data or the machine."""
 
 from collections.abc import Collection
 
@@ -11,7 +11,7 @@ from tacit.parties.learning.spec import MODELS
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
-from tacit.protocols.federated.averaging import ByCommittee, LightSecAgg, SecAggPlus, committee_of
+from tacit.protocols.federated.averaging import ByCommittee, LightSecAgg, Proved, SecAggPlus, committee_of
 from tacit.protocols.federated.blame import key_of
 from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
@@ -28,11 +28,11 @@ from tacit.sim.units import format_bytes
 __all__ = ["check_training", "training_memory"]
 
 _LEAST_SIDE = 5
-"""Pixels; augmentation moves an image by four of them."""
+"""The least side of an image in pixels; augmentation moves it by four of them."""
 
 
 def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int]) -> None:
-    """Raise Problem where `tables` cannot be trained on `held`, of which each client has that many `labels`."""
+    """Raise Problem if `tables` cannot be trained on `held`; `labels` are the numbers of labels of each client."""
     try:
         jobs.require_torch()
     except MissingExtra as missing:
@@ -67,7 +67,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
 
 
 def _check_private(tables: TrainingTables) -> None:
-    """Raise Problem for what [privacy] and [training] may not say where models are clipped and noise is added."""
+    """Raise Problem for values of [privacy] and [training] that do not fit clipped models with noise."""
     check_noise(tables.privacy, tables.protocol.name)
     training = tables.training
     if training.weighting != "equal":
@@ -82,9 +82,16 @@ def _check_private(tables: TrainingTables) -> None:
 
 
 def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None:
-    """Raise Problem for what does not go with values of few bits in a secure average."""
+    """Raise Problem for values that do not fit quantised numbers in a secure average."""
     training = tables.training
     averaging = settings.averaging
+    if isinstance(averaging, Proved):
+        if averaging.quantised is None:
+            problem = f'"{Proved.name}" proves that integers are in range: set training.value_bits'
+            raise Problem("training.averaging", problem)
+        if training.weighting != "equal":
+            problem = f'{toml(training.weighting)} does not go with training.averaging = "{Proved.name}", whose proof '
+            raise Problem("training.weighting", f'{problem}bounds numbers and no weights; allowed: "equal"')
     if isinstance(averaging, LightSecAgg | ByCommittee):
         if averaging.quantised is None:
             problem = f'"{averaging.name}" sums integers of few bits: set training.value_bits'
@@ -108,7 +115,7 @@ def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None
 
 
 def _check_coding(training: Training, quantised: Quantised) -> None:
-    """Raise Problem for a sum with coded masks that cannot hold the values, or tolerate what it should."""
+    """Raise Problem if a sum with coded masks cannot hold the values or tolerate the required losses."""
     if quantised.terms * quantised.weight * quantised.largest >= PRIME:
         problem = f"{training.value_bits} is too large: a sum among {quantised.terms} clients must stay below 2^31 - 1"
         fitting = (PRIME // (quantised.terms * quantised.weight)).bit_length() - 1
@@ -125,7 +132,7 @@ def _check_coding(training: Training, quantised: Quantised) -> None:
 
 
 def _check_committee(tables: TrainingTables, clients: int) -> None:
-    """Raise Problem where no committee of a number of clients tolerates what it should."""
+    """Raise Problem if no committee of `clients` clients tolerates the required losses."""
     try:
         committee = committee_of(tables, clients)
     except ValueError as error:
@@ -147,7 +154,7 @@ def _check_update(tables: TrainingTables) -> None:
 
 
 def _check_buffered(tables: TrainingTables, labels: Collection[int]) -> None:
-    """Raise Problem for what [training] may not say where models are averaged as they come."""
+    """Raise Problem for values of [training] that do not fit buffered averaging."""
     name, training = toml(tables.protocol.name), tables.training
     if training.averaging != "plain":
         problem = f"{toml(training.averaging)} does not go with protocol.name = {name}: clients of a secure sum begin "
@@ -165,7 +172,7 @@ def _check_buffered(tables: TrainingTables, labels: Collection[int]) -> None:
 
 
 def _fits_buffer(update: Update) -> bool:
-    """True if all of it is done by clients."""
+    """Return true if clients do the whole update."""
     return update.server is None and all(type(make()) is Companion for _, make in update())
 
 
@@ -179,14 +186,14 @@ def _check_tolerance(training: Training) -> None:
 
 
 def _check_signed(tables: TrainingTables) -> None:
-    """Raise Problem where sets would have to be signed that no client sees."""
+    """Raise Problem for signed sets that no client sees."""
     if tables.training.averaging == SecAggPlus.name and tables.protocol.identity == "signed":
         problem = f'"signed" does not go with training.averaging = "{SecAggPlus.name}", whose clients see their '
         raise Problem("protocol.identity", f'{problem}neighbours alone and cannot sign who is left; allowed: "none"')
 
 
 def _check_order(tables: TrainingTables) -> None:
-    """Raise Problem where a sum in a graph, which no set-up precedes, may begin at a client before its round does."""
+    """Raise Problem if a sum in a graph, which has no set-up, may begin at a client before its round does."""
     if tables.training.averaging == SecAggPlus.name and tables.network.transport == "datagram":
         problem = '"secagg+" begins a sum as soon as a round is called, and datagrams overtake each other'
         raise Problem("training.averaging", f'{problem}; allowed: "plain", "secure", or network.transport = "reliable"')
@@ -224,7 +231,7 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
 
 
 def training_memory(tables: TrainingTables, settings: TrainingSettings) -> int:
-    """Bytes of models, and of what goes beside them both ways, that are held at most; measured with ten and thirty."""
+    """The most bytes of models and of vectors beside them in both directions; measured with ten and thirty clients."""
     drawn, vectors, kept = settings.together, settings.expected.sizes, settings.expected.sizes[1:]
     others = [str(number) for number in range(tables.data.clients)]
     companions = [make() for _, make in settings.method.additions]

@@ -1,9 +1,9 @@
-"""Who takes part in a round: a share of the clients, with a fixed share of those that have labels.
+"""The cohort of a round: a share of the clients, with a fixed share of those that have labels.
 
 Scott, Yeo, Lampert (XCLP), Algorithm 2 line 3: tau m clients. When only m_L of them have labels, tau m_L of those are
 drawn, rounded up, and the rest of the others, so that every round has labels to spread.
 
-From a generator of the world's the cohort follows from the run's seed. Where privacy rests on its being hidden it is
+With a generator of the world, the cohort follows from the run's seed. If privacy depends on a secret cohort, it is
 drawn from the server's entropy, without bias.
 """
 
@@ -27,11 +27,11 @@ def draw(
     only_labeled: bool = False,
     present: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
-    """A cohort, in the order of `clients`.
+    """Draw a cohort, in the order of `clients`.
 
-    `labeled`: how many labels each has; one that is missing there is not known to have any. `share`: tau in (0, 1].
-    `only_labeled` leaves out those without labels, for rounds that train on labels alone. The numbers are shares of all
-    `clients`, of whom only those `present` are drawn, by default all.
+    `labeled`: the number of labels of each client; a missing one is not known to have any. `share`: tau in (0, 1].
+    `only_labeled` excludes clients without labels, for rounds that train on labels alone. The numbers are shares of all
+    `clients`; only those `present`, by default all, are drawn.
     """
     if not 0 < share <= 1:
         raise SettingError("share", share, "must lie in (0, 1].")
@@ -55,7 +55,7 @@ def enlarged(
     *,
     only_labeled: bool = False,
 ) -> tuple[str, ...]:
-    """The cohort `members` with `extra` others, as far as there are any; the other arguments are those of `draw`."""
+    """The cohort `members` with up to `extra` others; the other arguments are those of `draw`."""
     if not extra:
         return tuple(members)
     others = [name for name in clients if name not in members and (labeled.get(name) or not only_labeled)]
@@ -64,12 +64,12 @@ def enlarged(
 
 
 def _rounded_up(number: float) -> int:
-    """The next whole number, where 0.1 x 30 = 3.0000000000000004 is 3."""
+    """The next integer, with a tolerance that rounds 0.1 x 30 = 3.0000000000000004 to 3."""
     return math.ceil(number - 1e-9)
 
 
 def some(names: Sequence[str], count: int, source: np.random.Generator | Entropy) -> list[str]:
-    """`count` of `names`, or all where there are fewer; each set of them is equally likely."""
+    """Draw `count` of `names`, or all if there are fewer; each set of them is equally likely."""
     count = min(count, len(names))
     if isinstance(source, Entropy):
         left = list(names)

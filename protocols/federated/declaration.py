@@ -1,4 +1,4 @@
-"""Federated training, declared: each algorithm with its name, its parts, and the keys that it uses."""
+"""The declarations of federated training: the name, parts and keys of each algorithm."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
 from tacit.protocols.promises import Promise
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
-from tacit.protocols.sums import committee, flamingo, lightsecagg, secure_sum
+from tacit.protocols.sums import committee, flamingo, lightsecagg, reports, secure_sum
 from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.protocols.xclp.variants import ROW_SUMS
@@ -40,7 +40,7 @@ LEARNING = (
     "attack.*",
     *(f"training.{key}" for key in ("min_clients", "evaluate_every", "checkpoint_every", "device")),
 )
-"""The keys of all that is trained in rounds."""
+"""The keys of all training in rounds."""
 
 TRAINING = tuple(
     f"training.{key}"
@@ -50,7 +50,7 @@ TRAINING = tuple(
         "weighting",
     )
 )  # fmt: skip
-"""Those of rounds in which clients train on labels."""
+"""The keys of rounds in which clients train on labels."""
 
 
 class NetworkTraining(Part):
@@ -68,10 +68,10 @@ class NetworkTraining(Part):
 
 @dataclass(frozen=True)
 class LocalTraining(NetworkTraining):
-    """The training of a round's cohort, whatever is between its call and the average.
+    """The training of a round's cohort, between its call and the average.
 
-    `private`: models are clipped, and noise is added. `over`: a round may be over before all that were called have
-    answered. `selects`: a model may be selected by points that are kept apart.
+    `private`: models are clipped, and noise is added. `over`: a round may end before all clients that were called have
+    answered. `selects`: a model may be selected by points that are held out.
     """
 
     private: bool
@@ -92,15 +92,22 @@ class LocalTraining(NetworkTraining):
         return self.private and tables.privacy.noise_at == "clients"
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise]:
-        answers = (averaging.LocalModel, secure_sum.MaskedChunk, lightsecagg.CodedVector, committee.SharesSent)
-        answers += (flamingo.MaskedVector,)
+        answers = (
+            averaging.LocalModel, secure_sum.MaskedChunk, lightsecagg.CodedVector, committee.SharesSent, reports.Report,
+            flamingo.MaskedVector,
+        )  # fmt: skip
         extra = self.over * tables.training.extra
         share = tables.training.share
-        return {**PROMISES, **promises_of_rounds(TrainingRound, share, labeled=True, answers=answers, extra=extra)}
+        return {
+            **PROMISES,
+            **promises_of_rounds(
+                TrainingRound, share, labeled=True, answers=answers, extra=extra, released=(reports.HelperAggregate,)
+            ),
+        }
 
 
 class RandomisedLabels(Part):
-    """Labels that clients randomise before they are used, as a part of any protocol that learns from labels alone."""
+    """Labels that clients randomise before use, as a part of any protocol that learns from labels alone."""
 
     uses = ("privacy.label_epsilon",)
 
@@ -112,7 +119,7 @@ RANDOMISED_LABELS = RandomisedLabels()
 
 
 class PseudoLabels(Part):
-    """Pseudo-labels, as clients train on them."""
+    """Pseudo-labels on which clients train."""
 
     takes = LABEL
     uses = ("training.label_from", "training.class_weights")
@@ -151,13 +158,13 @@ class FederatedTraining(Declaration):
 
     @property
     def labelling(self) -> Sequence[Taken]:
-        """The parts that are taken between the call of a round and its training."""
+        """The parts taken between the call of a round and its training."""
         graph = (NeighbourGraph(),) if self.graph else ()
         return (*((PseudoLabels(),) if self.labels else ()), *graph, self._propagation() or RANDOMISED_LABELS)
 
     @property
     def averaging(self) -> Choice:
-        """How the models of a round come together."""
+        """The averaging of the models of a round."""
         ways = averaging.ways(self.private)
         return Choice("training.averaging", ways if self.secure else {"plain": ways["plain"]})
 
@@ -168,7 +175,7 @@ class FederatedTraining(Declaration):
         return (ENROLMENT, Calling(), *self.labelling, training, *AVERAGE, self.averaging)
 
     def _propagation(self) -> Propagation | None:
-        """XCLP among a cohort."""
+        """The part XCLP among a cohort; None for algorithms without it."""
         return Propagation(lambda tables, shards: [self.largest(tables, shards)], self._where) if self.across else None
 
     def _where(self, tables: TrainingTables, shards: Mapping[str, Shard]) -> str:
@@ -225,7 +232,7 @@ class FederatedTraining(Declaration):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingThenPrediction(FederatedTraining):
-    """Federated training, and then XCLP once, among all clients: `fedavg_then_xclp`."""
+    """Federated training followed by one XCLP among all clients: `fedavg_then_xclp`."""
 
     needs = Needs()  # nothing: new points are predicted
     rests = False

@@ -1,4 +1,4 @@
-"""DP-FedAvg: FedAvg whose clients clip how far their models move, and whose average is made noisy.
+"""DP-FedAvg: FedAvg whose clients clip the change of their models, and whose average is noisy.
 
 McMahan et al., Learning differentially private recurrent language models, ICLR 2018, Algorithm 1 (flat clipping, fixed
 denominator 1 / m), and Geyer, Klein, Nabi, Differentially private federated learning: a client level perspective, 2017,
@@ -12,10 +12,10 @@ Departures: S is fixed, where Geyer takes the median of the norms, which is a re
 size (`cohort`), where McMahan draws each client by itself: neighbours differ in all data of one client, replaced by any
 other, whose clipped change lies up to 2 S away (`privacy.accounting.federated_gaussian`).
 
-Where the noise is added, and so whom the guarantee covers:
+The place where noise is added determines whom the guarantee covers:
 
-- `server`: as in both papers the server is trusted, and sees each model; the guarantee is about whoever sees the
-  averages, and does not know who was drawn. A member of a cohort knows that it is one: against it only the part of the
+- `server`: as in both papers the server is trusted, and sees each model; the guarantee holds against anybody who sees
+  the averages and does not know the cohort. A member of a cohort knows that it is one: against it, only the part of the
   guarantee without sampling holds.
 - `clients`: each adds N(0, (z S)^2 / (k - 1)) to its sum's part, k >= 2 the fewest clients among whom a client lets
   its part be summed (`averaging.Secure.fewest`), whatever the server asks for. Only the secure sum is seen, so the
@@ -51,9 +51,10 @@ __all__ = ["Clipped"]
 
 @dataclass(frozen=True)
 class Clipped:
-    """`clip` S > 0, in the L2 norm of the whole model; `multiplier` z >= 0; `at`, where noise is added.
+    """The clipping and noise: `clip` S > 0 in the L2 norm of the whole model, `multiplier` z >= 0, and `at`, the place
+    of noise.
 
-    With S infinite there is no clipping, and so no noise that would do. Raises ValueError.
+    An infinite S means no clipping, which excludes noise. Raises ValueError.
     """
 
     clip: float
@@ -74,16 +75,16 @@ class Clipped:
         return self.multiplier * self.clip if self.multiplier else 0.0
 
     def sent_work(self, numbers: int) -> dict[str, int]:
-        """Operations of `sent` for a model of that number of numbers."""
+        """The operations of `sent` for a model of `numbers` numbers."""
         return {"vector.add": 3 * numbers}
 
     def released_work(self, numbers: int) -> dict[str, int]:
-        """Operations of `released` for a model of that number of numbers."""
+        """The operations of `released` for a model of `numbers` numbers."""
         return {"vector.add": 2 * numbers}
 
     @hollow(lambda self, before, after, fewest, entropy: blank(len(after)))
     def sent(self, before: bytes, after: bytes, fewest: int, entropy: Entropy) -> bytes:
-        """Return what a client sends after training from `before` to `after`; `fewest`, of models in a round.
+        """The model that a client sends after training from `before` to `after`. `fewest`: the least models in a round.
 
         With noise at the clients `fewest` >= 2.
         """
@@ -102,7 +103,7 @@ class Clipped:
 
     @hollow(lambda self, mean, models, entropy: blank(len(mean)))
     def released(self, mean: bytes, models: int, entropy: Entropy) -> bytes:
-        """Return the model that the server makes of the `mean` of this number of models."""
+        """The next model, made from the `mean` of this number of models."""
         deviation = self._deviation / models if self.at == "server" else 0.0
         if not deviation:
             return mean

@@ -1,4 +1,4 @@
-"""Federated training: from the tables [model] and [training] to clients, a server and an observer."""
+"""Federated training: makes the clients, the server and the observer from the tables [model] and [training]."""
 
 import itertools
 import math
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import counted
+from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs
 from tacit.parties.learning.settings import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
@@ -24,6 +25,7 @@ from tacit.protocols.federated.averaging import (
     Flamingo,
     LightSecAgg,
     Plain,
+    Proved,
     SecAggPlus,
     Secure,
     fewest_hidden,
@@ -40,6 +42,7 @@ from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models
 from tacit.protocols.setup import Group
+from tacit.protocols.sums.reports import Helper, Task
 from tacit.protocols.xclp.choices import parameters_of
 from tacit.sim.setting_error import SettingError
 from tacit.sim.streams import generator
@@ -73,9 +76,9 @@ __all__ = [
 
 
 def foresee(world: World, parties: Sequence[Party], kind: type[Message]) -> None:
-    """Let `parties` begin jobs as messages of `kind` are sent to them; sealed ones are left alone.
+    """Let `parties` start jobs when messages of `kind` are sent to them; sealed messages are ignored.
 
-    Without seeds a job cannot be known beforehand: then nothing is begun.
+    Without seeds jobs cannot be predicted: then none is started.
     """
     present, latest = Present(parties), _Latest(kind)
 
@@ -90,7 +93,7 @@ def foresee(world: World, parties: Sequence[Party], kind: type[Message]) -> None
 
 
 class _Latest:
-    """The message in the packet that was decoded last: the same body goes to all of a cohort."""
+    """The last message decoded from a packet, because the same body goes to a whole cohort."""
 
     def __init__(self, kind: type[Message]) -> None:
         self._kind, self._body, self._message = kind, b"", Message()
@@ -111,7 +114,7 @@ class Kinds(NamedTuple):
 
 
 class Training:
-    """Rounds of federated training."""
+    """A run of federated training: its parties and rounds."""
 
     kinds = Kinds(FedAvgClient, FedAvgServer, TrainingObserver)
 
@@ -126,23 +129,36 @@ class Training:
         foresee(world, self.clients, TrainingRound)
         first = jobs.initial(self.settings.spec, tables.seed)
         self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.access("server"))
+        self.helpers: tuple[Helper, ...] = ()
+        if isinstance(averaging := self.settings.averaging, Proved):
+            task, patience, deadline = self._task, self.settings.patience, self.settings.deadline
+            least = averaging.fewest(self.settings.min_clients)
+            access = {"identities": averaging.identities, **setting.access(HELPER)}
+            self.helpers = (Helper(world, task, least, deadline, patience, **access),)
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, tables.training.evaluate_every
         )
+        self.observer.helpers = tuple(helper.device for helper in self.helpers)
         self.observer.spending = spending
         self.observer.randomised = partial(self._released, tables, len(held.classes))
         self._present = Present(self.clients)
         self.rounds = self.settings.rounds
         self._seed = tables.seed
 
+    def _task(self, number: int) -> Task:
+        """The task of the reports of each round, where averages are of proved numbers."""
+        averaging = self.settings.averaging
+        assert isinstance(averaging, Proved)
+        return averaging.task(self.settings.expected)
+
     def _released(self, tables: TrainingTables, classes: int, rounds: int) -> Randomised | None:
-        """Return what randomised answers have revealed after that number of `rounds`, of which some hash points."""
+        """The budget that randomised answers have spent after this number of `rounds`, if some hash points."""
         across = isinstance(self.settings.method.labeller, Across)
         hashing = sum(self.settings.labels_in(number) for number in range(1, rounds + 1)) if across else 0
         return released(tables.privacy, tables.entropy, classes, tables.protocol.bits if hashing else 0, hashing)
 
     def plan(self) -> None:
-        """Plan the run as it goes if nobody is lost: the cohorts follow from the seed."""
+        """Announce the work of the run, assuming that nobody is lost: the cohorts follow from the seed."""
         for number, members in enumerate(cohorts_of(self.settings, self._labels, self._seed), 1):
             group = Group(members, {name: self._points[name] for name in members}, {})
             for name in members:
@@ -167,16 +183,16 @@ class BufferedTraining(Training):
     settings: fedbuff.BufferedSettings
 
     def plan(self) -> None:
-        """Plan the run as it goes if all take their turns: who is called depends on who is fast."""
+        """Announce the work of the run, assuming that clients take turns; the real order depends on their speed."""
         settings, able = self.settings, [known for known in self._labels.values() if known]
         for known in itertools.islice(itertools.cycle(able), self.rounds * settings.buffer):
             self._world.computing.plan(jobs.train_work(settings.spec, settings.update, known, 0))
 
 
 def cohorts_of(settings: TrainingSettings, labels: Mapping[str, int], seed: int) -> list[tuple[str, ...]]:
-    """Who is called to each round, of clients that have all enrolled with that many `labels`.
+    """The cohort of each round, if all clients have enrolled with these numbers of `labels`.
 
-    Where training is private, as many as will be drawn and not who: that is the server's entropy's to say.
+    In private training only the sizes are right: the members are drawn from the server's entropy.
     """
     names, found = tuple(labels), []
     for number in range(1, settings.rounds + 1):
@@ -187,7 +203,7 @@ def cohorts_of(settings: TrainingSettings, labels: Mapping[str, int], seed: int)
 
 
 def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
-    """The network. Raises ValueError where it does not fit the data."""
+    """The network of the run. Raises ValueError if it does not fit the data."""
     model = tables.model
     return ModelSpec(
         model.name, held.shape, len(held.classes), model.width, model.embedding, model.normalised, model.mean, model.std
@@ -195,7 +211,7 @@ def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
 
 
 def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:
-    """The algorithm with its server update; Shamir's threshold goes with FedProp, too."""
+    """The algorithm with its server update, and Shamir's threshold for FedProp."""
     training, algorithm = tables.training, ALGORITHMS[tables.protocol.name]
     base = algorithm(Options(spec, parameters_of(tables, spec.classes), tables.seed, training.device))
     extra = UPDATES[algorithm.update or training.update]
@@ -203,7 +219,7 @@ def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:
 
 
 def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
-    """How a round's models come together, where clients have that many `labels`. Raises ValueError."""
+    """The averaging of a round, if clients have these numbers of `labels`. Raises ValueError."""
     if tables.training.averaging == Plain.name:
         return Plain()
     quantised = _quantised(tables, labels)
@@ -212,6 +228,8 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
     if tables.training.averaging == LightSecAgg.name:
         lost, corrupt = tables.training.tolerated_dropouts, tables.training.corrupt_clients
         return LightSecAgg(identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt)
+    if tables.training.averaging == Proved.name:
+        return Proved(identities=identities_of(tables), quantised=quantised)
     if tables.training.averaging == ByCommittee.name:
         lost, corrupt, exponent = (
             tables.training.tolerated_dropouts, tables.training.corrupt_clients, tables.training.failure_exponent
@@ -228,7 +246,7 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
 
 
 def _quantised(tables: TrainingTables, labels: Collection[int]) -> Quantised | None:
-    """The integers of a secure average. Raises SettingError where a sum of them does not fit into a word."""
+    """The integers of a secure average. Raises SettingError if their sum does not fit into a word."""
     training = tables.training
     if training.value_bits == "exact":
         return None
@@ -242,12 +260,12 @@ def _quantised(tables: TrainingTables, labels: Collection[int]) -> Quantised | N
 
 
 def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
-    """Return what the averages of dp-fedavg reveal; None for protocols that promise nothing.
+    """The budget that the averages of dp-fedavg spend; None for protocols without a guarantee.
 
-    `labels`: how many each client has.
+    `labels`: the number of labels of each client.
 
-    The cohort is drawn of those with labels and of those that have not enrolled: for how many of them there may be, the
-    largest share that rounding up makes of it counts.
+    The cohort is drawn from clients with labels and clients that have not enrolled. Of all their possible numbers, the
+    one with the largest share after rounding up counts.
     """
     if not ALGORITHMS[tables.protocol.name].private:
         return None
@@ -258,7 +276,7 @@ def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | N
 
 
 def _private(tables: TrainingTables, spent: Spent | None) -> Clipped | None:
-    """The clipping and the noise; to be checked, before it is known what is `spent`, without noise."""
+    """The clipping and the noise; without noise while `spent` is unknown, for checks."""
     privacy = tables.privacy
     if not ALGORITHMS[tables.protocol.name].private:
         return None
@@ -266,7 +284,7 @@ def _private(tables: TrainingTables, spent: Spent | None) -> Clipped | None:
 
 
 def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
-    """How many clients are drawn in the round that draws the fewest of those with `labels`, if all have enrolled."""
+    """The size of the smallest cohort among clients with these numbers of `labels`, if all have enrolled."""
     able = len(labels) if settings.trains_unlabeled(1) else sum(1 for count in labels if count)
     return math.ceil(settings.share * able - 1e-9)
 
@@ -274,9 +292,10 @@ def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
 def settings_of(
     tables: TrainingTables, held: Dataset, spent: Spent | None = None, *, labels: Collection[int]
 ) -> TrainingSettings:
-    """Return the settings that all parties of a training run know beforehand. Raises ValueError for contradictions.
+    """The settings that all parties of a training run know in advance. Raises ValueError for contradictions.
 
-    `spent` holds the noise of dp-fedavg; `labels` are how many each client has, which decides how many a cohort has.
+    `spent` holds the noise of dp-fedavg; `labels` are the numbers of labels of each client, which determine the size of
+    cohorts.
     """
     training, spec = tables.training, model_of(tables, held)
     method = method_of(tables, spec)
@@ -318,15 +337,15 @@ def settings_of(
 
 
 def overselects(algorithm: Algorithm, method: Method) -> bool:
-    """True if a round may be over before all that were called have answered.
+    """Return true if a round may end before all clients that were called have answered.
 
-    XCLP goes on among all of them, noise is made for all of them, and a buffer has no cohort.
+    XCLP continues among all of them, noise is made for all of them, and a buffer has no cohort.
     """
     return not (algorithm.private or algorithm.buffered or isinstance(method.labeller, Across))
 
 
 def _buffer_of(tables: TrainingTables, labels: Collection[int]) -> dict[str, Any]:
-    """M_c, K, a and eta_g of FedBuff among clients with that many `labels`."""
+    """M_c, K, a and eta_g of FedBuff among clients with these numbers of `labels`."""
     training, able = tables.training, sum(1 for count in labels if count)
     concurrency = training.concurrency or math.ceil(training.share * able - 1e-9)
     return dict(
@@ -338,7 +357,7 @@ def _buffer_of(tables: TrainingTables, labels: Collection[int]) -> dict[str, Any
 
 
 _BUFFER = 10
-"""K by default: as in the paper."""
+"""The default of K, as in the paper."""
 
 
 def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:
@@ -350,7 +369,7 @@ def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:
 
 
 def sum_dimension(settings: TrainingSettings) -> int:
-    """The words of a secure sum: w x, then w, 1 and the loss; 0 where models are averaged in the clear."""
+    """The words of a secure sum: w x, then w, 1 and the loss; 0 if models are averaged in plain."""
     return settings.averaging.dimension(settings.expected) if isinstance(settings.averaging, Secure) else 0
 
 
@@ -360,6 +379,6 @@ def word_bits_of(settings: TrainingSettings) -> int:
 
 
 def trains(settings: TrainingSettings, points: int, labels: int, number: int) -> bool:
-    """True if a client with that many `points`, and `labels` of them, has anything to train on."""
+    """Return true if a client with that number of `points`, `labels` of them labeled, has anything to train on."""
     others = points - labels if settings.trains_unlabeled(number) else 0
     return settings.update.batches(labels, others).steps > 0

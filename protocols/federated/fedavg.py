@@ -23,9 +23,9 @@ eta is the learning rate.
 | n | the sum of n_k over the clients of S_t whose models are averaged |
 | l | cross-entropy weighed by the confidence in each label, and the method's client terms |
 
-FedAvg (labeled only) of the XCLP paper is this. Every other algorithm of federated training is this, too, with what its
-`Method` says besides: pseudo-labels before ClientUpdate, client terms in grad l, server terms beside the average. How
-messages travel, who is waited for and what is lost is in `round`.
+This is FedAvg (labeled only) of the XCLP paper. Every other algorithm of federated training extends it by its `Method`:
+pseudo-labels before ClientUpdate, client terms in grad l, server terms beside the average. Messages, waits and losses
+are in `round`.
 """
 
 from tacit.protocols.federated.method import Extra, Method, Options
@@ -35,7 +35,7 @@ __all__ = ["FedAvgClient", "FedAvgServer", "fedavg", "update"]
 
 
 class FedAvgServer(TrainingServer):
-    """Server executes: `model` is w_t, at first w_0, and `RoundsServer.main` goes through the rounds t = 1, 2, ..."""
+    """The server: `model` is w_t, at first w_0, and `RoundsServer.main` runs the rounds t = 1, 2, ..."""
 
     def select_clients(self, number: int) -> tuple[str, ...]:
         # m <- max(C K, 1);  S_t <- (random set of m clients)
@@ -61,7 +61,7 @@ class FedAvgClient(TrainingClient):
         await self.unless_over(self.client_update(call))
 
     async def client_update(self, call: TrainingRound, due: float | None = None) -> None:
-        """ClientUpdate(k, w), with w the model of `call`; `due`: see `TrainingClient.train`."""
+        """Run ClientUpdate(k, w), with w the model of `call`. For `due` see `TrainingClient.train`."""
         pseudo = await self.pseudo_labels(call.model)
         with self.step("train.update", entered=due is not None):
             # B <- (split P_k into batches of size B)
@@ -74,10 +74,10 @@ class FedAvgClient(TrainingClient):
 
 
 def update() -> tuple[Extra, ...]:
-    """Return the extras of FedAvg's update: nothing beside the models."""
+    """The extras of FedAvg's update: none beside the models."""
     return ()
 
 
 def fedavg(options: Options) -> Method:
-    """Labels alone."""
+    """FedAvg: training on labels only."""
     return Method()

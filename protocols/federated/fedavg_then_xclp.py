@@ -38,7 +38,7 @@ EMBED = Step("client", "predict.embed", "compute the features of its points with
 
 @dataclass(frozen=True)
 class PredictingSettings(training.TrainingSettings):
-    """`prediction` are XCLP's; `rounds` are those of training."""
+    """The settings of both stages. `prediction` are XCLP's; `rounds` is the number of training rounds."""
 
     prediction: xclp.Parameters = field(kw_only=True)
 
@@ -48,7 +48,7 @@ class PredictingSettings(training.TrainingSettings):
 
 
 class PredictingClient(xclp.LabeledClient, FedAvgClient):
-    """`labels` is what it ends with, None if it got none."""
+    """A client of both stages. `labels` is its result, None if it got none."""
 
     settings: PredictingSettings
     further = 1
@@ -71,14 +71,14 @@ class PredictingClient(xclp.LabeledClient, FedAvgClient):
 
 
 class PredictingServer(xclp.Recording, FedAvgServer):
-    """Its last round, after those of training, is that of XCLP."""
+    """The server of both stages. Its last round, after training, is that of XCLP."""
 
     settings: PredictingSettings
     further = 1
 
     @property
     def parameters(self) -> xclp.Parameters:
-        """XCLP's."""
+        """The parameters of XCLP."""
         return self.settings.prediction
 
     def select_clients(self, number: int) -> tuple[str, ...]:

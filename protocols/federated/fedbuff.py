@@ -12,8 +12,8 @@ Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba, Federated learning with bu
         if k = K then
           w^{t+1} <- w^t + eta_g Delta / K;  Delta <- 0;  k <- 0;  t <- t + 1
 
-tau_i is how often the model has moved since client i was sent it, s(tau) = (1 + tau)^-a: 1 / sqrt(1 + tau) with a = 1/2
-(section 5 of the paper), constant with a = 0, and the polynomial of Xie, Koyejo, Gupta, Asynchronous federated
+tau_i is the number of moves of the model since it was sent to client i, s(tau) = (1 + tau)^-a: 1 / sqrt(1 + tau) with a
+= 1/2 (section 5 of the paper), constant with a = 0, and the polynomial of Xie, Koyejo, Gupta, Asynchronous federated
 optimization, 2019, section 5.2, with any other.
 
 | step | message | from -> to | payload | what |
@@ -32,9 +32,9 @@ A round is one filling of the buffer. Its end is the next move of the model, and
 - A client is called at most once a round, so that nobody trains twice on the same model. With as many clients as M_c,
   those that are early wait for the next round.
 
-Lost clients: each has until the deadline, counted from its own call; then another takes its place, and what it still
-sends is ignored. Nobody waits for it meanwhile. Where nobody is at work any more and all that can be were called, the
-round is lost: the model stays, and so does what is in the buffer. A client that comes back is called again in its turn.
+Lost clients: each has until the deadline, counted from its own call; then another takes its place, and a late answer is
+ignored. Nobody waits for it meanwhile. If no client is at work and all available clients have been called, the round is
+lost: the model and the buffer stay unchanged. A client that comes back is called again in its turn.
 
 Security: semi-honest. The server sees every client's model by itself, and knows which model it was trained from, from
 which much about the client's data can be found out; who has how many points and labels; and who is slow. A secure sum
@@ -72,21 +72,21 @@ STEPS = (
 )
 
 AT_WORK = "train.update"
-"""The place of a client that trains."""
+"""The place of a client that trains, at which it can be restarted."""
 
 OVER = "training is over"
-"""The reason for which those at work at the end are dismissed."""
+"""The reason with which clients at work at the end are dismissed."""
 
 
 class BufferedModel(LocalModel):
-    """`began`: the round in which the client was called."""
+    """A client's model. `began`: the round in which the client was called."""
 
     lasting: ClassVar[bool] = True
     began: int
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A client at work: in which `round` and with which `version` of the model it was called, and `until` when."""
+    """A client at work: the `round` and the `version` of the model of its call, and `until`, its deadline."""
 
     round: int
     version: int
@@ -94,7 +94,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A model in the buffer: whose, the client's `call`, `weight` n_i and mean `loss`."""
+    """A model in the buffer: its client, the client's `call`, `weight` n_i and mean `loss`."""
 
     client: str
     call: Call
@@ -105,7 +105,7 @@ class Change(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class BufferedSettings(TrainingSettings):
-    """`concurrency` M_c, `buffer` K, the exponent a of `staleness`, `server_rate` eta_g."""
+    """The settings of FedBuff: `concurrency` M_c, `buffer` K, the exponent a of `staleness`, `server_rate` eta_g."""
 
     concurrency: int = 1
     buffer: int = 1
@@ -114,24 +114,24 @@ class BufferedSettings(TrainingSettings):
 
     @property
     def patience(self) -> float:
-        """Virtual seconds that all rounds take at most: in each every client may be waited for, one after another."""
+        """The most virtual seconds that all rounds take: in each, every client may be waited for, one after another."""
         return (1 + self.rounds * (1 + self.clients)) * self.deadline
 
     @property
     def together(self) -> int:
-        """Those at work, each with the model that it began with, and the buffer."""
+        """The most models that the server holds: two for each client at work, and the buffer."""
         return 2 * self.concurrency + self.buffer
 
     def factor(self, tau: int) -> float:
-        """s(tau)."""
+        """The staleness factor s(tau)."""
         return float((1 + tau) ** -self.staleness)
 
 
 @dataclass(frozen=True)
 class BufferRecord(Record):
-    """One filling of the buffer: `cohort` was at work in it, `averaged` are those whose models are in, in their order.
+    """The record of one filling of the buffer: its `cohort` was at work, the models of `averaged` are in it, in order.
 
-    `began_in` are the rounds in which these were called, `staleness` how often the model has moved since.
+    `began_in` are the rounds in which these were called, `staleness` is the number of moves of the model since.
     """
 
     began_in: tuple[int, ...] = ()
@@ -139,7 +139,7 @@ class BufferRecord(Record):
 
 
 class FedBuffServer(FedAvgServer):
-    """Server executes: `model` is w^t, `version` t, `buffer` what was received since, `at_work` who is called."""
+    """The server: `model` is w^t, `version` t, `buffer` has the models received since, `at_work` the clients called."""
 
     settings: BufferedSettings
     attributes: ClassVar[tuple[str, ...]] = (*FedAvgServer.attributes, "version", "versions", "at_work", "buffer")
@@ -164,7 +164,7 @@ class FedBuffServer(FedAvgServer):
         return tuple(self.at_work)
 
     def call(self, number: int) -> tuple[str, ...]:
-        """c <- sample available clients;  run FedBuff-client(w^t) on c."""
+        """Sample available clients c and run FedBuff-client(w^t) on them."""
         settings, end = self.settings, self.world.loop.time() + self.settings.deadline
         able = [name for name in self.present if name in self.enrolled and self.enrolled[name].labeled]
         free = [name for name in able if name not in self.at_work and name not in self._called]
@@ -210,7 +210,7 @@ class FedBuffServer(FedAvgServer):
         )
 
     async def take_in(self) -> None:
-        """If a client's update is received: add it to the buffer. Else, at a deadline: give those up who had it."""
+        """Add the next received update to the buffer. At a deadline, give up the clients that had it."""
         away = [name for name in self.at_work if self.are_gone({name: None})]
         if away:
             self.lose(away, "it is known to be gone: another client takes its place")
@@ -241,13 +241,13 @@ class FedBuffServer(FedAvgServer):
 
     @staticmethod
     def _checked(sent: BufferedModel, call: Call, expected: Expected) -> Update:
-        """Return the update in a message of this `call`. Raises ValueError."""
+        """Decode the update in a message of this `call`. Raises ValueError."""
         if sent.began != call.round:
             raise ValueError(f"for the call of round {sent.began}, which was given up")
         return update_in(sent, expected)
 
     async def move(self, staleness: Sequence[int]) -> None:
-        """w^{t+1} <- w^t + eta_g Delta / K;  t <- t + 1."""
+        """Move the model: w^{t+1} <- w^t + eta_g Delta / K;  t <- t + 1."""
         settings, full = self.settings, self.buffer
         changes = [
             (one.model, self.versions[one.call.version], one.weight * settings.factor(tau))
@@ -265,8 +265,8 @@ class FedBuffServer(FedAvgServer):
 class FedBuffClient(FedAvgClient):
     """Client i: runs FedBuff-client(w) on its points whenever the server calls it.
 
-    It is hardly ever that nobody is at work. So a run is broken off with clients at work, too: each goes on with the
-    model that it was called with until the job is due.
+    Some client is nearly always at work. So a run can be broken off with clients at work: each continues with the model
+    of its call until the job is due.
     """
 
     settings: BufferedSettings
@@ -304,13 +304,14 @@ class FedBuffClient(FedAvgClient):
 
 
 def moved_work(models: int, numbers: int) -> dict[str, int]:
-    """Operations of `moved`."""
+    """The operations of `moved`."""
     return {"vector.add": (2 * models + 1) * numbers}
 
 
 @hollow(lambda model, changes, total, rate: blank(len(model)))
 def moved(model: bytes, changes: Iterable[tuple[bytes, bytes, float]], total: float, rate: float) -> bytes:
-    """w + eta_g sum_i f_i (y_i - w_i) / `total`, where `changes` are y_i, w_i and f_i; sums are float64, in this order.
+    """Compute w + eta_g sum_i f_i (y_i - w_i) / `total`, where `changes` are y_i, w_i and f_i; sums are float64, in
+    order.
 
     `total`: sum n_i; f_i = n_i s(tau_i).
     """

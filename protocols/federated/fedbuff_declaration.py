@@ -1,4 +1,4 @@
-"""FedBuff, declared: federated training without cohorts."""
+"""The declaration of FedBuff: federated training without cohorts."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ __all__ = ["DECLARATIONS", "BufferedDeclaration"]
 
 
 def equals_replayed_buffer(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Each round moves the model by K changes, weighed by how stale they are, and a lost round leaves it as it was."""
+    """Each round moves the model by K changes, weighed by their staleness, and a lost round leaves it unchanged."""
     size = trial.simulation.server.settings.buffer
     moves = [0]  # before each round
     for record, before, after in zip(trial.records, trial.models, trial.models[1:], strict=False):
@@ -62,7 +62,7 @@ def equals_replayed_buffer(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def _moved(trial: Trial, before: bytes, updates: tuple[Any, ...], stale: list[int]) -> Numbers:
-    """The model `before`, moved by `updates` that are as `stale`."""
+    """The model `before`, moved by `updates` with these numbers of moves as staleness."""
     training, change, total = trial.scenario.training, 0.0, 0.0
     for one, tau in zip(updates, stale, strict=True):
         trained = np.frombuffer(trial.again(jobs.train, *one.arguments).parameters, "<f4").astype(np.float64)
@@ -84,7 +84,7 @@ def no_model_counts_twice(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def only_what_was_received_counts(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Whose model counts was at work in the round, and its answer to that call was received."""
+    """Each client whose model counts was at work in the round, and its answer to that call was received."""
     arrived = {(event.party, event.round) for event in trial.events if _is_model(event) and event.kind == "deliver"}
     for record in trial.records:
         for name, number in zip(record.averaged, record.began_in, strict=True):
@@ -141,9 +141,9 @@ def places_are_filled(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def no_round_is_lost_without_need(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A round in which enough clients for a buffer are well, and were as they were called, is not lost.
+    """A round with enough unaffected clients for a buffer, also unaffected when they were called, is not lost.
 
-    Who is at work in it may have been called in an earlier round, a deadline before it began at most.
+    A client at work in it may have been called in an earlier round, at most a deadline before it began.
     """
     able = [client.name for client in trial.simulation.clients if client.shard.labeled.any()]
     deadline = trial.simulation.server.settings.deadline
@@ -154,7 +154,7 @@ def no_round_is_lost_without_need(trial: Trial, affected: Affected) -> Iterator[
 
 
 def promises_of_buffers() -> dict[str, Promise]:
-    """The promises of training that takes models as they come."""
+    """The promises of buffered training."""
     return {
         "the model is the oracle's": Promise(equals_replayed_buffer),
         "no model counts twice": Promise(no_model_counts_twice),
@@ -172,7 +172,7 @@ _OF_COHORTS = tuple(f"training.{key}" for key in ("min_clients", *_OF_SUMS))
 
 
 class Buffering(NetworkTraining):
-    """Training in which models are averaged as they come."""
+    """Training in which models are averaged as they arrive."""
 
     takes = fedbuff.STEPS
     messages = (TrainingRound, fedbuff.BufferedModel)
@@ -189,7 +189,7 @@ class Buffering(NetworkTraining):
     )
 
     def payloads(self, tables: TrainingTables, among: Among) -> Mapping[str, int | None]:
-        """Who is fast is called more often."""
+        """The payloads are unknown, because fast clients are called more often."""
         return {kind.__name__: None for kind in self.messages}
 
     def waits(self, tables: TrainingTables) -> int:
@@ -201,7 +201,7 @@ class Buffering(NetworkTraining):
 
 @dataclass(frozen=True, kw_only=True)
 class BufferedDeclaration(FederatedTraining):
-    """Training whose models are averaged as they come."""
+    """The declaration of training in which models are averaged as they arrive."""
 
     @property
     def parts(self) -> Sequence[Taken]:

@@ -20,7 +20,7 @@ and sends a client theta, psi and the latest psi of its H = 2 helpers: four mode
 Departures: the weights are a tenth of those in the code that the authors published, where the learning rate is 0.001;
 l2, there 10, is 0.03, which at a rate of 0.3 pulls as hard. Both losses are taken at the same parameters, not one after
 the other. The strong augmentation is that of `augmentation`, not RandAugment, and none for points that are no images.
-Both halves travel whole.
+Both parts are sent in full.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["HELPERS", "FedMatch", "Helpers", "choose_helpers", "fedmatch"]
 
 HELPERS = 2
-"""H, the clients whose psi each client is sent."""
+"""The number H of clients whose psi each client is sent."""
 
 _FIRST_SHARE = 0.2 / 1.2  # of theta that psi begins with
 
@@ -58,7 +58,7 @@ _FIRST_SHARE = 0.2 / 1.2  # of theta that psi begins with
 
 @dataclass(frozen=True)
 class FedMatch(Addition):
-    """Weights of the losses, all >= 0.
+    """The losses of FedMatch, with their weights >= 0.
 
     `received` is psi, then each helper's psi, every one as long as the trained parameters; empty, psi is a sixth of
     theta and there is no helper. `sent` is psi after the update; the server averages it like the parameters.
@@ -129,7 +129,7 @@ class _Disjoint(Active):
         self._unsupervised = gradients
 
     def _agreement(self, batch: Batch) -> "Tensor | None":
-        """The losses on the unlabeled points that the network is sure of; None without such a point."""
+        """The losses on the unlabeled points of which the network is confident; None without such a point."""
         from tacit.parties.learning.backend import nn, torch
 
         logits = batch.logits[batch.labeled :]
@@ -173,7 +173,8 @@ class _Disjoint(Active):
 
 
 class Helpers(Companion):
-    """FedMatch's psi, averaged, and for each client the psi of the `count` whose models predict most alike."""
+    """FedMatch's psi, averaged, and for each client the psi of the `count` clients with the most similar
+    predictions."""
 
     weighted: ClassVar[bool] = True
     individual: ClassVar[bool] = True
@@ -220,9 +221,9 @@ class Helpers(Companion):
     ]
 )
 def choose_helpers(spec: ModelSpec, vectors: Sequence[bytes], count: int, seed: int) -> list[tuple[int, ...]]:
-    """For each of the clients' parameter `vectors`, the places of the `count` others that predict most alike.
+    """The indices of the `count` other clients with the most similar predictions, for each of the parameter `vectors`.
 
-    Likeness is the distance between the probabilities for one image of noise, drawn from the stream (seed, "noise").
+    Similarity is the distance between the probabilities for one image of noise, drawn from the stream (seed, "noise").
     """
     noise = generator(seed, "noise").normal(0.5, 0.5, (1, *spec.shape)).clip(0, 1).astype(np.float32)
     outputs = np.concatenate([jobs.probabilities(spec, vector, noise) for vector in vectors])
@@ -236,5 +237,5 @@ def choose_helpers(spec: ModelSpec, vectors: Sequence[bytes], count: int, seed: 
 
 
 def fedmatch(options: Options) -> Method:
-    """Two helpers for each client."""
+    """FedMatch with two helpers for each client."""
     return Method(additions=((FedMatch(), partial(Helpers, options.spec, HELPERS, options.seed)),))

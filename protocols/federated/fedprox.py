@@ -56,5 +56,5 @@ class _Proximal(Active):
 
 
 def update(mu: float = 0.01) -> tuple[Extra, ...]:
-    """The proximal term with weight `mu` >= 0."""
+    """The extras of FedProx: the proximal term with weight `mu` >= 0."""
     return ((FedProx(mu), Companion),)

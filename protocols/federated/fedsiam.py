@@ -35,9 +35,9 @@ _COUNTER = 8  # bytes of the count of epochs that a client keeps
 
 @dataclass(frozen=True)
 class FedSiam(Addition):
-    """`decay` of the target network in [0, 1]; the loss has `weight`, ramped up over `epochs` of the client's own.
+    """The target network with `decay` in [0, 1], and the loss with `weight`, ramped up over the client's `epochs`.
 
-    `received` and `sent` are as a mean teacher's; `kept` counts the client's epochs.
+    `received` and `sent` are those of a mean teacher; `kept` counts the client's epochs.
     """
 
     decay: float = 0.999
@@ -87,5 +87,5 @@ class _Siamese(Teaching):
 
 
 def fedsiam(options: Options) -> Method:
-    """A target network that the server averages, no pseudo-labels."""
+    """FedSiam: a target network that the server averages, without pseudo-labels."""
     return Method(additions=((FedSiam(), Averaged),))

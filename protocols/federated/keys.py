@@ -1,4 +1,4 @@
-"""The tables [model] and [training] of a scenario: which network is trained, and how."""
+"""The tables [model] and [training] of a scenario: the network, and its training."""
 
 from typing import Annotated, Literal, Protocol
 
@@ -51,7 +51,7 @@ class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[training]: rounds of local updates, and how the models come together."""
+    """[training]: rounds of local updates, and the averaging of models."""
 
     rounds: Annotated[int, Meta(ge=1, description="Number of rounds.", extra={"unit": "rounds"})] = 20
     share: Annotated[
@@ -178,15 +178,18 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "fedavg"
     mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
     averaging: Annotated[
-        Literal["plain", "secure", "secagg+", "lightsecagg", "committee", "flamingo"],
+        Literal["plain", "secure", "secagg+", "lightsecagg", "committee", "prio3", "flamingo"],
         Meta(
             description=(
                 "`plain`: the server sees each client's model. `secure`: a secure sum, so that the server "
                 "sees only the average. `secagg+`: a secure sum for many clients, in which each client "
                 "shares secrets with k neighbours in a random graph. `lightsecagg`: a secure sum whose opening costs "
                 "the same whoever is lost; needs `training.value_bits`. `committee`: a secure sum with one upload per "
-                "client, whose shares a committee of members adds; needs `training.value_bits`. `flamingo`: a secure "
-                "sum with one message per client and keys for many rounds, which some clients, the decryptors, open."
+                "client, whose shares a committee of members adds; needs `training.value_bits`. `prio3`: a sum by two "
+                "aggregators, the server and a further party `helper`, to which clients prove that each number is "
+                "within `training.clip`; needs `training.value_bits` and `training.weighting` = `equal`. "
+                "`flamingo`: a secure sum with one message per client and keys for many rounds, which some clients, "
+                "the decryptors, open."
             ),
         ),
     ] = "plain"
@@ -342,7 +345,7 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "auto"
 
     def fewest(self, unless_given: int = 1) -> int:
-        """`min_clients`, or its default."""
+        """The value of `min_clients`, or its default `unless_given`."""
         return unless_given if self.min_clients is None else self.min_clients
 
 

@@ -1,14 +1,14 @@
-"""Where the pseudo-labels of a round come from.
+"""The sources of the pseudo-labels of a round.
 
 | labeller | pseudo-labels of a client's points |
 | --- | --- |
-| `NetworkLabeller` | the classes that the model of this round predicts, weighed by how sure it is |
+| `NetworkLabeller` | the classes that the model of this round predicts, weighed by its confidence |
 | `Alone` | label propagation among the client's own points, in the features of the model |
 | `Across` | XCLP among the cohort, in the features of the model |
-| `Once` | those of another labeller, the first time; kept from then on |
+| `Once` | those of another labeller in the first round, kept from then on |
 
-Paper: Scott, Yeo, Lampert (XCLP), Section 4.2: FedAvg+network, FedAvg+perclientLP and FedAvg+XCLP in
-`NetworkLabeller`, `Alone` and `Across`; FedSem+ in `Once`. A confidence is 1 - entropy / log C.
+Paper: Scott, Yeo, Lampert (XCLP), Section 4.2: FedAvg+network, FedAvg+perclientLP and FedAvg+XCLP in `NetworkLabeller`,
+`Alone` and `Across`; FedSem+ in `Once`. A confidence is 1 - entropy / log C.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ __all__ = ["Across", "Alone", "Labeller", "NetworkLabeller", "Once", "PseudoLabe
 
 @dataclass(frozen=True, eq=False)
 class PseudoLabels:
-    """The labels of a client's n points: `labels` int64 (n,), -1 for none, and `weights` float32 (n,) in [0, 1].
+    """The pseudo-labels of a client's n points: `labels` int64 (n,), -1 for none, and `weights` float32 (n,) in [0, 1].
 
-    Those of points that have a label of their own do not count.
+    Entries of points that have a label do not count.
     """
 
     labels: NDArray[np.int64]
@@ -46,8 +46,8 @@ class PseudoLabels:
 def by_class(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
     """The factor n / (C count) of each point, float64 (n,): n labels in all, `count` of its class; 0 without a label.
 
-    As in the authors' code, which counts the points of the whole cohort; here a client counts its own `labels` (n,),
-    -1 for none, of C `classes`, so that nothing more is revealed.
+    The authors' code counts the points of the whole cohort. Here a client counts its own `labels` (n,), -1 for none, of
+    C `classes`, so that nothing more is revealed.
     """
     known = labels >= 0
     counts = np.bincount(labels[known], minlength=classes)
@@ -55,19 +55,22 @@ def by_class(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
 
 
 class Labeller(Protocol):
-    """Client and server play their parts at the same time in a round; `waits`: for how many deadlines at most."""
+    """A labeller.
+
+    Client and server take their parts in a round concurrently; `waits`: the most deadlines that it takes.
+    """
 
     @property
     def waits(self) -> int: ...
 
     def work(self, points: int, labelled: bool) -> Work | None:
-        """The job with which a client begins, or None; `labelled`: its points have had pseudo-labels before."""
+        """The first job of a client, or None; `labelled`: its points have had pseudo-labels before."""
 
     async def client(self, me: Client, model: bytes) -> PseudoLabels:
-        """Pseudo-labels of all points of `me`, one of the cohort."""
+        """Make pseudo-labels of all points of `me`, a member of the cohort."""
 
     async def server(self, me: Server, members: Sequence[str]) -> None:
-        """The server's part. Raises Abort where too few of `members` are left."""
+        """Take the server's part. Raises Abort if too few of `members` remain."""
 
 
 class _Local:
@@ -81,7 +84,7 @@ class _Local:
 
 @dataclass(frozen=True)
 class NetworkLabeller(_Local):
-    """The predictions of the model, on `device`; by the `recipe` from its probabilities or from its logits."""
+    """Labels by predictions of the model, on `device`; the `recipe` decides on probabilities or logits."""
 
     spec: ModelSpec
     recipe: Recipe = PAPER
@@ -110,9 +113,9 @@ def _predict(settings: NetworkLabeller, model: bytes, images: NDArray[np.generic
 
 @dataclass(frozen=True)
 class Alone(_Local):
-    """Label propagation on the client's own graph, over `bits` hash bits of its features, as XCLP on the joint one.
+    """Label propagation on the client's own graph, over `bits` hash bits of its features, like XCLP on the joint graph.
 
-    Without a label of its own a client gets none. `orthogonal`: the planes are (`xclp.lsh`).
+    A client without labels gets none. `orthogonal`: the planes are orthogonal (`xclp.lsh`).
     """
 
     spec: ModelSpec
@@ -158,7 +161,7 @@ def _propagate_alone(
 
 @dataclass(frozen=True)
 class Once(_Local):
-    """Asks a labeller without a server in a client's first round with pseudo-labels; the disk keeps what it said."""
+    """Asks another labeller in a client's first round with pseudo-labels, and stores the result on its disk."""
 
     labeller: NetworkLabeller | Alone
 
@@ -174,7 +177,7 @@ class Once(_Local):
 
 @dataclass(frozen=True)
 class Across:
-    """XCLP among the cohort, on features of the model; `parameters` are XCLP's."""
+    """Labels by XCLP among the cohort, on features of the model; `parameters` are XCLP's."""
 
     spec: ModelSpec
     parameters: xclp.Parameters

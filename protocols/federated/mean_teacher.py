@@ -32,7 +32,7 @@ __all__ = ["MeanTeacher", "Teaching", "fedavg_mt", "rampup"]
 
 
 def rampup(current: float, length: float) -> float:
-    """exp(-5 (1 - current/length)^2) for `current` in [0, length], 1 from there on (Laine and Aila 2017)."""
+    """Compute exp(-5 (1 - current/length)^2) for `current` in [0, length], 1 above (Laine and Aila 2017)."""
     return math.exp(-5.0 * (1.0 - min(max(current, 0.0), length) / length) ** 2) if length else 1.0
 
 
@@ -62,7 +62,7 @@ class MeanTeacher(Addition):
 
 
 class Teaching(Active):
-    """A teacher at work with a fixed weight of the consistency loss."""
+    """The teacher in one update, with a fixed weight of the consistency loss."""
 
     def __init__(self, run: Run, received: bytes, decay: float, weight: float) -> None:
         from tacit.parties.learning.parameters import cached, entries, flatten, load
@@ -81,7 +81,7 @@ class Teaching(Active):
         return self.weight * self.distance(batch.logits, target)
 
     def distance(self, logits: "Tensor", target: "Tensor") -> "Tensor":
-        """How far the student is from the teacher, mean over the batch."""
+        """The distance between student and teacher, averaged over the batch."""
         return (logits.softmax(1) - target.softmax(1)).square().mean()
 
     def after_step(self) -> None:
@@ -98,5 +98,5 @@ class Teaching(Active):
 
 
 def fedavg_mt(options: Options) -> Method:
-    """A teacher that the server averages, no pseudo-labels."""
+    """FedAvg+MT: a teacher that the server averages, without pseudo-labels."""
     return Method(additions=((MeanTeacher(), Averaged),))

@@ -1,16 +1,16 @@
 """The ingredients of a method of training: the source of pseudo-labels, and pairs of client term and server term.
 
 A client term is an `Addition` to the local update (`tacit.parties.learning.additions`). It is sent to worker processes,
-so its class must be importable there. Its server term is a `Companion`: what the server sends beside the model, and
-makes of what clients send. Each method has a file with both of them. One of your own fills in the hooks that it needs;
-the others do nothing.
+so its class must be importable there. Its server term is a `Companion`, which sends bytes beside the model and
+processes the bytes from clients. Each method has a file with both of them. Your own method overrides the hooks that it
+needs; the others do nothing.
 
 | in a round | hook | default |
 | --- | --- | --- |
 | server -> client | `Companion.outgoing`, received by `Addition.begin` | b"" |
 | each batch | `Active.loss`, `.gradients`, `.after_step` | plain gradient descent |
 | client -> server | `Active.finish`, of `Companion.size` bytes | b"" |
-| what the server keeps for the next round | `Companion.take` | nothing |
+| server, for the next round | `Companion.take` | nothing |
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -30,48 +30,52 @@ __all__ = ["Averaged", "Companion", "Extra", "Method", "Options"]
 
 
 class Companion:
-    """The server term of an addition. This one sends and keeps nothing, which is enough for a term like FedProx's.
+    """The server term of an addition. The base class sends and keeps nothing, which suits a term like FedProx's.
 
-    `weighted`: what clients send is averaged with the models' weights, else all alike. `individual`: it needs what each
-    client sent, which a secure sum does not show.
+    `weighted`: the clients' vectors are averaged with the models' weights, otherwise equally. `individual`: it needs
+    each client's vector, which a secure sum does not reveal.
     """
 
     weighted: ClassVar[bool] = False
     individual: ClassVar[bool] = False
 
     def size(self, spec: ModelSpec) -> int:
-        """Bytes that each client sends, the same in all rounds: a vector of float32."""
+        """The number of bytes that each client sends, the same in all rounds: a vector of float32."""
         return 0
 
     def outgoing(self, client: str) -> bytes:
-        """The bytes that `client` is sent beside the model."""
+        """The bytes sent to `client` beside the model."""
         return b""
 
     def outgoing_size(self, spec: ModelSpec, client: str, averaged: Collection[str]) -> int:
-        """The formula for the bytes of `outgoing(client)`, after rounds in which the models of `averaged` were."""
+        """The number of bytes of `outgoing(client)` after rounds that averaged the models of `averaged`."""
         return 0
 
     async def take(self, me: Server, mean: bytes, sent: Mapping[str, bytes], models: Mapping[str, bytes]) -> None:
-        """Take in a round's `mean` over the clients of `sent`; their values and models are there if `individual`."""
+        """Process a round's `mean` over the clients of `sent`.
+
+        Individual values and models are present if `individual`.
+        """
 
     def take_work(self, spec: ModelSpec, averaged: int) -> Work | None:
-        """The job of `take`, or None; `averaged`: how many clients' models have been taken in, with this round's."""
+        """The job of `take`, or None; `averaged`: the number of clients whose models were averaged, including this
+        round."""
         return None
 
     def state(self) -> Any:
-        """Its state so far, in plain fields."""
+        """The state so far, in plain fields."""
         return None
 
     def restore(self, state: Any) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
 
 
 class Averaged(Companion):
-    """A vector v of the network's size that clients move and the server averages as it does the model (a teacher):
+    """A vector v of the network's size that clients move and the server averages like the model (a teacher):
 
         v_{t+1} = sum_k n_k/n v_{t+1}^k.
 
-    In the first round nothing is sent, and clients begin with one of their own.
+    In the first round nothing is sent, and each client begins with its own vector.
     """
 
     weighted: ClassVar[bool] = True
@@ -99,14 +103,14 @@ class Averaged(Companion):
 
 
 Extra = tuple[Addition, Callable[[], Companion]]
-"""A client term, and what makes its server term: that has a state, so each run makes its own."""
+"""A client term, and a function that makes its server term; each run makes a new one, because it has state."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method: where pseudo-labels come from (None: nowhere), and what it adds to training.
+    """A method: the source of pseudo-labels (None: no pseudo-labels), and its additions to training.
 
-    `server`: what the server makes of the mean model; None: it is the next model.
+    `server` computes the next model from the mean model; None uses the mean.
     """
 
     labeller: Labeller | None = None
@@ -116,7 +120,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Options:
-    """The ingredients of a method: the network, XCLP's parameters, the run's seed, where networks run."""
+    """The ingredients of a method: the network, XCLP's parameters, the run's seed, and the device of networks."""
 
     spec: ModelSpec
     xclp: Parameters

@@ -1,4 +1,4 @@
-"""Looks at federated training as no party could: how good the model of each round is, and who was lost."""
+"""Observes federated training: the accuracy of each round's model, and the lost clients."""
 
 import hashlib
 import itertools
@@ -30,17 +30,16 @@ __all__ = ["BufferedObserver", "BufferedRound", "QuantisedRound", "TrainedRound"
 
 
 _MOST_HELD = 1 << 29
-"""The most bytes of clients' models that are kept until a round has ended, to compare its average with theirs."""
+"""The most bytes of clients' models kept until the end of a round, for comparison with its average."""
 
 
 class TrainedRound(HeldRound, frozen=True, kw_only=True):
     """The results of one round of training.
 
-    `cohort`: who was drawn, `averaged`: whose models were received, or `problem`: why the round was lost. `loss` is the
-    mean of theirs over the round. `accuracy` is that of the average on the points for testing, `validation` on those
-    held out, `pseudo_accuracy` that of the pseudo-labels of unlabeled points that were trained on; None where not
-    measured. `equals_plaintext`: the model is what the plain average of the models in `averaged` gives; None where that
-    is not compared.
+    `cohort`: the clients drawn. `averaged`: the clients whose models were received. `problem`: why the round was lost.
+    `loss` is the mean loss of the averaged clients. `accuracy` is that of the average on the test points, `validation`
+    on held-out points, `pseudo_accuracy` that of the pseudo-labels used for training; None if not measured.
+    `equals_plaintext`: true if the model equals the plain average of the models in `averaged`; None if not compared.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("cohort", "averaged", "loss", "pseudo-labels", "validation", "accuracy")
@@ -61,9 +60,9 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
 
 
 class QuantisedRound(TrainedRound, frozen=True, kw_only=True):
-    """A round whose secure average is of numbers of few bits.
+    """A round with a secure average of quantised numbers.
 
-    `clipped`: the share of the numbers of models trained in it that were clipped. `largest`: the largest magnitude.
+    `clipped`: the share of the numbers of its trained models that were clipped. `largest`: the largest magnitude.
     """
 
     columns: ClassVar[tuple[str, ...]] = (*TrainedRound.columns, "clipped", "largest")
@@ -73,9 +72,9 @@ class QuantisedRound(TrainedRound, frozen=True, kw_only=True):
 
 
 class BufferedRound(TrainedRound, frozen=True, kw_only=True):
-    """A filling of FedBuff's buffer: `staleness` is the mean of how often the model had moved since its models began.
+    """A filling of FedBuff's buffer. `staleness` is the mean number of moves of the model since its models began.
 
-    The cohort are those who were at work in it, some of them over earlier rounds, too.
+    The cohort are the clients at work in it, some of them since earlier rounds.
     """
 
     columns: ClassVar[tuple[str, ...]] = (*TrainedRound.columns, "staleness")
@@ -84,7 +83,7 @@ class BufferedRound(TrainedRound, frozen=True, kw_only=True):
 
 
 class TrainingObserver(RoundsObserver[TrainedRound, Record]):
-    """Tests the model as rounds end, outside of virtual time, and sums the run up."""
+    """Tests the model after rounds, outside of virtual time, and summarizes the run."""
 
     kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, PseudoLabels, TrainedRound, QuantisedRound)
     answer = "its model was in: the average has it"
@@ -115,10 +114,10 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             world.taps.computed.append(self._take)
 
     compares: ClassVar[bool] = True
-    """The average of a round is that of models which were trained in it, from one model."""
+    """True if the average of a round consists of models trained in that round from one model."""
 
     def _measure(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
-        """Count the numbers of a trained model that its quantisation clips."""
+        """Count the numbers of a trained model that quantisation clips."""
         if self._quantising is not None and isinstance(result, Trained) and result.steps:
             magnitudes = np.abs(decode(result.parameters))
             self._numbers += len(magnitudes)
@@ -126,7 +125,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             self._largest = max(self._largest, float(magnitudes.max(initial=0.0)))
 
     def _take(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
-        """Keep what a client has trained, until its round has ended."""
+        """Keep a client's trained model until its round has ended."""
         if isinstance(result, Trained) and arguments[1] == self._before:
             self._held += len(result.parameters)
             if result.steps and self._held <= _MOST_HELD:
@@ -134,7 +133,8 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
                 self._trained.setdefault(party, []).append((decode(result.parameters), weight))
 
     def _equals(self, record: Record) -> bool | None:
-        """True if the average of a round that has ended is that of its survivors' models, computed in numpy."""
+        """Return true if a round's average equals that of its survivors' models, computed in numpy; None if not
+        compared."""
         trained, held = self._trained, self._held
         self._trained, self._held, self._before = {}, 0, self._server.model
         if record.lost or held > _MOST_HELD or not all(name in trained for name in record.averaged):
@@ -149,13 +149,13 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         return self.rounds, self.ended, self._best
 
     def restore(self, state: Any) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
         self.rounds, self.ended, self._best = state
         self._before = self._server.model
 
     @property
     def averages_equal(self) -> bool | None:
-        """True if the model of each round that was compared is the plain average's; None where none was."""
+        """True if the model of each compared round equals the plain average; None if none was compared."""
         compared = [one.equals_plaintext for one in self.rounds if one.equals_plaintext is not None]
         return all(compared) if compared else None
 
@@ -174,7 +174,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     # Each round
 
     def keep(self, record: Record, *, measured: bool) -> None:
-        """Measure the model that a round left, and keep the best."""
+        """Measure the model after a round, and keep the best."""
         model = self._server.model
         validation = self._accuracy(model, self._validation) if measured else None
         if validation is not None and not record.lost and (self._best is None or validation > self._best[0]):
@@ -205,7 +205,8 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         return QuantisedRound(**fields, clipped=share, largest=largest)
 
     def _pseudo_accuracy(self, record: Record) -> float | None:
-        """The share that is right, of unlabeled points whose label is known; one without a pseudo-label is wrong."""
+        """The share of correct pseudo-labels of unlabeled points whose label is known; a missing pseudo-label is
+        wrong."""
         right = []
         for name in record.averaged if self._server.settings.labels_in(record.number) else ():
             client, shard = self._clients[name], self._clients[name].shard
@@ -222,7 +223,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     # What is kept
 
     def _save(self, model: bytes, selected: bytes | None, folder: Path) -> None:
-        """``model.npz``: the last model, and the selected one, as vectors; the network as JSON."""
+        """Write ``model.npz``: the last model and the selected one as vectors, and the network as JSON."""
         spec = msgspec.json.encode(self._server.settings.spec).decode()
         arrays = {"parameters": decode(model), "spec": np.array(spec)}
         if selected is not None:
@@ -232,7 +233,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
 
 class BufferedObserver(TrainingObserver):
-    """Tests the model each time that it moves."""
+    """Tests the model after each of its moves."""
 
     kinds: ClassVar[tuple[type, ...]] = (*TrainingObserver.kinds, BufferedRound, Call, Change)
     compares = False

@@ -1,4 +1,4 @@
-"""Federated averaging, then XCLP once: labels of new points by the model's features, beside those by the model."""
+"""Federated averaging, then XCLP once: labels of new points by the model's features, compared with the model's own."""
 
 import hashlib
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ from tacit.sim.world import World
 __all__ = ["FedavgThenXclp"]
 
 NETWORK = "network"
-"""The baseline that is what the trained model itself predicts."""
+"""The baseline of the trained model's own predictions."""
 
 
 class PredictionObserver(TrainingObserver):
-    """Tests the model as rounds end, and compares the last round with the plaintext."""
+    """Tests the model after rounds, and compares the last round with the plaintext."""
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class PredictionObserver(TrainingObserver):
         self._xclp = Observer(world, parts.held, [client.shard for client in clients], clients, server, faults)
 
     def show(self, setting: Setting, *, compared: bool, with_baselines: bool) -> None:
-        """Choose what the last round is put beside: the oracle, and label propagation in the clear.
+        """Choose the comparisons of the last round: the oracle, and label propagation in plain.
 
-        The latter is by the labels of the `setting`, which clients may use under randomised response alone.
+        Label propagation uses the labels of the `setting`, which clients may use only under randomised response.
         """
         self._xclp.compared, self._xclp.with_baselines = compared, with_baselines
         self._xclp.shards = setting.shards
 
     def sum_up(self) -> Simulated:
-        """The results, once all parties have ended: the labels by XCLP, beside those by the model."""
+        """The results, after all parties have ended: the labels by XCLP, compared with those by the model."""
         server = self._server
         if not server.record.number:  # it did not live to predict anything
             found = super().sum_up()
@@ -103,7 +103,7 @@ class PredictionObserver(TrainingObserver):
             self._xclp.end_round(self._server.record)
 
     def _by_network(self) -> dict[str, NDArray[np.int64]]:
-        """The model's predictions for all points of those who got labels."""
+        """The model's predictions for all points of the clients that got labels."""
         settings, model = self._server.settings, self._server.model
         return {
             name: jobs.predict(settings.spec, model, client.shard.points, settings.update.device)
@@ -113,7 +113,7 @@ class PredictionObserver(TrainingObserver):
 
 
 class FedavgThenXclp(Training):
-    """Rounds of federated training, and one of XCLP."""
+    """A run of federated training followed by one round of XCLP."""
 
     kinds = Kinds(PredictingClient, PredictingServer, PredictionObserver)
     server: PredictingServer

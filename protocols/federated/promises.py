@@ -20,16 +20,16 @@ __all__ = ["PROMISES", "Numbers", "begun", "close", "next_model", "plain_average
 Numbers = NDArray[np.float64]
 
 Quantising = tuple[int, float, int]
-"""The bits of a number that is summed, the magnitude to which it is clipped, and the largest weight."""
+"""The bits of a summed number, the magnitude to which it is clipped, and the largest weight."""
 
 _CLOSE = 1e-6
 """The error of float32 and of the fixed point of a secure sum, relative to the number or to 1."""
 
 
 def equals_plain_average(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Each round's model is the plain average of what its contributors trained; a lost round leaves it as it was.
+    """Each round's model is the plain average of its contributors' trained models; a lost round leaves it unchanged.
 
-    Where the server takes a step from the average, it is what that gives.
+    With a server update, it is the result of that step from the average.
     """
     kept: State = ()
     for record, before, after in zip(trial.records, trial.models, trial.models[1:], strict=False):
@@ -54,7 +54,7 @@ def begun(trial: Trial, name: str, number: int, model: bytes) -> list[Any]:
 
 
 def _average(trial: Trial, updates: tuple[Any, ...]) -> Numbers:
-    """The average of models that were trained with points; they count alike, or as many as the points of an epoch."""
+    """The average of models that were trained with points, weighted equally or by the points of an epoch."""
     models = []
     for one in updates:
         trained = trial.again(jobs.train, *one.arguments)
@@ -65,7 +65,7 @@ def _average(trial: Trial, updates: tuple[Any, ...]) -> Numbers:
 
 
 def plain_average(models: Sequence[tuple[NDArray[np.float32], int]], quantised: Quantising | None = None) -> Numbers:
-    """The average of models with their weights, in the clear; of what they are `quantised` to, if they are."""
+    """The plain average of models with their weights, after quantising them by `quantised` if given."""
     total: Numbers = np.zeros(len(models[0][0]))
     if quantised is None:
         for vector, weight in models:
@@ -79,7 +79,7 @@ def plain_average(models: Sequence[tuple[NDArray[np.float32], int]], quantised: 
 
 
 def quantising(settings: Any) -> Quantising | None:
-    """How a secure average quantises numbers by the `settings` of the training; None where it does not."""
+    """The quantisation in a secure average by the `settings` of the training; None without one."""
     one = getattr(settings.averaging, "quantised", None)
     return None if one is None else (one.bits, one.clip, one.weight)
 
@@ -92,7 +92,7 @@ def points_of(arguments: tuple[Any, ...]) -> int:
 
 
 def next_model(settings: Any, kept: State, before: bytes, average: Numbers) -> tuple[Numbers, State]:
-    """The next model, and what the server keeps for the step after, by the `settings` of the training."""
+    """The next model and the server's state for the following step, by the `settings` of the training."""
     if settings.method.server is None:
         return average, kept
     mean = average.astype("<f4").tobytes()
@@ -101,7 +101,7 @@ def next_model(settings: Any, kept: State, before: bytes, average: Numbers) -> t
 
 
 def close(found: Numbers, wanted: Numbers) -> bool:
-    """True if the numbers are equal but for rounding."""
+    """Return true if the numbers are equal except for rounding."""
     return bool((np.abs(found - wanted) <= _CLOSE * np.maximum(1.0, np.abs(wanted))).all())
 
 

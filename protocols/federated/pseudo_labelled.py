@@ -1,4 +1,4 @@
-"""The methods that are FedAvg with pseudo-labels from one of the labellers, and nothing besides.
+"""Methods that extend FedAvg by pseudo-labels from one of the labellers only.
 
 Scott, Yeo, Lampert, Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning (XCLP),
 TMLR, Algorithm 2, and its baselines (Section 4.2).
@@ -23,10 +23,10 @@ def fedavg_xclp(options: Options) -> Method:
 
 
 def fedprop(options: Options) -> Method:
-    """FedProp: the earlier form of FedAvg+XCLP, whose secure sum is by secret sharing whatever the options name.
+    """FedProp: the earlier form of FedAvg+XCLP, whose secure sum always uses secret sharing.
 
-    Scott, Yeo, Lampert, FedProp: Cross-client Label Propagation for Federated Semi-supervised Learning. What it
-    computes is what FedAvg+XCLP does; the sum is that of Bonawitz et al.
+    Scott, Yeo, Lampert, FedProp: Cross-client Label Propagation for Federated Semi-supervised Learning. It computes the
+    same as FedAvg+XCLP; the sum is that of Bonawitz et al.
     """
     recovery = options.xclp.recovery
     shared = recovery if isinstance(recovery, Shamir) else Shamir()
@@ -34,28 +34,28 @@ def fedprop(options: Options) -> Method:
 
 
 def fedprop_mt(options: Options) -> Method:
-    """FedProp+MT: the same with the mean teacher of FedAvg+MT."""
+    """FedProp+MT: FedProp with the mean teacher of FedAvg+MT."""
     return replace(fedprop(options), additions=fedavg_mt(options).additions)
 
 
 def fedavg_perclient(options: Options) -> Method:
-    """FedAvg+perclientLP: each client propagates labels among its own points alone.
+    """FedAvg+perclientLP: each client propagates labels among its own points only.
 
-    What the joint graph adds is what FedAvg+XCLP is better by.
+    Its difference from FedAvg+XCLP shows the benefit of the joint graph.
     """
     xclp = options.xclp
     return Method(Alone(options.spec, xclp.bits, xclp.k, xclp.alpha, xclp.recipe, options.device, xclp.orthogonal))
 
 
 def fedavg_network(options: Options) -> Method:
-    """FedAvg+network: what the model of the round predicts, weighed by how sure it is."""
+    """FedAvg+network: pseudo-labels are the predictions of the round's model, weighed by its confidence."""
     return Method(NetworkLabeller(options.spec, options.xclp.recipe, options.device))
 
 
 def fedsem(options: Options) -> Method:
-    """FedSem+: predicted once, the first time that a client is drawn in the second stage, and weighed in the same way.
+    """FedSem+: predicted once, when a client is first drawn in the second stage, and weighed in the same way.
 
-    Albaseer et al., Exploiting unlabeled data in smart cities using federated edge learning, 2020; the weights are what
-    the XCLP paper adds.
+    Albaseer et al., Exploiting unlabeled data in smart cities using federated edge learning, 2020; the XCLP paper adds
+    the weights.
     """
     return Method(Once(NetworkLabeller(options.spec, options.xclp.recipe, options.device)))

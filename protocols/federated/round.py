@@ -8,23 +8,23 @@
 | train.update | the averaging's | | | the models as trained |
 
 P numbers of a model, float32. What a method adds to training (control variates, a teacher) travels beside the model.
-`fedavg` shows the algorithm, line by line; here are its messages and settings, and what its lines are made of. Where
-pseudo-labels come from is in `labelling`, how models come together in `averaging`, what each algorithm is made of in
-`method` and the files named after the algorithms.
+`fedavg` shows the algorithm, line by line; this module has its messages, settings and steps. Pseudo-labels are in
+`labelling`, averages in `averaging`, the ingredients of algorithms in `method` and the files named after them.
 
 Papers: McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017,
 Algorithm 1 (FederatedAveraging); Scott, Yeo, Lampert (XCLP), TMLR, Algorithm 2.
 
-Lost clients: one whose model is not received by the deadline, or is invalid, is left out of the average of this
-round. With fewer than `min_clients` models, or where the labelling fails for want of clients, the round is lost: the
-model stays as it was, and the next round begins. A client that comes back takes part as soon as it is drawn again. One
-that never enrolled is asked again in each round, and is drawn as one without labels until it answers.
+Lost clients: one whose model is not received by the deadline, or is invalid, is left out of the average of this round.
+With fewer than `min_clients` models, or where the labelling fails for want of clients, the round is lost: the model
+stays as it was, and the next round begins. A client that comes back takes part as soon as it is drawn again. One that
+never enrolled is asked again in each round, and is drawn as one without labels until it answers.
 
 Security: semi-honest. The server sees what the averaging shows it, each client's model or the average, from which much
 about the data can be found out; who has how many points and labels; and what the labeller reveals. A client sees the
 average.
 """
 
+import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,14 +85,14 @@ class TrainingRound(Message):
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """The settings that all parties know beforehand.
+    """The settings that all parties know in advance.
 
-    `share`: tau, of the clients in a cohort, to which `extra` are called that it does not wait for once it has as many
-    models as without them. From round `label_from` on, counted from 1, the labeller is asked.
-    `class_weights` has points count by their class as well, once there are pseudo-labels (`labelling.by_class`).
-    `by_points` weighs a model by the points of an epoch that it was trained on, else all models count alike.
-    `deadline` in virtual seconds bounds every wait of the server; a client waits for as long as all rounds may take.
-    `private` clips what clients send and adds noise (`dp_fedavg`); the server then draws cohorts from its own entropy.
+    `share`: tau, the share of the clients in a cohort; `extra` more are called, and the round ends once it has as many
+    models as the cohort without them. From round `label_from` on, counted from 1, the labeller is asked.
+    `class_weights` also weighs points by their class, once there are pseudo-labels (`labelling.by_class`). `by_points`
+    weighs a model by the points of an epoch that it was trained on; otherwise all models have equal weight. `deadline`
+    in virtual seconds bounds every wait of the server; a client waits for as long as all rounds may take. `private`
+    clips the clients' models and adds noise (`dp_fedavg`); the server then draws cohorts from its own entropy.
     """
 
     spec: ModelSpec
@@ -131,7 +131,7 @@ class TrainingSettings:
             raise ModelError(f"model {self.spec.name} keeps running statistics of its points, which no noise goes with")
 
     def labels_in(self, number: int) -> bool:
-        """True if round `number` has pseudo-labels."""
+        """Return true if round `number` has pseudo-labels."""
         return self.method.labeller is not None and number >= self.label_from
 
     def trains_unlabeled(self, number: int) -> bool:
@@ -140,13 +140,13 @@ class TrainingSettings:
 
     @property
     def patience(self) -> float:
-        """Virtual seconds that all rounds take at most."""
+        """The most virtual seconds that all rounds take."""
         waits = 1 + self.averaging.waits(self.clients) + (self.method.labeller.waits if self.method.labeller else 0)
         return (1 + self.rounds * waits) * self.deadline
 
     @property
     def together(self) -> int:
-        """The models that the server may hold at a time, besides its own."""
+        """The most models that the server holds at a time, without its own."""
         return math.ceil(self.share * self.clients - 1e-9) + self.extra
 
     @property
@@ -159,7 +159,8 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class Record(rounds.Record):
-    """One round at the server: who was drawn, whose models were averaged with what mean loss, or why it was `lost`."""
+    """The record of one round at the server: the cohort, the averaged clients with their mean loss, and why it was
+    `lost`."""
 
     averaged: tuple[str, ...] = ()
     loss: float = float("nan")
@@ -170,7 +171,7 @@ class Record(rounds.Record):
 
 
 class Usable(NamedTuple):
-    """A client's points as training takes them, and how many labeled ones and others train."""
+    """A client's points in the form for training, with the numbers of labeled and other ones that train."""
 
     data: LocalData
     labeled: int
@@ -178,15 +179,17 @@ class Usable(NamedTuple):
 
 
 class TrainingClient(RoundsClient[TrainingSettings]):
-    """The steps of ClientUpdate (`fedavg.FedAvgClient`). State of additions between rounds lies on the disk.
+    """The steps of ClientUpdate (`fedavg.FedAvgClient`). The state of additions between rounds is stored on the disk.
 
-    For an observer, `ending` says how its latest part ended, and `pseudo` what its points were labelled in the round
+    For observers, `ending` is the end of its latest part, and `pseudo` are the pseudo-labels of its points in round
     `labelled_in`.
     """
 
     labelled_in = Observed(int)
     pseudo: Observed[PseudoLabels | None] = Observed(lambda: None)
     call = TrainingRound
+    basis = b""
+    """The SHA-256 of the model that its update began from."""
     _own: Usable | None = None
 
     @classmethod
@@ -194,6 +197,8 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return Resting(type_names((*cls.other, cls.call)), "server", settings.patience)
 
     def is_allowed(self, call: TrainingRound) -> bool:
+        if not self.settings.averaging.individual:
+            self.basis = hashlib.sha256(call.model).digest()
         return self.settings.averaging.individual or may_answer(self, b"".join((call.model, *call.additions)))
 
     async def go_on_at(self, place: str) -> bool:
@@ -207,7 +212,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return averaging.before_end if isinstance(averaging, Secure) else secure_sum.BEFORE_END
 
     async def pseudo_labels(self, model: bytes) -> PseudoLabels | None:
-        """Pseudo-labels of all points of this client, made with `model`; None where this round has none."""
+        """Make pseudo-labels of all points of this client with `model`; None if this round has none."""
         labeller = self.settings.method.labeller
         if labeller is None or not self.settings.labels_in(self.round):
             return None
@@ -217,9 +222,9 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return pseudo
 
     async def train(self, call: TrainingRound, points: Usable, due: float | None = None) -> Trained:
-        """The model of `call` after E epochs on `points` in batches of size B, with the method's client terms.
+        """Train the model of `call` for E epochs on `points` in batches of size B, with the method's client terms.
 
-        `due`: when, if this began before the run was broken off.
+        `due`: the end of the job, if it began before the run was broken off.
         """
         compute = self.compute if due is None else partial(self.compute_until, due)
         seed = self.entropy("training").bytes(32)
@@ -242,12 +247,12 @@ class TrainingClient(RoundsClient[TrainingSettings]):
             self.world.computing.ahead(self.name, *self._training(message, self.usable(None), stamp[0], seed))
 
     def weight(self, points: Usable) -> int:
-        """n_k, the points of an epoch, or 1 where all models count alike."""
+        """The weight n_k: the points of an epoch, or 1 if all models have equal weight."""
         settings = self.settings
         return settings.update.batches(points.labeled, points.others).points if settings.by_points else 1
 
     async def to_send(self, before: bytes, trained: Trained, weight: int) -> Update:
-        """Return the client's share of the average after training from `before`; private training clips it."""
+        """The client's share of the average after training from `before`; private training clips it."""
         settings, model = self.settings, trained.parameters
         if settings.private is None:
             return Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
@@ -258,7 +263,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return Update((model, *trained.sent), 1.0, 0.0)
 
     async def send_update(self, update: Update) -> None:
-        """Send `update` in the way of averaging that was agreed on; with noise of its own once a round."""
+        """Send `update` by the agreed way of averaging; with the client's own noise only once a round."""
         settings = self.settings
         if settings.private is not None and settings.private.at == "clients":
             release(self, "models with noise", b"".join(update.vectors))
@@ -276,7 +281,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return points
 
     def data(self, pseudo: PseudoLabels | None) -> LocalData:
-        """Its points as training takes them: labels of its own, and pseudo-labels where there are any."""
+        """The points in the form for training: with the client's labels, and with pseudo-labels if there are any."""
         shard = self.shard
         labels = np.where(shard.labeled, shard.labels, -1 if pseudo is None else pseudo.labels)
         weights = np.where(shard.labeled, 1.0, 0.0 if pseudo is None else pseudo.weights)
@@ -291,6 +296,12 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
     attributes: ClassVar[tuple[str, ...]] = ("model", "_kept")
     record_type = Record
     _kept: State = ()  # by the server's update
+
+    @property
+    def basis(self) -> bytes:
+        """The SHA-256 of the model that a round begins with."""
+        return hashlib.sha256(self.model).digest()
+
     mean: bytes = b""
     """The average of the last round that was not lost, before noise and the server's update."""
     _enough = 0  # models in a round
@@ -333,7 +344,7 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         return max(across, self.settings.averaging.fewest(self.settings.min_clients))
 
     def draw(self, number: int) -> tuple[str, ...]:
-        """S_t, a share C of the clients."""
+        """Draw the cohort S_t, a share C of the clients."""
         settings = self.settings
         # For privacy nobody is drawn more often for others' being away: who never said what it has may have labels.
         labeled = {} if settings.private is None else dict.fromkeys(self.clients, 1)
@@ -351,7 +362,7 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         return tuple(name for name in called if name in here)
 
     def send_model(self, members: Sequence[str]) -> None:
-        """Call `members` to the round with w_t, and with what the server terms have for each."""
+        """Call `members` to the round with w_t and the server terms' bytes for each."""
         for additions, same in itertools.groupby(members, self._additions):
             self.send_each(same, TrainingRound(self.model, additions))
 
@@ -359,7 +370,7 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         return [companion.outgoing(client) for companion in self._companions]
 
     async def help_label(self, number: int, members: Sequence[str]) -> None:
-        """The server's part in the members' pseudo-labels, where round `number` has some. Raises Abort."""
+        """Take the server's part in the members' pseudo-labels, if round `number` has some. Raises Abort."""
         require(len(members), "clients with labels", 1, "a cohort's least")
         labeller = self.settings.method.labeller
         if labeller is not None and self.settings.labels_in(number):
@@ -367,14 +378,15 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
                 await labeller.server(self, members)
 
     async def average(self, members: Sequence[str]) -> Averages:
-        """sum_k n_k/n w_{t+1}^k over those of `members` that are left, and the same of what goes beside the models."""
+        """Compute sum_k n_k/n w_{t+1}^k over the remaining `members`, and the averages of vectors beside the models."""
         settings = self.settings
         left = [name for name in members if name not in self.out]
         limits = settings.min_clients, settings.deadline, min(self._enough, len(left))
         return await settings.averaging.server(self, left, settings.expected, *limits)
 
     async def next_model(self, averages: Averages) -> bytes:
-        """w_{t+1}: the average of the models, to which private training adds noise, or what the server update makes."""
+        """Compute w_{t+1}: the average of the models, with noise in private training, or the result of the server
+        update."""
         model = self.mean = averages.means[0]
         private = self.settings.private
         if private is not None:
@@ -387,14 +399,14 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         return model
 
     async def update_companions(self, averages: Averages) -> None:
-        """Give each server term the average of what clients sent to it."""
+        """Give each server term the average of the clients' vectors for it."""
         models = {name: vectors[0] for name, vectors in averages.sent.items()}
         for i, (companion, mean) in enumerate(zip(self._companions, averages.means[1:], strict=True), 1):
             sent = {name: averages.sent[name][i] if averages.sent else b"" for name in averages.clients}
             await companion.take(self, mean, sent, models)
 
     def record_of(self, number: int, began: float, members: tuple[str, ...], averages: Averages) -> Record:
-        """The record of a round that gave these `averages`."""
+        """The record of a round with these `averages`."""
         loss = averages.loss if self.settings.private is None else float("nan")
         return Record(number, began, members, averaged=averages.clients, loss=loss)
 
@@ -412,7 +424,7 @@ class Called(Among):
 
 
 class Calling(Part):
-    """The call of a cohort to a round of training, as a part of it."""
+    """The call of a cohort to a round, as a part of federated training."""
 
     takes = (OPEN,)
     learned = MappingProxyType(

@@ -111,5 +111,5 @@ def server_control(control: bytes, mean: bytes, share: float) -> bytes:
 
 
 def update() -> tuple[Extra, ...]:
-    """Control variates."""
+    """The extras of SCAFFOLD: control variates."""
     return ((Scaffold(), Controls),)

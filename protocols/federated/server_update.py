@@ -1,4 +1,4 @@
-"""Server updates: by default the mean model of a round is the next model, as in FedAvg; else a step of its own.
+"""Server updates, which compute the next model from a round's mean model. By default it is the mean, as in FedAvg.
 
 Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 1: with the model x_t that a round begins with and
 the mean of the clients' models, Delta_t = mean - x_t is taken for a negative gradient, and
@@ -24,22 +24,23 @@ State = tuple[NDArray[np.float64], ...]
 
 @dataclass(frozen=True)
 class ServerUpdate:
-    """Settings of a server's step, sent to workers: what the step needs of earlier rounds is its state."""
+    """Settings of a server's step, sent to workers. The step's memory of earlier rounds is its state."""
 
     vectors: ClassVar[float] = 1.0
     """The cost of a step, in additions of two models."""
 
     def work(self, trained: int) -> dict[str, float]:
-        """Operations of a step of a model with that number of trained numbers."""
+        """The operations of a step for a model with `trained` trained numbers."""
         return {"vector.add": self.vectors * trained}
 
     def step(
         self, state: State, model: NDArray[np.float64], mean: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], State]:
-        """The next model, and the next state, which is () in the first round.
+        """The next model and the next state; `state` is () in the first round.
 
-        `model` is what the round began with, `mean` that of the models that clients trained, weighted as the scenario
-        says: of each the trained numbers, in one row. Running statistics of batch normalisation are the mean's.
+        `model` is the model at the beginning of the round, `mean` that of the clients' models, weighted as the scenario
+        defines; both are the trained numbers in one row. Running statistics of batch normalisation are those of the
+        mean.
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what a step is")
 
@@ -48,7 +49,7 @@ class ServerUpdate:
 def updated(update: ServerUpdate, state: State, model: bytes, mean: bytes, trained: int) -> tuple[bytes, State]:
     """The vector of the next model, whose first `trained` numbers are trained, and the next state.
 
-    Raises ValueError where the step gives no such numbers.
+    Raises ValueError if the step gives invalid numbers.
     """
     before, after = (decode(vector).astype(np.float64) for vector in (model, mean))
     due = f"{type(update).__name__}.step must give ({trained},) numbers and a tuple of arrays"

@@ -1,1 +1,1 @@
-"""Apps written for Flower, run on Tacit's network and clock."""
+"""Flower apps on Tacit's network and clock."""

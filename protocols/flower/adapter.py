@@ -1,7 +1,7 @@
-"""All that Tacit knows of the package `flwr`: its messages as bytes, its apps as functions, its grid on Tacit's.
+"""The adapter to the package `flwr`: its messages as bytes, its apps as functions, its grid on Tacit's network.
 
-Nothing else imports flwr but `tacit.protocols.flower.recording`, and this module is imported when a run begins. The
-lowest and the highest version that it is tested with are in `tacit.protocols.flower.declaration`; what differs between
+Only this module, imported when a run begins, and `tacit.protocols.flower.recording` import flwr.
+`tacit.protocols.flower.declaration` has the lowest and the highest tested version; code for differences between
 versions belongs here. flwr: Beutel et al., Flower: a friendly federated learning research framework, 2020.
 """
 
@@ -62,20 +62,23 @@ SERVER = 1
 """The number of the run, and of the server among the nodes, as in Flower."""
 
 _SERVER = str(Path(str(serverapp.__file__)).parents[1] / "server")
-"""The folder of Flower's own code for apps of the older way, which start threads."""
+"""The folder of Flower's code for apps of the older API, which starts threads."""
 
 _LARGE = 1 << 20
-"""Bytes sent at once from which on the replies of the round before are looked for and freed: Flower's records are in
-circles, few of which hold many bytes, so that Python would leave them for many rounds."""
+"""The bytes sent at once from which on replies of the round before are garbage-collected.
+
+Flower's records form reference cycles, few of which hold many bytes, so Python would keep them for many rounds.
+"""
 
 _RECORD, _STAGE = "secaggplus_configs", "stage"
 _NAMES = tuple(STAGES)
 
 
 class Outgoing(NamedTuple):
-    """A message to a node, as bytes: its `number` in the run, the node, its stage, its round, and seconds to live.
+    """A message to a node, as bytes: its `number` in the run, the node, its stage, its round, and its lifetime in
+    seconds.
 
-    The round is 0 where the message does not say.
+    The round is 0 if the message does not contain it.
     """
 
     number: int
@@ -87,7 +90,7 @@ class Outgoing(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The known facts of a reply: the node, whether it is an error, and its numbers, with their weight."""
+    """The known facts of a reply: the node, the error ("" if none), and its numbers, with their weight."""
 
     node: int
     error: str
@@ -96,7 +99,8 @@ class Reply(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A client's reply, and its node's context after it, as bytes; how the app `failed`, "" if not; seconds `slept`."""
+    """A client's reply, and its node's context after it, as bytes; the failure of the app, "" if none; seconds
+    `slept`."""
 
     body: bytes
     context: bytes
@@ -107,7 +111,7 @@ class Answer(NamedTuple):
 class World(Protocol):
     """The interface of the grid to the world; all but `clock` are called, and awaited, in the loop's thread.
 
-    `pull` has no bytes for a message that no reply is waited for any more.
+    `pull` returns no bytes for a message whose reply is no longer waited for.
     """
 
     def clock(self) -> float: ...
@@ -119,14 +123,14 @@ class World(Protocol):
 
 
 class Watcher(Protocol):
-    """Sees all that passes a server app's grid: the messages of each call that sends some, and what it returns."""
+    """Sees all traffic of a server app's grid: the messages of each call that sends some, and its return value."""
 
     def sent(self, messages: Sequence[Message]) -> None: ...
     def received(self, messages: Sequence[Message]) -> None: ...
 
 
 watchers: list[Watcher] = []
-"""Who watches the grids of the runs in this process; empty but for an audit (`tacit.protocols.flower.recording`)."""
+"""The watchers of the grids in this process; empty except during an audit (`tacit.protocols.flower.recording`)."""
 
 
 # Apps
@@ -135,7 +139,7 @@ watchers: list[Watcher] = []
 def load(app: App, *, again: bool = False) -> tuple[Any, Any]:
     """The app's ServerApp and ClientApp, imported once in a process, or `again`.
 
-    Raises ImportError where they are not there, and any error of the app's modules.
+    Raises ImportError if they are missing, and any error of the app's modules.
     """
     if again:
         _loaded.cache_clear()
@@ -143,7 +147,7 @@ def load(app: App, *, again: bool = False) -> tuple[Any, Any]:
 
 
 _folder = [""]
-"""The folder of the app that was imported last, which is on Python's path."""
+"""The folder of the last imported app, which is on Python's path."""
 
 
 @cache
@@ -184,13 +188,13 @@ _now = date.now
 
 
 def _virtual_now() -> datetime:
-    """Flower's ``now()``: virtual in an app, else real."""
+    """The replacement of Flower's ``now()``: virtual time in an app, real time otherwise."""
     seconds = JOB.now()
     return _now() if seconds is None else datetime.fromtimestamp(EPOCH + seconds, tz=UTC)
 
 
 def _let_time_be_virtual() -> None:
-    """Let all modules of Flower that have taken a function of time by its name have the one that stands for it."""
+    """Replace time functions in all modules of Flower that have imported them by name."""
     instead: dict[Any, Any] = {_now: _virtual_now, **VIRTUAL}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "flwr":
@@ -204,7 +208,7 @@ _FUNCTIONS = (type(_now), type(id))
 
 @contextmanager
 def identified(node: int) -> Iterator[None]:
-    """Within it messages are made in the name of `node`, and Flower logs nothing."""
+    """Inside this context messages are made in the name of `node`, and Flower logs nothing."""
     before = TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = RUN, node, 1
     logger = logging.getLogger("flwr")
@@ -221,7 +225,7 @@ def identified(node: int) -> Iterator[None]:
 
 
 def first_context(app: App, node: int, partition: int, partitions: int) -> bytes:
-    """The context that a node begins with, as bytes."""
+    """The initial context of a node, as bytes."""
     config: dict[str, Any] = {"partition-id": partition, "num-partitions": partitions}
     return _context_bytes(Context(RUN, node, config, RecordDict(), dict(app.config)))
 
@@ -229,8 +233,8 @@ def first_context(app: App, node: int, partition: int, partitions: int) -> bytes
 def answer(app: App, message: bytes, context: bytes, seed: bytes, moment: float) -> Answer:
     """The client app's reply to `message`.
 
-    `moment`: the virtual time at which it begins. An app that raises has replied with an error, as in Flower, and so
-    has one that ends its process or returns no message.
+    `moment`: the virtual time at which it begins. An app that raises replies with an error, as in Flower, and so does
+    one that ends its process or returns no message.
     """
     asked = message_from_proto(ProtoMessage.FromString(message))
     own = context_from_proto(ProtoContext.FromString(context))
@@ -258,11 +262,11 @@ def answer(app: App, message: bytes, context: bytes, seed: bytes, moment: float)
 
 
 class _NoMessage(TypeError):
-    """Raised where a client app has returned something that is no message."""
+    """A client app has returned something that is no message."""
 
 
 def _described(error: BaseException) -> str:
-    """Return in words how a client app ended with `error`."""
+    """The end of a client app with `error`, in words."""
     if isinstance(error, SystemExit):
         return f"called {exit_of(error)}"
     return str(error) if isinstance(error, _NoMessage) else f"raised {type(error).__name__}: {error}"
@@ -282,7 +286,7 @@ def _place_of(client: Any, kind: str, folder: str) -> str:
 
 
 _WRAPPED = 100
-"""The most functions in which that of an app is looked for."""
+"""The most nested wrappers in which the function of an app is searched for."""
 
 
 def _message_bytes(message: Message) -> bytes:
@@ -301,7 +305,7 @@ def _message_id(*parts: bytes) -> str:
 
 
 def serve(app: App, world: World, seed: bytes) -> None:
-    """Run the server app to its end; in a fiber, with what stands for threads and time. Raises any error of the app."""
+    """Run the server app to its end, in a fiber with virtual threads and time. Raises any error of the app."""
     server, _ = load(app)
     context = Context(RUN, SERVER, {}, RecordDict(), dict(app.config))
     with stand_ins(app.folder, _SERVER), identified(SERVER), seeded(seed):
@@ -318,7 +322,7 @@ class WorldGrid(Grid):
         self._sent: dict[int, Message] = {}
 
     def set_run(self, run: Any) -> None:
-        """Nothing: there is one run."""
+        """Do nothing, because there is only one run."""
 
     @property
     def run(self) -> Any:
@@ -344,15 +348,16 @@ class WorldGrid(Grid):
         return [self._sent[one.number].metadata.message_id for one in outgoing]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """The replies that have arrived to the messages with these ids, each once; an error where time is over."""
+        """The replies that have arrived to the messages with these ids, each once; an error for each that has timed
+        out."""
         numbers = [self._numbers[one] for one in message_ids if self._numbers.get(one) in self._sent]
         return self._replies(in_world(lambda: self._world.pull(numbers)))
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Send messages, and wait for the replies, for `timeout` seconds at most.
+        """Send messages, and wait for the replies, for at most `timeout` seconds.
 
-        Without one it waits for as long as the messages live or the scenario's deadline says; who has not replied then
-        is in the list with an error.
+        Without a timeout it waits for the lifetime of the messages or the scenario's deadline. The list has an error
+        for each node that has not replied.
         """
         outgoing = self._all_outgoing(messages)
         if not outgoing:
@@ -383,7 +388,7 @@ class WorldGrid(Grid):
         return Outgoing(number, named.dst_node_id, stage, round_of(message), named.ttl, body)
 
     def _replies(self, bodies: Mapping[int, bytes]) -> list[Message]:
-        """The messages in `bodies`; an error for one that is empty."""
+        """The messages in `bodies`; an error for each empty one."""
         found = []
         for number, body in bodies.items():
             if body:
@@ -403,7 +408,7 @@ class WorldGrid(Grid):
 
 
 def _stage(message: Message) -> int:
-    """The number of the step in which a client answers `message`."""
+    """The index of the step in which a client answers `message`."""
     if message.has_content():
         record = message.content.config_records.get(_RECORD)
         name = f"flower.{record[_STAGE]}" if record is not None and _STAGE in record else ""
@@ -414,7 +419,7 @@ def _stage(message: Message) -> int:
 
 
 def round_of(message: Message) -> int:
-    """The round of `message`: the number that its group is, or its settings name; else 0."""
+    """The round of `message`, from its group or its settings; 0 if neither contains one."""
     group = message.metadata.group_id
     if group.isascii() and group.isdigit():
         return int(group)
@@ -426,7 +431,7 @@ _WEIGHTS = ("num-examples", "num_examples")
 
 
 def _learned(reply: Message) -> Reply:
-    """Return the facts of a reply: the numbers in its metrics, by the last part of their names."""
+    """The facts of a reply: the numbers in its metrics, by the last part of their names."""
     node = reply.metadata.src_node_id
     if reply.has_error():
         return Reply(node, reply.error.reason or f"error {reply.error.code}", {}, 0.0)
@@ -444,5 +449,5 @@ def _learned(reply: Message) -> Reply:
 
 
 def weight_of(figures: Mapping[str, float]) -> float | None:
-    """Return the number of examples among the numbers of a reply, None if it does not say."""
+    """The number of examples among the numbers of a reply, None if it is missing."""
     return next((figures[name] for name in _WEIGHTS if name in figures), None)

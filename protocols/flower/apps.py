@@ -1,4 +1,4 @@
-"""Where a Flower app is and what it is made of: read from its pyproject.toml, without importing it or Flower."""
+"""Flower apps as read from their pyproject.toml, without importing them or Flower."""
 
 import re
 import tomllib
@@ -20,9 +20,9 @@ Value = bool | float | str
 
 @dataclass(frozen=True)
 class App:
-    """A Flower app in `folder`. `server` and `client` are ``module:attribute``, or ``module`` where one is looked for.
+    """A Flower app in `folder`. `server` and `client` are ``module:attribute``, or ``module`` to search.
 
-    `config`: the settings of a run, in the order of the app's. `nodes`: how many its own simulation has, if it says so.
+    `config`: the settings of a run, in the app's order. `nodes`: the number of nodes in its own simulation, if given.
     """
 
     folder: str
@@ -34,13 +34,13 @@ class App:
 
     @property
     def rounds(self) -> int:
-        """How many rounds its settings name; 1 if they name none."""
+        """The number of rounds in its settings; 1 if they have none."""
         named = [value for key, value in self.config if "rounds" in key and isinstance(value, int)]
         return max(1, *named[:1], 1)
 
 
 def read_app(path: str, run_config: str = "") -> App:
-    """The app at `path`, with the values of `run_config` in place of its own. Raises Problem."""
+    """Read the app at `path`, with `run_config` overriding its settings. Raises Problem."""
     place = Path(path)
     if not path:
         raise Problem("protocol.app", '"" is no app; allowed: a folder with a pyproject.toml, or a Python file')
@@ -75,27 +75,27 @@ def read_app(path: str, run_config: str = "") -> App:
 
 
 def place_in_app(error: BaseException, folder: str) -> str:
-    """The innermost file and line of the app in `folder` in which `error` was raised, as `in_app`; "" if in none."""
+    """The innermost file and line of the app in `folder` that raised `error`, formatted by `in_app`; "" if none."""
     frames = reversed(traceback.extract_tb(error.__traceback__))
     return next(filter(None, (in_app(one.filename, one.lineno, folder) for one in frames)), "")
 
 
 def in_app(file: str, line: int | None, folder: str) -> str:
-    """The `file` and `line` in brackets, without the app's `folder`, which is another on each machine; "" elsewhere."""
+    """The `file` and `line` in brackets, relative to the app's `folder`; "" for files outside it."""
     path = Path(file)
     return f" ({path.relative_to(folder).as_posix()}, line {line})" if path.is_relative_to(folder) else ""
 
 
 _CODE = {".py", ".toml", ".json", ".yaml", ".yml", ".txt", ".csv"}
 _MOST = 16 * 2**20
-"""Bytes of an app that are copied at most."""
+"""The most bytes of an app that are copied."""
 
 
 def code_of(path: str) -> tuple[str, dict[str, Path]]:
-    """Return the name of an app at `path` in a copy of it, and its files there: code, and what may be read beside it.
+    """The place of an app at `path` in a copy of it, and its files there: code, and data that it may read.
 
-    Hidden folders, virtual environments and folders of runs are left out; of a Python file, all but the Python files
-    beside it. No files where they are more than 16 MiB.
+    Hidden folders, virtual environments and folders of runs are left out; for a Python file, everything but the Python
+    files beside it. There are no files if they exceed 16 MiB.
     """
     place = Path(path)
     if place.is_file():
@@ -110,7 +110,7 @@ def code_of(path: str) -> tuple[str, dict[str, Path]]:
 
 _COPY = "app"
 _OTHERS = ("pyvenv.cfg", "scenario.toml", "run.sqlite")
-"""A folder that has one of these is not of the app."""
+"""Files that mark a folder as not belonging to the app."""
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
@@ -124,7 +124,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
 
 
 def _with(app: App, run_config: str, *, any_key: bool = False) -> App:
-    """`app` with the values of `run_config`, whose keys it must have unless `any_key` may be given."""
+    """Return `app` with the values of `run_config`, whose keys it must have unless `any_key`."""
     config = dict(app.config)
     for key, value in _parts(run_config):
         if key not in config and not any_key:
@@ -155,7 +155,7 @@ def _value(text: str) -> Value:
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Value]]:
-    """The values of nested tables by dotted keys, as Flower hands them to apps."""
+    """Flatten nested tables to dotted keys, as Flower does for apps."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")

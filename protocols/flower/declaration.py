@@ -1,4 +1,4 @@
-"""Apps written for Flower, declared as a protocol. Nothing here imports Flower."""
+"""The declaration of Flower apps as a protocol. It does not import Flower."""
 
 import math
 from collections import Counter
@@ -34,7 +34,7 @@ def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def only_what_arrived_is_used(trial: Trial, affected: Affected) -> Iterator[str]:
-    """The app is given no reply of a client whose reply did not arrive; none of a dead client."""
+    """The app is given only replies that arrived, and none of a dead client."""
     arrived = Counter[str]()
     for event in trial.events:
         if event.kind == "deliver" and event.type == "AppReply" and event.peer == "server":
@@ -46,7 +46,7 @@ def only_what_arrived_is_used(trial: Trial, affected: Affected) -> Iterator[str]
 
 
 def rounds_are_reported(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Each round that ended is reported, once, and who counts in it was asked."""
+    """Each round that ended is reported, once, and each client that counts in it was asked."""
     assert trial.simulated is not None
     numbers = [one.round for one in trial.simulated.round_records]
     ended = [one.number for one in trial.records]
@@ -58,7 +58,7 @@ def rounds_are_reported(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def who_is_well_is_heard(trial: Trial, affected: Affected) -> Iterator[str]:
-    """The app is given a reply to what it sends of each client that no fault affected, unless the server fell."""
+    """The app is given a reply from each unaffected client that it sends a message to, unless the server went down."""
     if "server" in affected:
         return
     for one in trial.simulation.server.exchanges:
@@ -76,10 +76,10 @@ PROMISES = {
 
 
 LOWEST, HIGHEST = (1, 38), (1, 42)
-"""The oldest version of flwr that Tacit runs, and the newest that is tested."""
+"""The oldest version of flwr that Tacit runs, and the newest tested one."""
 
 PATIENCE = 100
-"""For how many time-outs a node waits for a message before it takes the server for lost."""
+"""The number of time-outs after which a node that waits for a message assumes that the server is lost."""
 
 
 def check_version() -> None:
@@ -105,7 +105,7 @@ def _text(version: tuple[int, ...]) -> str:
 
 
 def _seconds(keys: FlowerKeys) -> tuple[float, ...]:
-    """Return the seconds that a client takes in each stage."""
+    """The seconds that a client takes in each stage."""
     training = dict.fromkeys(("flower.train", "flower.collect_masked_vectors"), keys.train_time)
     by_stage = {**training, "flower.evaluate": keys.evaluate_time}
     return tuple(duration(by_stage.get(stage, keys.query_time)) for stage in STAGES)
@@ -131,7 +131,7 @@ class Stages(Part):
 
 
 class FlowerApp(Declaration):
-    """A Flower app: its server app at the server, its client app at each client."""
+    """The declaration of a Flower app: its server app at the server, its client app at each client."""
 
     name = "flower"
     summary = "an app written for Flower, unchanged"
@@ -142,7 +142,7 @@ class FlowerApp(Declaration):
     server_returns = True
 
     def check_tables(self, tables: FlowerTables) -> None:
-        """Raise Problem where there is no such app, for settings that it does not have, and without flwr."""
+        """Raise Problem if the app does not exist or lacks a setting, and without flwr."""
         keys = tables.protocol
         read_app(keys.app, keys.run_config)
         for name in ("train_time", "evaluate_time", "query_time", "join", "timeout"):
@@ -153,11 +153,11 @@ class FlowerApp(Declaration):
         check_version()
 
     def rounds(self, tables: FlowerTables) -> int:
-        """How many the settings of the app name."""
+        """The number of rounds in the settings of the app."""
         return read_app(tables.protocol.app, tables.protocol.run_config).rounds
 
     def code(self, tables: FlowerTables) -> Mapping[str, tuple[str, Mapping[str, Path]]]:
-        """The app's."""
+        """The code of the app."""
         return {"app": code_of(tables.protocol.app)}
 
     def cautions(self, tables: FlowerTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
@@ -172,7 +172,7 @@ class FlowerApp(Declaration):
 
 
 class FlowerRun:
-    """The parties of a run of an app, and their observer. The app is imported again for each."""
+    """The parties of a run of an app, and their observer. The app is imported again for each run."""
 
     def __init__(self, setting: Setting) -> None:
         from tacit.protocols.flower import adapter
@@ -195,7 +195,7 @@ class FlowerRun:
         self.observer = FlowerObserver(world, self.clients, self.server, setting.faults)
 
     def plan(self) -> None:
-        """Announce nothing: what an app computes is known as it does."""
+        """Announce nothing: the work of an app is unknown in advance."""
 
 
 DECLARATIONS = (FlowerApp(),)

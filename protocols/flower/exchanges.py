@@ -1,4 +1,4 @@
-"""Messages that the server app sent and received: in one go, and in a round."""
+"""The messages that the server app sent and received: in one call, and in a round."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ _TRAINING = ("flower.train", "flower.collect_masked_vectors")
 
 @dataclass
 class Exchange:
-    """The messages that the server app sent in one go, and the replies: who was asked, and whose reply it was given.
+    """The messages that the server app sent in one call: the clients asked, and the clients whose replies it was given.
 
     `figures` has each client's numbers with their weight, `errors` the errors that were replies, `ended` the virtual
-    time at which the app went on.
+    time at which the app continued.
     """
 
     round: int
@@ -28,7 +28,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """The messages that the server app sent and received in a round; `lost`: why it did not end."""
+    """The messages that the server app sent and received in a round; `lost`: the reason why it did not end."""
 
     number: int
     exchanges: tuple[Exchange, ...]
@@ -36,22 +36,22 @@ class RoundRecord:
 
     @property
     def began(self) -> float:
-        """When its first message was sent, in virtual seconds."""
+        """The virtual time in seconds at which its first message was sent."""
         return self.exchanges[0].began
 
     @property
     def _main(self) -> list[Exchange]:
-        """Those of training; of a round without training, all."""
+        """The exchanges of training; in a round without training, all exchanges."""
         training = [one for one in self.exchanges if one.step in _TRAINING]
         return training or list(self.exchanges)
 
     @property
     def cohort(self) -> tuple[str, ...]:
-        """Who was asked."""
+        """The clients that were asked."""
         return tuple(dict.fromkeys(name for one in self._main for name in one.asked))
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Whose replies the app was given, without those that are errors."""
+        """The clients whose replies the app was given, without errors."""
         names = (name for one in self._main for name in one.answered if name not in one.errors)
         return tuple(dict.fromkeys(names))

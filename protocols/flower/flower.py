@@ -7,10 +7,10 @@
 | flower.train, ... | AppMessage | server -> client | Flower's bytes | a message of the server app |
 | flower.train, ... | AppReply | client -> server | Flower's bytes | the client app's reply, or its error |
 
-The step of a message is that of its category, or of SecAgg+'s stage (`stages`), its round that which its group or its
-settings name. Message bodies are Flower's own serialisation (protobuf). A node joins as in Flower, and is known from
-then on. A client answers one message after the other; its context is in memory, and gone when it crashes. What happens
-when nobody replies is the app's affair: it gets those replies that arrived before the time-out.
+The step of a message follows from its category, or from SecAgg+'s stage (`stages`); its round from its group or its
+settings. Message bodies are Flower's own serialisation (protobuf). A node joins as in Flower, and is known from then
+on. A client answers one message after the other; its context is in memory, and lost when it crashes. The app handles
+missing replies itself: it gets the replies that arrived before the time-out.
 """
 
 import importlib
@@ -46,10 +46,10 @@ __all__ = [
 
 _STEPS = tuple(STAGES)
 _TURNS = 1_000
-"""So often an app may wait without sending or receiving anything, before it is asked for how long it has."""
+"""The number of waits without sending or receiving after which the elapsed time of an app is checked."""
 
 _ASK_AGAIN = 30.0
-"""Seconds after which the server asks again whether the nodes that have not joined are there."""
+"""The seconds after which the server asks nodes again that have not joined."""
 
 
 class NodeAsked(Message):
@@ -74,9 +74,9 @@ class AppReply(Message):
 
 @dataclass(frozen=True)
 class Nodes:
-    """The app of a run and its nodes: `seconds` are what a client takes in each stage, `numbers` the nodes by client.
+    """The app of a run and its nodes: `seconds` are the times of a client in each stage, `numbers` the nodes by client.
 
-    `join`, `timeout` and `patience` are virtual seconds; the last is how long a client waits for a message.
+    `join`, `timeout` and `patience` are virtual seconds; `patience` is how long a client waits for a message.
     """
 
     app: App
@@ -88,17 +88,17 @@ class Nodes:
 
     @classmethod
     def numbers_of(cls, seed: int, names: Iterable[str]) -> dict[str, int]:
-        """A node's number for each of `names`: of 63 bits, as Flower's."""
+        """A node number of 63 bits, as in Flower, for each of `names`."""
         return {name: int(generator(seed, "flower", "node", name).integers(2**60, 2**63)) for name in names}
 
 
 def _adapter() -> Any:
-    """The module that imports Flower: only now."""
+    """Import the module that imports Flower, on demand."""
     return importlib.import_module("tacit.protocols.flower.adapter")
 
 
 def answer(*arguments: Any) -> Any:
-    """The job of a client (`adapter.answer`)."""
+    """Do the job of a client (`adapter.answer`)."""
     return _adapter().answer(*arguments)
 
 
@@ -155,9 +155,10 @@ class FlowerClient(Client):
 
 
 class FlowerServer(OnceServer):
-    """The server, where the server app runs. `failure_of_app`: the traceback of what the app raised, "" if nothing.
+    """The server, which runs the server app. `failure_of_app`: the traceback of the app's exception, "" if none.
 
-    `aborted` says why it ended without the app's end. It reports each round as the app goes on to the next, or ends.
+    `aborted` is the reason for an end without the app's. It reports each round when the app continues with the next, or
+    ends.
     """
 
     aborted = ""
@@ -201,7 +202,7 @@ class FlowerServer(OnceServer):
             self.completed = True
 
     async def _turn(self, turn: Callable[[], Turn]) -> Turn:
-        """Let the app compute until it waits next. Raises Abort where it has only waited, and often, for too long."""
+        """Let the app compute until it waits next. Raises Abort if it has only waited, many times, for too long."""
         self._turns += 1
         if self._turns > _TURNS and self.clock() > self._active + 2 * self._nodes.timeout:
             raise Abort(f"the app has sent nothing and received nothing since {self._active:g} s")
@@ -222,7 +223,7 @@ class FlowerServer(OnceServer):
         return self._active
 
     def clock(self) -> float:
-        """Virtual seconds since the start; while the app computes, those at which it began to."""
+        """The virtual seconds since the start; while the app computes, the time at which it began to."""
         return self.world.loop.time() if self._now is None else self._now
 
     # What the app's grid asks
@@ -243,7 +244,7 @@ class FlowerServer(OnceServer):
         return [self._nodes.numbers[name] for name in self.present if name in self._joined]
 
     async def push(self, messages: Sequence[Any]) -> None:
-        """Send `messages`, and wait for nothing."""
+        """Send `messages` without waiting for replies."""
         now = self._be_active()
         self._begin_round(messages[0].round)
         records: dict[int, Exchange] = {}
@@ -257,7 +258,7 @@ class FlowerServer(OnceServer):
         self.exchanges.extend(records.values())
 
     async def pull(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """The replies to the messages with these `numbers` that have arrived; empty for those whose time is over."""
+        """The replies to the messages with these `numbers` that have arrived; empty for those that have timed out."""
         with self.incoming((AppReply,), self.clients, deadline=0.0) as arrivals:
             async for name, reply in arrivals:
                 self._put_by(name, reply)
@@ -283,7 +284,7 @@ class FlowerServer(OnceServer):
         return found
 
     def _put_by(self, name: str, reply: AppReply) -> None:
-        """Keep a reply to a message that was pushed; no other is ever pulled."""
+        """Keep a reply to a pushed message; other replies are never pulled."""
         if reply.number in self._pushed and self._pushed[reply.number][0] == name:
             self._replies[reply.number] = reply.body
 
@@ -321,7 +322,7 @@ class FlowerServer(OnceServer):
 
     @property
     def unended(self) -> RoundRecord | None:
-        """The round that the app is in; None if it has sent nothing in one."""
+        """The round in progress; None if the app has sent nothing in it."""
         exchanges = tuple(one for one in self.exchanges if one.round == self.round and self.round > self._ended)
         return RoundRecord(self.round, exchanges, self.aborted or "the server was lost") if exchanges else None
 
@@ -331,13 +332,13 @@ class FlowerServer(OnceServer):
             self.advance(number, 0)
 
     def _end_round(self) -> None:
-        """Report the round that the app has gone on from."""
+        """Report the round that the app has left."""
         if (record := self.unended) is not None:
             self._ended = self.round
             self.report(RoundRecord(record.number, record.exchanges))
 
     def note(self, replies: Sequence[Any], stage: int) -> None:
-        """Enter what was learned of `replies` to messages of a `stage`."""
+        """Record the facts of `replies` to messages of a `stage`."""
         for reply in replies:
             name = self._names.get(reply.node, "")
             for record in reversed(self.exchanges):

@@ -1,4 +1,4 @@
-"""The table [protocol] of a scenario that runs a Flower app: where it is, its settings, and how long its parts take."""
+"""The table [protocol] of a Flower app: its place, its settings, and the times of its parts."""
 
 from typing import Annotated, Protocol
 

@@ -1,4 +1,4 @@
-"""Looks at the run of a Flower app as no party could: its rounds, with their numbers, who was lost, how it ended."""
+"""Observes the run of a Flower app: its rounds with their numbers, the lost clients, and its end."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,12 +23,12 @@ _FAILURE = "app-failure.txt"
 
 
 class FlowerRound(HeldRound, frozen=True, kw_only=True):
-    """The results of one round, that is of messages of one group.
+    """The results of one round, that is, of messages of one group.
 
-    `replied`: whose replies to messages for training the app was given without an error; of a round without such
-    messages, to any. `errors`: the errors that were replies. `loss` and `accuracy`: the means of what clients reported,
-    weighted by their numbers of examples, None where nobody did. `figures_reported`: all such means, of which tables
-    show those that are in neither.
+    `replied`: the clients whose replies to training messages the app was given without an error; in a round without
+    training, to any message. `errors`: the errors that were replies. `loss` and `accuracy`: the means of the clients'
+    reports, weighted by their numbers of examples, None without reports. `figures_reported`: all such means; tables
+    show the other ones.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("asked", "replied", "errors", "loss", "accuracy")
@@ -52,7 +52,7 @@ class FlowerRound(HeldRound, frozen=True, kw_only=True):
 
 
 class FlowerObserver(EndingsObserver[Any]):
-    """Keeps the results of each round, and sums the run up. `secret`: the app keeps its clients' updates apart."""
+    """Keeps the results of each round, and summarizes the run. `secret`: the app hides its clients' single updates."""
 
     def __init__(
         self, world: World, clients: Sequence[FlowerClient], server: FlowerServer, faults: Sequence[tuple[Fault, ...]]
@@ -87,12 +87,12 @@ class FlowerObserver(EndingsObserver[Any]):
         )
 
     def so_far(self) -> ResultFields:
-        """The results, so far, of a run that was broken off."""
+        """The results so far of a run that was broken off."""
         lost = self._losses()
         return ResultFields(lost=lost, round_records=self._reported(lost), endings=self.endings(noted=False))
 
     def sum_up(self) -> Simulated:
-        """The results, once all parties have ended."""
+        """The results, after all parties have ended."""
         if (record := self._server.unended) is not None:
             self.rounds.append(self._round(record))
         lost = self._losses()
@@ -146,7 +146,8 @@ class FlowerObserver(EndingsObserver[Any]):
 
 
 def _means(exchanges: Iterable[Exchange]) -> Iterator[tuple[str, float]]:
-    """Each number that replies had, as the mean weighted by examples; of evaluations rather than of training."""
+    """The mean of each number in the replies, weighted by examples; of evaluations if there are any, otherwise of
+    training."""
     names = dict.fromkeys(key for one in exchanges for figures, _ in one.figures.values() for key in figures)
     of_evaluation = [one for one in exchanges if one.step == _EVALUATED]
     for name in names:
@@ -159,6 +160,6 @@ def _means(exchanges: Iterable[Exchange]) -> Iterator[tuple[str, float]]:
 
 
 def _name_of(part: str, figures: Mapping[str, float]) -> str:
-    """The name of a figure that has `part` in it: of evaluation first, as its names say; "" if there is none."""
+    """The name of a figure that contains `part`, preferably one of evaluation; "" if there is none."""
     found = sorted((name for name in figures if part in name.lower()), key=lambda name: "train" in name.lower())
     return found[0] if found else ""

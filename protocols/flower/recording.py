@@ -1,8 +1,8 @@
-"""Records the sums of an app: what its clients trained, before and after each mod, and what the server made of it.
+"""Records the sums of an app: its clients' updates before and after each mod, and the server's aggregates.
 
-A `Recorder` is installed around a run in this process (``engine = "inline"``). It puts mods of its own between those of
-the app, which look at replies and change nothing, and looks at the strategy as the app calls it. `without` names mods
-that are left out, and then SecAgg+'s workflow is replaced by the plain one: the same app without its secure sum.
+A `Recorder` is installed around a run in this process (``engine = "inline"``). It inserts mods between those of the app
+that only record replies, and records the calls of the strategy. `without` names mods that are left out, and then
+SecAgg+'s workflow is replaced by the plain one: the same app without its secure sum.
 """
 
 import copy
@@ -35,14 +35,14 @@ Arrays = dict[str, NDArray[Any]]
 
 _SETTINGS, _STAGE, _SETUP = "secaggplus_configs", "stage", "setup"
 _HARMLESS = ("fixedclipping_mod", "adaptiveclipping_mod", "message_size_mod", "arrays_size_mod", "LocalDpMod")
-"""Flower's own mods that are no secure sum."""
+"""Flower's mods that are no secure sum."""
 
 
 @dataclass(frozen=True, eq=False)
 class Update:
     """A client's reply to a training message, as it left the app or one of its mods (`mod`, "" for the app).
 
-    `message` is the id of the message, `weight` the number of examples, None where the reply has none.
+    `message` is the id of the message, `weight` the number of examples, None if the reply has none.
     """
 
     message: str
@@ -54,9 +54,9 @@ class Update:
 
 @dataclass(frozen=True, eq=False)
 class Aggregation:
-    """A call of the strategy: what it was `given` of each node, what it `found`, and how to `repeat` it.
+    """A call of the strategy: the data `given` for each node, the result `found`, and a way to `repeat` it.
 
-    `repeat` takes arrays by node and returns what the strategy, as it was then, makes of them, None where it fails.
+    `repeat` takes arrays by node and returns the result of the strategy in its state at that time, None if it fails.
     """
 
     round: int
@@ -69,7 +69,7 @@ class Aggregation:
 class Recorder:
     """Records the rounds, updates and aggregates of a run of an app.
 
-    `rounds` has the round of each training message by its id, `nodes` its node, `arrived` the ids of those whose
+    `rounds` has the round of each training message by its id, `nodes` its node, `arrived` the ids of the messages whose
     replies the app was given, without errors. `models` has the arrays sent to clients for training by round,
     `evaluated` those for evaluation, `settings` SecAgg+'s. `mods`: the app's, the outermost first. `watched`: the app
     has a strategy of Flower's, whose calls are `aggregations`.
@@ -90,7 +90,7 @@ class Recorder:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Within it, apps that are imported and run in this process are recorded."""
+        """Inside this context, apps that are imported and run in this process are recorded."""
         with ExitStack() as stack:
             for owner, name, replacement in self._replacements():
                 before = getattr(owner, name)
@@ -101,10 +101,10 @@ class Recorder:
             yield
 
     def secure_mod(self, named: str | None) -> str | None:
-        """Return the mod that `named` asks for, None for "none"; else the outermost one that hides updates, if any.
+        """The mod that `named` asks for, None for "none"; otherwise the outermost one that hides updates, if any.
 
-        A mod hides an update if what it returns is not nearly proportional to it, as a clipped update is. Mods of
-        Flower that are no secure sum do not count. Raises LookupError where the app has no mod of that name.
+        A mod hides an update if its result is not nearly proportional to it, as a clipped update is. Mods of Flower
+        that are no secure sum do not count. Raises LookupError if the app has no mod of that name.
         """
         if named == "none":
             return None
@@ -121,7 +121,7 @@ class Recorder:
         return next((mod for mod in self.mods if mod in changed and mod not in _HARMLESS), None)
 
     def before(self, mod: str | None) -> dict[str, Update]:
-        """The updates as they went into `mod`, by the id of the message; without one as clients sent them."""
+        """The updates as they entered `mod`, by the id of the message; without a mod as clients sent them."""
         found: dict[str, Update] = {}
         passed: set[str] = set()
         for one in self.updates:
@@ -138,7 +138,7 @@ class Recorder:
     # As a watcher of the grid
 
     def sent(self, messages: Sequence[Any]) -> None:
-        """Note the round of training messages, the model that is in them, and SecAgg+'s settings."""
+        """Record the round of training messages, their model, and SecAgg+'s settings."""
         training = [one for one in messages if one.has_content() and _is_training(one)]
         with_arrays = [one for one in training if _arrays(one.content)]
         self._waves += bool(with_arrays)
@@ -158,7 +158,7 @@ class Recorder:
                     self.evaluated[number] = arrays
 
     def received(self, messages: Sequence[Any]) -> None:
-        """Note whose replies the app is given."""
+        """Record the replies that the app is given."""
         self.arrived.update(one.metadata.reply_to_message_id for one in messages if not one.has_error())
 
     # What is replaced while it is installed
@@ -196,7 +196,7 @@ class Recorder:
             yield SecAggPlusWorkflow, "__call__", lambda workflow, grid, context: default_fit_workflow(grid, context)
 
     def _between(self, mods: Iterable[Any]) -> Iterator[Any]:
-        """The app's mods, each behind one that records what it returns."""
+        """Yield the app's mods, each preceded by a mod that records its result."""
         for mod in mods:
             if (name := _name(mod)) not in self.without:
                 if name not in self.mods:
@@ -256,7 +256,7 @@ def _is_training(message: Any) -> bool:
 
 
 def _arrays(content: Any) -> Arrays:
-    """Copies of the arrays in `content`; names of several records go before theirs."""
+    """Copies of the arrays in `content`; with several records, their names are prefixes."""
     records = [(name, record) for name, record in content.array_records.items() if len(record)]
     several = len(records) > 1
     found: Arrays = {}
@@ -278,11 +278,11 @@ def _weight(content: Any) -> float | None:
 
 
 _PROPORTIONAL = 0.9
-"""The correlation of an update before and after a mod from which on it is not hidden."""
+"""The correlation of an update before and after a mod above which it does not count as hidden."""
 
 
 def _is_hidden(before: Update, after: Update) -> bool:
-    """True if the numbers of an update do not show after a mod."""
+    """Return true if the numbers of an update are hidden after a mod."""
     one, other = (
         np.concatenate([np.ravel(array).astype(np.float64) for array in each.arrays.values()] or [np.zeros(0)])
         for each in (before, after)
@@ -306,7 +306,7 @@ def _arrays_of(result: Any) -> Arrays | None:
 
 
 def _as_messages(replies: Sequence[Any], arrays: Mapping[int, Arrays]) -> tuple[list[Any]]:
-    """The replies of the nodes that `arrays` are of, with these in place of theirs."""
+    """The replies of the nodes in `arrays`, with their arrays replaced by these."""
     found = []
     for one in replies:
         if one.has_content() and (mine := arrays.get(one.metadata.src_node_id)) is not None:

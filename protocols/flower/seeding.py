@@ -1,4 +1,4 @@
-"""The generators that code draws from without seeding them, seeded: those of Python, numpy and torch."""
+"""Seeding of the global random generators of Python, numpy and torch, for code that does not seed them."""
 
 import random
 import sys
@@ -14,12 +14,12 @@ _default_rng: Callable[..., Any] = np.random.default_rng
 
 
 def _seeded_rng(seed: Any = None) -> Any:
-    """``numpy.random.default_rng``, which without a `seed` takes one from numpy's global generator."""
+    """Replace ``numpy.random.default_rng``: without a `seed` it takes one from numpy's global generator."""
     return _default_rng(np.random.randint(2**31, size=4) if seed is None else seed)
 
 
 def states() -> tuple[Any, ...]:
-    """The states of the global generators: of Python, numpy and, where it is loaded, torch."""
+    """The states of the global generators of Python, numpy and, if it is loaded, torch."""
     torch = sys.modules.get("torch")
     return random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None
 
@@ -34,7 +34,8 @@ def _set(before: tuple[Any, ...]) -> None:
 
 @contextmanager
 def drawing_from(found: tuple[Any, ...]) -> Iterator[None]:
-    """Within it the global generators have the `states` that were `found`; afterwards they go on as before."""
+    """Inside this context the global generators have the `states` that were `found`; afterwards they continue as
+    before."""
     before = states()
     numpy_random: Any = np.random
     rng = numpy_random.default_rng
@@ -49,9 +50,10 @@ def drawing_from(found: tuple[Any, ...]) -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: bytes) -> Iterator[None]:
-    """Within it the global generators of Python, numpy and torch begin with `seed`; afterwards they go on as before.
+    """Inside this context the global generators of Python, numpy and torch start from `seed`; afterwards they are
+    restored.
 
-    New generators of numpy that are given no seed follow from it.
+    New generators of numpy without a seed follow from it.
     """
     with drawing_from(states()):
         torch = sys.modules.get("torch")

@@ -15,7 +15,10 @@ STAGES = {
     "flower.collect_masked_vectors": "SecAgg+: training, and the masked update",
     "flower.unmask": "SecAgg+: shares for taking off the masks",
 }
-"""Each step with what is answered in it. The stages have Flower's own names. Its order numbers them on the wire."""
+"""The steps, each with the messages that are answered in it.
+
+The names are Flower's. The order numbers them on the wire.
+"""
 
 STEPS = (
     Step("client", JOIN, "join the federation: at the start, after coming back, and when asked"),

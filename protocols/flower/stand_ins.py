@@ -1,6 +1,6 @@
-"""Stand-ins for `threading`, `concurrent.futures`, `time` and `os._exit` in code that blocks (`threads`).
+"""Stand-ins for `threading`, `concurrent.futures`, `time` and `os._exit` in blocking code (`threads`).
 
-Code that starts threads of its own gets fibers, and time is virtual in them.
+Code that starts threads gets fibers with virtual time.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tacit.protocols.flower.threads import Event, Exited, Fiber, Spawned, any_do
 __all__ = ["EPOCH", "JOB", "VIRTUAL", "JobClock", "stand_ins"]
 
 EPOCH = 1_767_225_600.0
-"""Seconds since 1970 at the beginning of a run, 2026-01-01 00:00 UTC: what ``time.time()`` says there."""
+"""The value of ``time.time()`` at the beginning of a run: 2026-01-01 00:00 UTC, in seconds since 1970."""
 
 
 # In place of threading
@@ -31,7 +31,7 @@ _start, _join, _is_alive = threading.Thread.start, threading.Thread.join, thread
 
 
 class Lock:
-    """`threading.Lock` between fibers; between other threads a lock of theirs."""
+    """A `threading.Lock` between fibers; in other threads a real lock."""
 
     _reenters = False
 
@@ -77,7 +77,7 @@ class Lock:
 
 
 class RLock(Lock):
-    """`threading.RLock` between fibers; between other threads one of theirs."""
+    """A `threading.RLock` between fibers; in other threads a real one."""
 
     _reenters = True
 
@@ -101,7 +101,7 @@ class RLock(Lock):
 
 
 class Condition(threading.Condition):
-    """`threading.Condition` between fibers; between other threads as that. Who waits may be woken for nothing."""
+    """A `threading.Condition` between fibers; in other threads a real one. Waiting fibers may be woken spuriously."""
 
     def __init__(self, lock: Any = None) -> None:
         ours: Any = RLock() if lock is None else lock
@@ -169,7 +169,7 @@ _wait, _as_completed = concurrent.futures.wait, concurrent.futures.as_completed
 
 
 class _Future:
-    """`concurrent.futures.Future` of a fiber; sets of them iterate in the order of their numbers."""
+    """A `concurrent.futures.Future` of a fiber; sets of them iterate in the order of their numbers."""
 
     def __init__(self, spawned: Spawned, number: int) -> None:
         self.spawned, self._number = spawned, number
@@ -192,9 +192,9 @@ class _Future:
 
 
 class _Executor:
-    """`concurrent.futures.ThreadPoolExecutor` with a fiber for each call, of which `max_workers` are at work at once.
+    """A `concurrent.futures.ThreadPoolExecutor` with a fiber for each call; at most `max_workers` run at once.
 
-    Without a number all are, as it would follow from the machine.
+    Without a number all run at once, because the default would depend on the machine.
     """
 
     def __init__(self, max_workers: int | None = None, *_: Any, **__: Any) -> None:
@@ -238,7 +238,7 @@ class _Waited(NamedTuple):
 
 
 def _wait_for(fs: Iterable[Any], timeout: float | None = None, return_when: str = "ALL_COMPLETED") -> Any:
-    """`concurrent.futures.wait`, of fibers for `timeout` virtual seconds."""
+    """Replace `concurrent.futures.wait`: fibers wait for `timeout` virtual seconds."""
     every, fiber = list(fs), current()
     if fiber is None or not all(isinstance(one, _Future) for one in every):
         return _wait(every, timeout, return_when)
@@ -254,7 +254,7 @@ def _wait_for(fs: Iterable[Any], timeout: float | None = None, return_when: str 
 
 
 def _each_as_completed(fs: Iterable[Any], timeout: float | None = None) -> Iterator[Any]:
-    """`concurrent.futures.as_completed`; fibers that end at once come in the order of their numbers."""
+    """Replace `concurrent.futures.as_completed`; fibers that end at once come in the order of their numbers."""
     left, fiber = set(fs), current()
     if fiber is None or not all(isinstance(one, _Future) for one in left):
         yield from _as_completed(left, timeout)
@@ -270,14 +270,14 @@ def _each_as_completed(fs: Iterable[Any], timeout: float | None = None) -> Itera
 # In place of both modules
 
 _FRAMES = 3
-"""How far from an app's own code a lock may be made that is the app's: it may be within an event, within a queue."""
+"""The most frames between an app's code and the creation of its lock, which may be inside an event inside a queue."""
 
 _apps: list[tuple[str, ...]] = []
-"""Folders of code whose threads are fibers. Those of other packages stay as they are: they wait for no client."""
+"""The folders of code whose threads are fibers. Other packages keep real threads, because they wait for no client."""
 
 
 def _is_app(frame: FrameType | None, frames: int = _FRAMES) -> bool:
-    """True if one of that number of `frames` is an app's."""
+    """Return true if one of the next `frames` frames belongs to an app."""
     for _ in range(frames if _apps else 0):
         if frame is None:
             break
@@ -288,7 +288,7 @@ def _is_app(frame: FrameType | None, frames: int = _FRAMES) -> bool:
 
 
 def _of_apps(real: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that makes `ours` where an app makes one, else the `real` one."""
+    """Return a function that makes `ours` if an app calls it, and the `real` object otherwise."""
 
     def make(*arguments: Any, **named: Any) -> Any:
         return (ours if _is_app(sys._getframe(1)) else real)(*arguments, **named)
@@ -297,7 +297,7 @@ def _of_apps(real: Callable[..., Any], ours: Callable[..., Any]) -> Callable[...
 
 
 def _pool(*arguments: Any, **named: Any) -> Any:
-    """A pool of fibers where an app makes one in a fiber, else of threads."""
+    """Make a pool of fibers if an app asks for it in a fiber, and of threads otherwise."""
     is_ours = current() is not None and _is_app(sys._getframe(1), 1)
     return (_Executor if is_ours else _ThreadPool)(*arguments, **named)
 
@@ -306,10 +306,11 @@ def _pool(*arguments: Any, **named: Any) -> Any:
 
 
 class JobClock(threading.local):
-    """The time in a job of a client, seconds of virtual time; `moment` is None in any other thread.
+    """The time in a job of a client, in virtual seconds; `moment` is None in any other thread.
 
-    `slept`: what the job has slept, which is to pass after it. Time stands still otherwise, as how often libraries look
-    at the clock depends on what is loaded; until code has looked so often that it waits for a moment to pass.
+    `slept`: the seconds that the job has slept, which pass after it. Otherwise time stands still, because the number of
+    times that libraries read the clock depends on what is loaded; after many reads it advances, for code that waits for
+    a moment to pass.
     """
 
     moment: float | None = None
@@ -318,7 +319,7 @@ class JobClock(threading.local):
 
     @contextmanager
     def starting(self, moment: float) -> Iterator[None]:
-        """Within it, the time in this thread is virtual from `moment` on."""
+        """Inside this context the time in this thread is virtual, from `moment` on."""
         self.moment, self.slept, self.looks = moment, 0.0, 0
         try:
             with stand_ins():
@@ -327,11 +328,12 @@ class JobClock(threading.local):
             self.moment = None
 
     def now(self) -> float | None:
-        """Virtual seconds, in a job or a fiber; else None."""
+        """The virtual seconds in a job or a fiber; None elsewhere."""
         return self.moment if (fiber := current()) is None else fiber.clock()
 
     def look(self) -> float | None:
-        """`now`, for code of others: from a thousand looks on, each moves the time of a job by a millisecond."""
+        """Read the time for other code: after a thousand reads, each one advances the time of a job by a
+        millisecond."""
         if self.moment is not None and current() is None:
             self.looks += 1
             self.moment += 1e-3 if self.looks > 1_000 else 0.0
@@ -368,7 +370,7 @@ _CLOCKS = {
     "time": (EPOCH, 1.0), "monotonic": (0.0, 1.0), "perf_counter": (0.0, 1.0),
     "time_ns": (EPOCH, 1e-9), "monotonic_ns": (0.0, 1e-9), "perf_counter_ns": (0.0, 1e-9),
 }  # fmt: skip
-"""When each clock of the module `time` began, and the seconds that it counts in."""
+"""The beginning of each clock of the module `time`, and its unit in seconds."""
 
 _REAL: dict[str, Callable[..., Any]] = {"sleep": _sleep, **{name: getattr(time, name) for name in _CLOCKS}}
 
@@ -376,7 +378,7 @@ VIRTUAL: dict[Callable[..., Any], Callable[..., Any]] = {
     _sleep: _sleeps,
     **{_REAL[name]: _virtual(_REAL[name], *clock) for name, clock in _CLOCKS.items()},
 }
-"""A stand-in for a function of the module `time` in fibers and jobs; in any other thread it does what that does."""
+"""Stand-ins for the functions of the module `time` in fibers and jobs; in other threads they call the real ones."""
 
 
 _exit = os._exit
@@ -390,7 +392,7 @@ def _exits(status: int) -> NoReturn:
 
 
 def _clocks_of(module: Any) -> dict[str, Any]:
-    """Return stand-ins for the clocks that a module of Python's has taken by their names."""
+    """Stand-ins for the clocks that a module of Python has imported by name."""
     real = {id(clock): clock for clock in VIRTUAL}
     return {name: VIRTUAL[real[id(value)]] for name, value in vars(module).items() if id(value) in real}
 
@@ -418,14 +420,14 @@ _PATCHES: tuple[tuple[Any, dict[str, Any]], ...] = (
         },
     ),
 )
-"""Stand-ins for names of modules and of a class. Events, semaphores, barriers and queues are made of these."""
+"""Stand-ins for names of modules and of a class. Events, semaphores, barriers and queues are built from these."""
 
 
 @contextmanager
 def stand_ins(*folders: str) -> Iterator[None]:
-    """Within it the code of an app runs in the world of a run, in fibers and in jobs; in other threads all is as ever.
+    """Inside this context the code of an app uses virtual time, in fibers and in jobs; other threads are unchanged.
 
-    `folders` have the code whose threads are fibers.
+    `folders` contain the code whose threads are fibers.
     """
     _process[0] = os.getpid()
     before = [(owner, {name: getattr(owner, name) for name in names}) for owner, names in _PATCHES]

@@ -1,6 +1,6 @@
-"""Code that blocks, run in virtual time: threads of which one runs at a time, while the loop's own thread stands still.
+"""Blocking code in virtual time: threads of which one runs at a time, while the loop's own thread stands still.
 
-A `Fiber` is such a thread. It has the world to itself while it computes. Where it waits, it hands the loop a coroutine
+A `Fiber` is such a thread. Virtual time stands still while it computes. To wait, it passes the loop a coroutine
 (`in_world`) and gets its result when that is done, in virtual time.
 """
 
@@ -15,15 +15,15 @@ __all__ = [
 ]  # fmt: skip
 
 Waits = Callable[[], Awaitable[Any]]
-"""Makes what a fiber waits for; called, and awaited, in the loop's thread."""
+"""Makes an awaitable for a fiber; it is called, and awaited, in the loop's thread."""
 
 
 class Stopped(BaseException):
-    """Raised in a fiber whose party is gone, wherever it waits next."""
+    """Raised in a fiber whose party is gone, at its next wait."""
 
 
 class Exited(SystemExit):
-    """Raised in an app in place of os._exit, which must not end Tacit."""
+    """Raised in an app instead of os._exit, which must not end Tacit."""
 
 
 def exit_of(error: SystemExit) -> str:
@@ -32,7 +32,7 @@ def exit_of(error: SystemExit) -> str:
 
 
 class Turn(NamedTuple):
-    """The next stop of a fiber: it waits for what `waits` makes, or has ended with `value` or `error`."""
+    """The next stop of a fiber: a wait for the result of `waits`, or its end with `value` or `error`."""
 
     waits: Waits | None
     value: Any = None
@@ -40,7 +40,7 @@ class Turn(NamedTuple):
 
 
 _REFUSALS = 1_000
-"""How often `Stopped` is raised in a thread that catches it and waits again, before it is left where it is."""
+"""The number of times that `Stopped` is raised in a thread that catches it, before the thread is abandoned."""
 
 _Lock = threading.Lock  # for which there is a stand-in in fibers
 
@@ -48,13 +48,13 @@ _here = threading.local()
 
 
 def current() -> "Fiber | None":
-    """The fiber that calls this; None in any other thread."""
+    """The fiber that runs the caller; None in any other thread."""
     fiber: Fiber | None = getattr(_here, "fiber", None)
     return fiber
 
 
 def in_world(waits: Waits) -> Any:
-    """The result of what `waits` makes, awaited by the loop; what it raises is raised here. Only in a fiber."""
+    """Let the loop await what `waits` makes; return its result or raise its error. Only in a fiber."""
     fiber = current()
     if fiber is None:
         raise RuntimeError("only the thread that runs the server app, and those that it starts, can wait for clients.")
@@ -64,7 +64,7 @@ def in_world(waits: Waits) -> Any:
 class Fiber:
     """A thread that runs `function()` in turns: from one of its waits to the next.
 
-    `by`: the fiber that has started it. All end with the first of them, as the threads of a process do.
+    `by`: the fiber that started it. All end with the first fiber, as the threads of a process do.
     """
 
     def __init__(self, function: Callable[[], Any], clock: Callable[[], float], by: "Fiber | None" = None) -> None:
@@ -100,7 +100,7 @@ class Fiber:
         return value
 
     def wait(self, waits: Waits) -> Any:
-        """In the fiber's thread: the result of what `waits` makes."""
+        """Wait in the fiber's thread for the result of what `waits` makes."""
         if self._stopped:
             self._refuse()
         self._turn = Turn(waits)
@@ -109,7 +109,7 @@ class Fiber:
         return self._check()
 
     def _refuse(self) -> NoReturn:
-        """Raise Stopped. A thread that goes on nevertheless stands still from here on, and nobody waits for it."""
+        """Raise Stopped. A thread that continues nevertheless is blocked here forever, and nobody waits for it."""
         self._refused += 1
         while self._refused > _REFUSALS:
             self.ended = True
@@ -118,7 +118,8 @@ class Fiber:
         raise Stopped
 
     def go_on(self, value: Any = None, error: BaseException | None = None) -> Turn:
-        """In the loop's thread: let it go on with the `value` that it waited for, or the `error`, to its next wait."""
+        """Continue the fiber, from the loop's thread, with the `value` that it waited for, or the `error`, to its next
+        wait."""
         if self._thread is None:  # made here: what a thread is made of has stand-ins in fibers
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -128,13 +129,14 @@ class Fiber:
         return self._turn
 
     def stop(self) -> None:
-        """End it, from the loop's thread: `Stopped` is raised where it waits, as often as it waits again."""
+        """End the fiber, from the loop's thread: `Stopped` is raised at each of its waits."""
         self._stopped = True
         while self._thread is not None and not self.ended:
             self.go_on()
 
     async def run(self, turn: Callable[[Callable[[], Turn]], Awaitable[Turn]] | None = None) -> Any:
-        """Run it to its end and return its result. `turn` runs each of its turns, as a job; by default at once.
+        """Run the fiber to its end and return its result. `turn` runs each of its turns, for example as a job; by
+        default directly.
 
         Raises any error of the function, and RuntimeError for a call of sys.exit or os._exit.
         """
@@ -165,7 +167,7 @@ class Fiber:
             self.stop()
 
     def spawn(self, function: Callable[[], Any], name: str) -> "Spawned":
-        """In the fiber's thread: another one that runs `function()` from the next wait on."""
+        """Start another fiber, from this fiber's thread, that runs `function()` from the next wait on."""
         return Spawned(self, function, name)
 
 
@@ -193,7 +195,7 @@ class Spawned:
 
 
 async def any_done(spawned: Iterable[Spawned], timeout: float | None) -> None:
-    """Wait, in the loop, until one of these has ended, for `timeout` virtual seconds at most."""
+    """Wait, in the loop, until one of these has ended, for at most `timeout` virtual seconds."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     for one in spawned:
         one.done.waiting.append(future)
@@ -203,7 +205,7 @@ async def any_done(spawned: Iterable[Spawned], timeout: float | None) -> None:
 
 
 class Event:
-    """`threading.Event` between fibers."""
+    """A `threading.Event` between fibers."""
 
     def __init__(self) -> None:
         self._set = False
@@ -216,7 +218,7 @@ class Event:
         self._set = False
 
     def set_here(self) -> None:
-        """`set`, from the loop's thread."""
+        """Do `set` from the loop's thread."""
         self._set = True
         waiting, self.waiting = self.waiting, []
         for future in waiting:
@@ -233,7 +235,7 @@ class Event:
         return bool(in_world(lambda: self.wait_here(timeout)))
 
     async def wait_here(self, timeout: float | None = None) -> bool:
-        """`wait`, in the loop."""
+        """Do `wait` in the loop."""
         if not self._set:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.waiting.append(future)

@@ -29,9 +29,9 @@ def pure(epsilon: float, releases: int) -> float:
 
 
 def random_bits(flip: float, bits: int, delta: float) -> float:
-    """epsilon of `bits` bits each of which was flipped with probability `flip` in [0, 1/2], all of them differing.
+    """The epsilon of `bits` bits each of which was flipped with probability `flip` in [0, 1/2], all of them differing.
 
-    Renyi accounting of randomized response. Which bits differ may depend on what was released before.
+    Renyi accounting of randomized response. The differing bits may depend on earlier releases.
     """
     _check(delta)
     if not 0 <= flip <= 0.5:
@@ -48,7 +48,7 @@ def random_bits(flip: float, bits: int, delta: float) -> float:
 
 
 def noisy_max_queries(sigma: float, queries: int, delta: float) -> float:
-    """epsilon of that number of GNMax queries with noise `sigma` on each count, whatever the votes are."""
+    """The epsilon of `queries` GNMax queries with noise `sigma` on each count, for any votes."""
     _check(delta)
     if queries == 0:
         return 0.0
@@ -58,7 +58,7 @@ def noisy_max_queries(sigma: float, queries: int, delta: float) -> float:
 
 
 def laplace_queries(scale: float, queries: int, delta: float) -> float:
-    """epsilon of that number of LNMax queries with noise of that `scale` on each count, whatever the votes are."""
+    """The epsilon of `queries` LNMax queries with noise of that `scale` on each count, for any votes."""
     _check(delta)
     if queries == 0:
         return 0.0
@@ -68,11 +68,12 @@ def laplace_queries(scale: float, queries: int, delta: float) -> float:
 
 
 def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int, delta: float) -> float:
-    """epsilon of `rounds` sums over `cohort` of `clients`, of vectors clipped to S, plus N(0, (multiplier S)^2).
+    """The epsilon of `rounds` sums over `cohort` of `clients`, of vectors clipped to S, plus N(0, (multiplier S)^2).
 
-    Neighbours: one client's data are replaced by any other data. The sum may move by 2 S. The cohort is drawn again in
-    each round without replacement and no observer of the sum knows it (Wang, Balle, Kasiviswanathan, AISTATS 2019).
-    Never more than where it is known, which Renyi accounting of samples may come to with few clients or much noise.
+    Neighbours: one client's data are replaced by any other data. The sum may move by 2 S. The cohort is drawn in each
+    round without replacement and no observer of the sum knows it (Wang, Balle, Kasiviswanathan, AISTATS 2019). The
+    result never exceeds that for a known cohort, which Renyi accounting of samples could with few clients or much
+    noise.
     """
     _check(delta)
     if not 1 <= cohort <= clients:
@@ -86,7 +87,7 @@ def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int
 
 
 def noise_for(epsilon: float, cohort: int, clients: int, rounds: int, delta: float) -> float:
-    """The least multiplier >= 0.01 for which `federated_gaussian` is at most `epsilon`; 0 for an infinite one."""
+    """The least multiplier >= 0.01 for which `federated_gaussian` is at most `epsilon`; 0 for an infinite `epsilon`."""
 
     def least(drawn: int) -> float:
         event = partial(_federated, cohort=drawn, clients=clients, rounds=rounds)
@@ -100,12 +101,13 @@ def noise_for(epsilon: float, cohort: int, clients: int, rounds: int, delta: flo
 
 
 def votes_noise_for(epsilon: float, queries: int, delta: float) -> float:
-    """The least sigma >= 0.01 for which `noisy_max_queries` is at most `epsilon`; 0 for an infinite one."""
+    """The least sigma >= 0.01 for which `noisy_max_queries` is at most `epsilon`; 0 for an infinite `epsilon`."""
     return _least(epsilon, delta, queries, lambda sigma: _queries(sigma, queries))
 
 
 def laplace_noise_for(epsilon: float, queries: int, delta: float) -> float:
-    """The least scale >= 0.01 by Renyi accounting, or by the sum if that is less, for `laplace_queries`; 0 for inf."""
+    """The least scale >= 0.01 for which `laplace_queries` is at most `epsilon`, by Renyi accounting or addition; 0 for
+    inf."""
     found = _least(epsilon, delta, queries, lambda scale: _laplace(scale, queries))
     return min(found, 2 * queries / epsilon) if found else 0.0
 

@@ -1,4 +1,5 @@
-"""How likely FedCT's consensus labels change again after a round (Proposition 1 of the FedCT paper, Appendix A).
+"""The probability that FedCT's consensus labels change again after a round (Proposition 1 of the FedCT paper, Appendix
+A).
 
 m clients reproduce each consensus label, independently of each other, with a probability a_t >= 1 - c / t. Then the
 consensus changes after round t0 with probability
@@ -10,9 +11,9 @@ else a_t < 1/2. Its rounds are t0 + 1, t0 + 2, ...
 
 The bound is valid: `probability` computes the exact value, which is below it (tests simulate it as well). Two remarks.
 The proof counts a label as lost below floor(m / 2) votes; it is lost with half of the votes or fewer, and the bound
-covers that, too. And it is far from tight, so for few clients it says nothing: with m = 5, |U| = 10^4, c = 1, t0 =
-1000 it gives delta <= 6.74. The figures that Appendix A states for m = 5, 0.9962 and 0.7868, are 1 - delta for |U| = 1
-and c = 2 and 10, not delta for 10^4 points and c = 1 and 10.
+covers that, too. And it is far from tight, so for few clients it says nothing: with m = 5, |U| = 10^4, c = 1, t0 = 1000
+it gives delta <= 6.74. The figures that Appendix A states for m = 5, 0.9962 and 0.7868, are 1 - delta for |U| = 1 and c
+= 2 and 10, not delta for 10^4 points and c = 1 and 10.
 """
 
 import math
@@ -27,7 +28,8 @@ __all__ = ["bound", "probabilities", "probability"]
 
 
 def bound(points: int, clients: int, rate: float, after: int) -> float:
-    """Proposition 1's delta for |U| = `points`, m = `clients`, c = `rate` and t0 = `after`; above 1 it says nothing."""
+    """The delta of Proposition 1 for |U| = `points`, m = `clients`, c = `rate` and t0 = `after`; above 1 it is
+    vacuous."""
     _check(points, clients, rate, after)
     half = clients / 2
     # In logarithms: (4 c)^(m / 2) overflows where zeta underflows. zeta(x, q) <= q^-x (1 + q / (x - 1)) where it does.
@@ -39,8 +41,8 @@ def bound(points: int, clients: int, rate: float, after: int) -> float:
 def probabilities(points: int, clients: int, rate: float, after: Sequence[int], until: int) -> NDArray[np.float64]:
     """The probability that `bound` bounds for each t0 of `after`, over rounds t0 + 1 ... `until`.
 
-    That is, that a label is reproduced by no more than half, where the accuracy is a_t = 1 - c / t exactly, and clients
-    and points are independent.
+    It is the probability that a label is reproduced by no more than half of the clients, if the accuracy is exactly a_t
+    = 1 - c / t and clients and points are independent.
     """
     first = min(after)
     _check(points, clients, rate, first)
@@ -51,7 +53,7 @@ def probabilities(points: int, clients: int, rate: float, after: Sequence[int], 
 
 
 def probability(points: int, clients: int, rate: float, after: int, until: int) -> float:
-    """The probability of `probabilities` for one t0."""
+    """The result of `probabilities` for one t0."""
     return float(probabilities(points, clients, rate, [after], until)[0])
 
 

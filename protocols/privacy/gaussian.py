@@ -21,7 +21,7 @@ from tacit.sim.streams import Entropy
 __all__ = ["LARGEST_DEVIATION", "delta_of", "discrete_gaussian", "epsilon_of", "mu_for"]
 
 LARGEST_DEVIATION = 2.0**44
-"""Beyond it, samples of `discrete_gaussian` are no longer exact in floating point."""
+"""The largest deviation for which samples of `discrete_gaussian` are exact in floating point."""
 
 _MU = 1e-6, 1e3
 
@@ -60,14 +60,14 @@ def mu_for(epsilon: float, delta: float) -> float:
 
 
 def _root(function: Callable[[float], float], least: float, most: float) -> float:
-    """Where `function` is 0 between the two."""
+    """The zero of `function` between `least` and `most`."""
     from scipy.optimize import brentq  # a tenth of the start of every run, and few runs need it
 
     return float(brentq(function, least, most, xtol=1e-12))
 
 
 def discrete_gaussian(deviation: float, shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.int64]:
-    """Independent integers z with probabilities proportional to exp(-z^2 / (2 deviation^2)); zeros for 0.
+    """Draw independent integers z with probabilities proportional to exp(-z^2 / (2 deviation^2)); zeros for 0.
 
     By rejection from a discrete Laplace distribution (Canonne, Kamath, Steinke, algorithms 2 and 3) of scale t, a power
     of 2. Its coins are 64-bit words compared with probabilities in double precision: each number's distribution is
@@ -91,7 +91,7 @@ def discrete_gaussian(deviation: float, shape: tuple[int, ...], entropy: Entropy
 
 
 def _laplace(scale_bits: int, count: int, entropy: Entropy) -> NDArray[np.int64]:
-    """At most `count` integers z with probabilities proportional to exp(-|z| / 2^scale_bits)."""
+    """Draw at most `count` integers z with probabilities proportional to exp(-|z| / 2^scale_bits)."""
     low = (entropy.array(count) >> np.uint64(64 - scale_bits)).astype(np.int64) if scale_bits else np.zeros(count, int)
     low = low[_coins(np.exp(-low / 2.0**scale_bits), entropy)]
     # the number of heads before the first tail, of coins that show heads with probability 1 / e
@@ -103,7 +103,7 @@ def _laplace(scale_bits: int, count: int, entropy: Entropy) -> NDArray[np.int64]
 
 
 def _coins(probabilities: NDArray[np.float64], entropy: Entropy) -> NDArray[np.bool_]:
-    """Independent bits, each true with its probability."""
+    """Draw independent bits, each true with its probability."""
     uniform = (entropy.array(len(probabilities)).astype(np.float64) + 0.5) * 2.0**-64
     return uniform < probabilities
 

@@ -1,4 +1,4 @@
-"""The table [privacy] of a scenario: how much the differentially private protocols may reveal."""
+"""The table [privacy] of a scenario: the budget of differentially private protocols."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ __all__ = ["Privacy"]
 
 
 class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[privacy]: epsilon and delta, and what the noise is measured by."""
+    """[privacy]: epsilon and delta, and the parameters of the noise."""
 
     epsilon: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["none"],

@@ -1,7 +1,7 @@
 """Random bits, Gaussian and Laplace numbers from a party's injected entropy.
 
-Both have the resolution that is stated. Samples of floating point numbers are known to leak through their lowest digits
-(Mironov, On significance of the least significant bits for differential privacy, CCS 2012): a guarantee that is
+Their resolution is stated at each function. Samples of floating point numbers are known to leak through their lowest
+digits (Mironov, On significance of the least significant bits for differential privacy, CCS 2012): a guarantee that is
 computed for real numbers holds here up to that.
 """
 
@@ -17,9 +17,9 @@ __all__ = ["bernoulli", "gaussian", "laplace"]
 
 
 def bernoulli(probability: float, shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.bool_]:
-    """Independent bits that are 1 with `probability` in [0, 1], rounded up to a multiple of 2^-64.
+    """Draw independent bits that are 1 with `probability` in [0, 1], rounded up to a multiple of 2^-64.
 
-    Up, for a bit that never flips keeps nothing secret.
+    It is rounded up because a bit that never flips keeps nothing secret.
     """
     if not 0 <= probability <= 1:
         raise ValueError(f"probability(={probability}) must lie in [0, 1].")
@@ -28,7 +28,7 @@ def bernoulli(probability: float, shape: tuple[int, ...], entropy: Entropy) -> N
 
 
 def gaussian(shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.float64]:
-    """Independent standard normal numbers: the inverse distribution function at the midpoints of 2^53 intervals.
+    """Draw independent standard normal numbers: the inverse distribution function at the midpoints of 2^53 intervals.
 
     Numbers are within 8.3 standard deviations; a normal number is beyond with probability 2^-53.
     """
@@ -38,7 +38,7 @@ def gaussian(shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.float64]:
 
 
 def laplace(shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.float64]:
-    """Independent Laplace numbers of mean 0 and scale 1: the inverse distribution function at the same midpoints.
+    """Draw independent Laplace numbers of mean 0 and scale 1: the inverse distribution function at the same midpoints.
 
     Numbers are within 36.8 of 0; a Laplace number is beyond with probability 2^-53.
     """

@@ -1,20 +1,19 @@
-"""Randomised response of hash bits and of labels: answered once for a point, and the same whenever it is asked again.
+"""Randomised response of hash bits and labels: each point has one answer, which is repeated for later questions.
 
-| what | answer | of it the server learns |
+| what | answer | learned by the server |
 | --- | --- | --- |
 | a label of C classes | as it is with q = e^eps / (e^eps + C - 1), else one of the others, uniformly | the answer |
 | a hash bit | flipped with p = 1 / (1 + e^eps) | the answer |
 
-(Warner, JASA 1965; k-ary: Kairouz, Bonawitz, Ramage, ICML 2016, equation 2.) Both mechanisms are the owner's, before
-anything leaves it, and what is made of the answers costs nothing more.
+(Warner, JASA 1965; k-ary: Kairouz, Bonawitz, Ramage, ICML 2016, equation 2.) The owner applies both mechanisms before
+anything leaves it, and processing of the answers costs nothing more.
 
-An answer that was drawn again for each round would be averaged away. So an answer is no draw but a function of a
-secret that lasts (`tacit.sim.world.World.lasting`) and of what is asked about: of a label the row of the point, of bits
-the planes, the row and the vector. It is the same in every incarnation of a client and in a run that is resumed. Other
-planes, or a point whose features have changed (as those of a model that is trained), are another question with fresh
-coins. The function is SHA-256 of all that, and for bits AES-256 in counter mode under it, so the guarantees are those
-for true coins as far as this is pseudo-random. Probabilities have the resolution of 2^-64 and are rounded towards more
-noise.
+Noise drawn for each round could be averaged away. So an answer is not drawn; it is a function of a lasting secret
+(`tacit.sim.world.World.lasting`) and of the question: for a label the row of the point, for bits the planes, the row
+and the vector. It is the same in every incarnation of a client and in a run that is resumed. Other planes, or a point
+whose features have changed (as those of a model that is trained), are another question with fresh coins. The function
+is SHA-256 of all that, and for bits AES-256 in counter mode under it, so the guarantees are those for true coins as far
+as this is pseudo-random. Probabilities have the resolution of 2^-64 and are rounded towards more noise.
 """
 
 import math
@@ -55,9 +54,9 @@ def randomised_labels(
 
 @dataclass(frozen=True)
 class HashFlips:
-    """Which bits of its points' hashes a client flips, each with `probability` in [0, 1/2].
+    """The bits of its points' hashes that a client flips, each with `probability` in [0, 1/2].
 
-    `rows` (n_j,): which point is which, for as long as `secret` lasts.
+    `rows` (n_j,): the identity of each point, for as long as `secret` lasts.
     """
 
     secret: bytes = field(repr=False)
@@ -65,7 +64,8 @@ class HashFlips:
     rows: NDArray[np.int64] = field(repr=False)
 
     def flipped(self, bits: NDArray[np.bool_], planes_seed: bytes, features: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """`bits` (n_j, L) of the vectors `features` (n_j, d) and of the planes from `planes_seed`, as they are sent."""
+        """The `bits` (n_j, L), flipped for sending, of the vectors `features` (n_j, d) and the planes from
+        `planes_seed`."""
         found = bits.copy()
         planes = derive(self.secret, "hash", planes_seed.hex())
         for place, row in enumerate(self.rows.tolist()):

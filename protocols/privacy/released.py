@@ -1,8 +1,8 @@
-"""Privacy spent by randomised hash bits and labels of a run, and by whom.
+"""The privacy that randomised hash bits and labels of a run spend.
 
-Of labels: each is epsilon-differentially private, delta = 0, over the whole run, however often it is used.
+Labels: each is epsilon-differentially private, delta = 0, over the whole run, however often it is used.
 
-Of hashes: whoever knows the planes sees b XOR flips for each point. Two points at the angle theta differ in Bin(L R,
+Hashes: anybody who knows the planes sees b XOR flips for each point. Two points at the angle theta differ in Bin(L R,
 theta / pi) bits of R rounds with planes of their own, and except with probability delta over the planes in at most q of
 them, the upper quantile. So their answers are (eps q, delta)-indistinguishable: extended differential privacy for the
 angular distance (Fernandes, Kawamoto, Murakami, ESORICS 2021). For one whole vector against any other it is eps L R.
@@ -24,20 +24,20 @@ __all__ = [
 ]  # fmt: skip
 
 ANGLES = (1, 5, 10, 30, 60)
-"""Degrees between the points that the statement is about."""
+"""The angles in degrees between two points for which the result is stated."""
 
 DELTA = 1e-6
 """The probability over the planes that more bits differ than counted."""
 
 
 class Randomised(Struct, kw_only=True, frozen=True):
-    """Privacy spent by labels and by hash bits under randomised response; None for what is not randomised.
+    """The privacy that labels and hash bits under randomised response spend; None for what is not randomised.
 
-    `label_epsilon` is that of each label, `hash_epsilon` of each bit, of which each of `rounds` rounds has `hash_bits`
-    under planes of its own. `angles`: by degrees between two points epsilon at `delta`, of all rounds; `differing`: the
-    bits that differ then, at most. `whole_vector`: epsilon of any other point, with delta = 0. `reconstruction`: the
-    cosine to each point that is reached by whoever knows the planes, by `opened`. `guaranteed` unless `caveats` say why
-    not.
+    `label_epsilon` is the epsilon of each label, `hash_epsilon` that of each bit; each of `rounds` rounds has
+    `hash_bits` bits with new planes. `angles` maps the degrees between two points to epsilon at `delta` over all
+    rounds; `differing` maps them to the most bits that differ. `whole_vector`: epsilon between any two points, with
+    delta = 0. `reconstruction`: the cosine to each point that an attacker with the planes reaches, by `opened`. It is
+    `guaranteed` unless `caveats` has reasons against it.
     """
 
     label_epsilon: float | None = None
@@ -56,7 +56,7 @@ class Randomised(Struct, kw_only=True, frozen=True):
 
 
 def flip_of(privacy: Privacy) -> float:
-    """The probability with which each hash bit flips; 0 where bits are not randomised."""
+    """The probability with which each hash bit flips; 0 if bits are not randomised."""
     return 0.0 if privacy.hash_epsilon == "none" else flip_probability(privacy.hash_epsilon, 1)
 
 
@@ -75,11 +75,12 @@ def differing_bits(bits: int, degrees: float, delta: float) -> int:
 
 
 def opened(flip: float, bits: int, features: int) -> float:
-    """The cosine between a point of d `features` and the sum of the planes with the signs that its `bits` say.
+    """The cosine between a point of d `features` and the sum of the planes with the signs of its `bits`.
 
-    What a server can do by the plainest means if a client gives it the planes. For a unit vector v and L planes a_l the
-    sum has the mean L c v, c = (1 - 2 `flip`) sqrt(2 / pi), and the variance L across v in each of d - 1 directions, so
-    the cosine is about 1 / sqrt(1 + (d - 1) / (L c^2)). Who knows how points are distributed does better.
+    This is the simplest reconstruction by a server that gets the planes from a client. For a unit vector v and L planes
+    a_l the sum has the mean L c v, c = (1 - 2 `flip`) sqrt(2 / pi), and the variance L across v in each of d - 1
+    directions, so the cosine is about 1 / sqrt(1 + (d - 1) / (L c^2)). Knowledge of the points' distribution improves
+    it.
     """
     signal = (1 - 2 * flip) * math.sqrt(2 / math.pi)
     return signal / math.sqrt(signal**2 + (features - 1) / bits)
@@ -88,10 +89,9 @@ def opened(flip: float, bits: int, features: int) -> float:
 def released(
     privacy: Privacy, entropy: str, classes: int, bits: int, rounds: int, *, features: int = 0
 ) -> Randomised | None:
-    """Return what is revealed by the randomised labels of `classes`, and by hashes of L `bits` in that many `rounds`.
+    """The privacy spent by the randomised labels of `classes` classes, and by hashes of L `bits` in `rounds` rounds.
 
-    `bits` is 0 where nothing is hashed, `features` where points are other ones in each round. None where nothing is
-    randomised.
+    `bits` is 0 if nothing is hashed; `features` is given if points differ in each round. None if nothing is randomised.
     """
     label = None if privacy.label_epsilon == "none" else privacy.label_epsilon
     flip = flip_of(privacy) if bits and rounds else 0.0
@@ -121,9 +121,9 @@ def released(
 
 
 def with_rounds_again(found: Randomised | None, again: int) -> Randomised | None:
-    """Return what is revealed where hashes of up to `again` rounds may have been sent twice, under other planes.
+    """The privacy spent if hashes of up to `again` rounds may have been sent twice, with other planes.
 
-    They are counted as further rounds, and nothing is guaranteed; labels are the same whenever they are answered.
+    They are counted as further rounds, and nothing is guaranteed; labels are the same in each answer.
     """
     if found is None or found.hash_epsilon is None or not again:
         return found
@@ -146,15 +146,15 @@ def with_rounds_again(found: Randomised | None, again: int) -> Randomised | None
 
 
 Releasing = Callable[[int], Randomised | None]
-"""A function from the number of rounds with hashes under planes of their own to what randomised answers reveal."""
+"""A function from the number of rounds with separate planes to the privacy that randomised answers spend."""
 
 
 def nothing_released(rounds: int) -> None:
-    """Nothing is randomised."""
+    """Return None: nothing is randomised."""
 
 
 def randomised_lines(found: Randomised | None) -> list[str]:
-    """Return the lines that a run prints of it."""
+    """The lines that a run prints about randomised answers."""
     if found is None:
         return []
     lines = []

@@ -1,9 +1,9 @@
-"""How many bits of a client's one-hot labels of the public set change when one element of its data does.
+"""The number of bits of a client's one-hot public labels that change with one element of its data.
 
 Three ways, from Section 4 and Appendix B of the FedCT paper (Abourayya et al., Little is enough). All give s in bits,
 two for each label that changes, as `xor_mechanism` takes it.
 
-| way | s | what it guarantees |
+| way | s | guarantee |
 | --- | --- | --- |
 | `worst_case` | 2 n, n public points | holds for every learner: epsilon-differential privacy |
 | `proposition_2` | 2 ceil(n e + P sqrt(n e (1 - e)) + P^2 / 3) | at best with probability 1 - delta |
@@ -25,20 +25,20 @@ from scipy.special import ndtri
 __all__ = ["BITS_PER_LABEL", "Estimate", "by_neighbours", "left_out", "proposition_2", "worst_case"]
 
 BITS_PER_LABEL = 2
-"""A label that changes clears one bit of its one-hot row and sets another."""
+"""The bits that change with one label: one bit of its one-hot row is cleared and another one is set."""
 
 
 def worst_case(points: int) -> int:
-    """Bits, if every label of `points` public points may change."""
+    """The number of bits if every label of `points` public points may change."""
     if points < 0:
         raise ValueError(f"points(={points}) must be >= 0.")
     return BITS_PER_LABEL * points
 
 
 def proposition_2(points: int, stability: float, delta: float) -> int:
-    """Bits, for `points` = n, a `stability` rate e(n) in [0, 1] of the 0-1 loss and `delta` in (0, 1).
+    """The number of bits for `points` = n, a `stability` rate e(n) in [0, 1] of the 0-1 loss and `delta` in (0, 1).
 
-    Never more than the worst case.
+    It never exceeds the worst case.
     """
     if not 0 <= stability <= 1:
         raise ValueError(f"stability(={stability}) must lie in [0, 1].")
@@ -52,7 +52,7 @@ def proposition_2(points: int, stability: float, delta: float) -> int:
 
 @dataclass(frozen=True)
 class Estimate:
-    """`bits`: the largest difference that was seen over `tried` neighbouring data sets; `mean_bits` the mean one."""
+    """An estimated sensitivity: `bits`, the largest difference over `tried` neighbouring data sets, and `mean_bits`."""
 
     bits: int
     mean_bits: float
@@ -60,10 +60,10 @@ class Estimate:
 
 
 def by_neighbours(labels: NDArray[np.int64], neighbours: Iterable[NDArray[np.int64]]) -> Estimate:
-    """From the `labels` of the public set after training on a data set, and after training on each neighbouring one.
+    """Estimate it from the `labels` of the public set after training on a data set and on each neighbouring one.
 
     The paper takes n = 100 of them. A maximum over some pairs of data sets is no bound over all; and as it is computed
-    from private data, to publish it is a release that no epsilon covers.
+    from private data, publishing it is a release that no epsilon covers.
     """
     changed = [BITS_PER_LABEL * int(np.count_nonzero(labels != other)) for other in neighbours]
     if not changed:
@@ -72,7 +72,7 @@ def by_neighbours(labels: NDArray[np.int64], neighbours: Iterable[NDArray[np.int
 
 
 def left_out(elements: int, neighbours: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Which one of `elements` each of `neighbours` data sets lacks; no element twice before all have been."""
+    """The index of the element, of `elements`, that each of `neighbours` data sets lacks; all once before any twice."""
     if elements < 1 or neighbours < 1:
         raise ValueError(f"elements(={elements}) and neighbours(={neighbours}) must be >= 1.")
     rounds = [generator.permutation(elements) for _ in range(-(-neighbours // elements))]

@@ -1,4 +1,4 @@
-"""How much noise the table [privacy] asks for, and what the run's releases reveal together."""
+"""The noise that the table [privacy] requires, and the budget that the run's releases spend together."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _ESTIMATED = "the sensitivity is an estimate: more bits may change"
 
 
 def check_noise(privacy: Privacy, protocol: str) -> None:
-    """Raise Problem for what [privacy] may not say of any private `protocol`, and for a missing package."""
+    """Raise Problem for invalid values of [privacy] in any private `protocol`, and for a missing package."""
     if not privacy.clip < math.inf:
         raise Problem("privacy.clip", "inf clips nothing; allowed: a number above 0")
     if privacy.noise and not _NOISE[0] <= privacy.noise <= _NOISE[1]:
@@ -43,12 +43,12 @@ def check_noise(privacy: Privacy, protocol: str) -> None:
 
 
 def asked(privacy: Privacy) -> float:
-    """The epsilon that is asked for."""
+    """The epsilon of [privacy]; infinite for "none"."""
     return math.inf if privacy.epsilon == "none" else privacy.epsilon
 
 
 def sensitivity_of(value: int | str) -> tuple[str, float]:
-    """The kind and the number of `privacy.sensitivity`. Raises Problem."""
+    """Parse the kind and the number of `privacy.sensitivity`. Raises Problem."""
     if isinstance(value, int):
         if value > 0:
             return "bits", value
@@ -67,7 +67,7 @@ def sensitivity_of(value: int | str) -> tuple[str, float]:
 
 
 def seeded_caveats(entropy: str) -> tuple[str, ...]:
-    """Why noise of this `entropy` guarantees nothing; () if it does."""
+    """The reasons why noise of this `entropy` guarantees nothing; () if it does."""
     return (SEEDED,) if entropy == "seeded" else ()
 
 
@@ -79,7 +79,7 @@ def spending_on_labels(
     questions: int,
     estimate: Callable[[int], sensitivity.Estimate],
 ) -> Spending:
-    """Return the budget of `dp-fedct`: labels of `points` public points in each `planned` round and for each question.
+    """The budget of `dp-fedct`: labels of `points` public points in each `planned` round and for each question.
 
     `estimate` tries a number of neighbouring data sets.
     """
@@ -123,7 +123,7 @@ def spending_on_labels(
 
 
 def spending_on_votes(privacy: Privacy, entropy: str, points: int) -> Spending:
-    """Return the budget of `dp-pate`: one noisy vote on each of `points` public points, in its only round."""
+    """The budget of `dp-pate`: one noisy vote on each of `points` public points, in its only round."""
     gaussian = privacy.votes_noise == "gaussian"
     least, spent = (
         (accounting.votes_noise_for, accounting.noisy_max_queries)
@@ -153,10 +153,10 @@ def spending_on_votes(privacy: Privacy, entropy: str, points: int) -> Spending:
 
 
 def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int, clients: int) -> Spending:
-    """Return the budget of `dp-fedavg`: averages over a `cohort` of all `clients` that train, in `planned` rounds.
+    """The budget of `dp-fedavg`: averages over a `cohort` of all `clients` that train, in `planned` rounds.
 
-    Sampling amplifies privacy only while nobody knows who was drawn. A cohort that follows from the file's seed is
-    known: then each round counts as if all clients took part.
+    Sampling amplifies privacy only while the cohort is secret. A cohort that follows from the file's seed is known:
+    then each round counts as if all clients took part.
     """
     hidden = cohort < clients and entropy != "seeded"
     counted = cohort if hidden else clients
@@ -193,19 +193,19 @@ def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int
 
 
 def finite(epsilon: float) -> float | None:
-    """`epsilon`; None for an infinite one."""
+    """Return `epsilon`, or None if it is infinite."""
     return epsilon if math.isfinite(epsilon) else None
 
 
 def noise_cautions(privacy: Privacy, entropy: str) -> list[str]:
-    """One line for each choice that leaves any private protocol's run less private than it says."""
+    """A line for each choice that makes a run of any private protocol less private than stated."""
     if privacy.noise == 0 or (privacy.noise is None and privacy.epsilon == "none"):
         return ["[privacy] sets no noise, so nothing is differentially private"]
     return [f"{SEEDED}. No epsilon of this run is a guarantee"] if entropy == "seeded" else []
 
 
 def randomised_cautions(privacy: Privacy, entropy: str, *, hashes: bool = True) -> list[str]:
-    """A line if labels, or also `hashes`, are under randomised response whose coins follow from the file."""
+    """A line if labels or `hashes` are under randomised response with coins that follow from the file."""
     asked_for = privacy.label_epsilon != "none" or (hashes and privacy.hash_epsilon != "none")
     return [f"{SEEDED}. No epsilon of this run is a guarantee"] if asked_for and entropy == "seeded" else []
 

@@ -1,4 +1,4 @@
-"""Privacy that a run of a differentially private protocol has spent."""
+"""The privacy that a run of a differentially private protocol spends."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -9,15 +9,15 @@ __all__ = ["Spending", "Spent", "after_resuming", "caveats_of", "privacy_lines"]
 
 
 class Spent(Struct, kw_only=True, frozen=True):
-    """The differential privacy of what a run has released.
+    """The differential privacy of a run's releases.
 
-    `rounds` of `planned` ones are charged: each to which clients were called, whether or not it had a result.
-    `epsilon` is that of these together with `delta`, by Renyi accounting; `epsilon_pure` the same with delta = 0, by
-    adding up, where that is finite; `epsilon_round` that of each by itself, with `delta_round`. None: no bound.
-    It is `guaranteed` unless `caveats` say why not. `neighbours` says between which data, `covers` against whom. `flip`
-    is the probability that a bit flips, for `sensitivity` bits that may change, which `sensitivity_from` says the
-    source of; `noise` the standard deviation of Gaussian noise, in votes or in units of `clip`. `cohort` says what
-    those who are drawn of all clients are counted as, where not all are.
+    `rounds` of `planned` ones are charged: each to which clients were called, whether or not it had a result. `epsilon`
+    is that of all charged rounds with `delta`, by Renyi accounting; `epsilon_pure` the same with delta = 0, by
+    addition, if finite; `epsilon_round` that of each single round, with `delta_round`. None means no bound. It is
+    `guaranteed` unless `caveats` has reasons against it. `neighbours` describes neighbouring data, `covers` the
+    observers covered. `flip` is the probability that a bit flips, for `sensitivity` bits that may change, with the
+    source `sensitivity_from`; `noise` the standard deviation of Gaussian noise, in votes or in units of `clip`.
+    `cohort` describes how sampling is counted, if not all clients are drawn.
     """
 
     mechanism: str
@@ -41,11 +41,11 @@ class Spent(Struct, kw_only=True, frozen=True):
 
 
 Spending = Callable[[int], Spent]
-"""Gives what is spent with a number of rounds charged; the noise is always that of all planned rounds."""
+"""Maps the number of charged rounds to the privacy spent; the noise is always that of all planned rounds."""
 
 
 def after_resuming(spent: Spent, *, seeded: bool) -> Spent:
-    """Return the budget `spent` by a run that was resumed: with seeded noise the same, else without a guarantee."""
+    """The budget `spent` by a resumed run: unchanged with seeded noise, otherwise without a guarantee."""
     if seeded:
         return spent
     caveat = "the run was broken off and went on: rounds that it held twice had fresh noise, and are charged once"
@@ -53,19 +53,19 @@ def after_resuming(spent: Spent, *, seeded: bool) -> Spent:
 
 
 class Guaranteed(Protocol):
-    """A statement of what a run reveals."""
+    """A statement about the privacy that a run spends."""
 
     @property
     def caveats(self) -> tuple[str, ...]: ...
 
 
 def caveats_of(spent: Iterable[Guaranteed | None]) -> list[str]:
-    """Why the epsilons of several runs are no guarantee, each reason once."""
+    """The reasons why the epsilons of several runs are no guarantee, each once."""
     return list(dict.fromkeys(caveat for one in spent if one is not None for caveat in one.caveats))
 
 
 def privacy_lines(spent: Spent | None) -> list[str]:
-    """Return the lines that a run prints of it."""
+    """The lines that a run prints about its privacy."""
     if spent is None:
         return []
     once = f", delta = {spent.delta:g}"

@@ -1,8 +1,8 @@
-"""The XOR mechanism: a matrix of bits is released xor a random matrix of bits.
+"""The XOR mechanism: a matrix of bits is released after an exclusive or with a random matrix.
 
-Ji et al., Differentially private binary- and matrix-valued data query: an XOR mechanism, VLDB 2021, as Section 4 of
-the FedCT paper (Abourayya et al., Little is enough) applies it to one-hot labels f(D) of |U| points and C classes.
-Here bits are independent: `flip_probability` is the exact form of it, for all sizes.
+Ji et al., Differentially private binary- and matrix-valued data query: an XOR mechanism, VLDB 2021, as Section 4 of the
+FedCT paper (Abourayya et al., Little is enough) applies it to one-hot labels f(D) of |U| points and C classes. Here
+bits are independent: `flip_probability` is the exact form of it, for all sizes.
 
 Sensitivity: s = max ||f(D) xor f(D')||_F^2 over neighbouring data sets, the number of BITS that differ. A label that
 changes flips two bits of its one-hot row: s is twice the number of labels that change, 2 |U| at worst. (The paper's
@@ -60,7 +60,7 @@ def epsilon_of(flip: float, sensitivity: int) -> float:
 
 
 def perturb(bits: Bits, flip: float, entropy: Entropy) -> Bits:
-    """`bits` xor independent bits that are 1 with probability `flip`."""
+    """Flip each of `bits` independently with probability `flip`."""
     return bits ^ bernoulli(flip, bits.shape, entropy)
 
 

@@ -1,1 +1,1 @@
-"""Rounds: who is called, how long is waited, who returns, and what holds in every round."""
+"""Rounds: the call of clients, waits, returning parties, and promises of every round."""

@@ -18,7 +18,7 @@ __all__ = ["EndingsObserver", "returned"]
 
 
 class FaultRecord:
-    """The effects of a run's faults, read off its world; `faults` are those that each [[fault]] stands for."""
+    """The effects of a run's faults, read from its world; `faults` are the expanded faults of each [[fault]]."""
 
     def __init__(self, world: World, faults: Sequence[tuple[Fault, ...]]) -> None:
         self._world, self._faults = world, faults
@@ -34,18 +34,18 @@ class FaultRecord:
         ]
 
     def silent(self) -> dict[int, str]:
-        """Each [[fault]] that has not struck once, by its number, with why it did not, in words."""
+        """Each [[fault]] that has never struck, by its number, with the reason in words."""
         struck = {strike.fault for strike in self.strikes()}
         return {number: _missed(made) for number, made in enumerate(self._faults) if number not in struck}
 
     def fall(self, party: str, begin: float, end: float) -> Fired | None:
-        """The last time between `begin` and `end` (seconds, both included) that a fault took `party` down."""
+        """The last time between `begin` and `end` (seconds, both included) at which a fault took `party` down."""
         falls = [fired for fired in self.fallen.get(party, ()) if begin <= fired.time <= end]
         return falls[-1] if falls else None
 
     @property
     def fallen(self) -> Mapping[str, Sequence[Fired]]:
-        """The faults that took each party down that ever fell, in order."""
+        """The faults that took parties down, by party, in order."""
         fired = self._world.faults.fired
         for one in fired[self._known :]:
             if isinstance(one.fault, PartyFault) and one.fault.spell == "down":
@@ -54,12 +54,13 @@ class FaultRecord:
         return self._falls
 
     def gone(self, party: str) -> str:
-        """How `party`, which is down, went."""
+        """The way in which `party`, which is down, went down."""
         fall = self.fall(party, 0.0, self._world.loop.time())
         return fall.fault.went if fall is not None and isinstance(fall.fault, PartyFault) else "crashed"
 
     def noticed(self, loss: Loss, began: float) -> Loss:
-        """A `loss` that the server reported in a round that `began` then, with the step at which the party fell."""
+        """Complete a `loss` that the server reported in a round that `began` then, by the step at which the party went
+        down."""
         fall = self.fall(loss.party, began, loss.time)
         if fall is None or fall.step in ("", loss.step):
             return loss
@@ -67,7 +68,7 @@ class FaultRecord:
 
 
 def _missed(made: tuple[Fault, ...]) -> str:
-    """Why a fault did not strike, in words."""
+    """The reason why a fault did not strike, in words."""
     if not made or len(made) > 1:
         return "the availability trace took nobody down before the run ended"
     (fault,) = made
@@ -81,7 +82,7 @@ C = TypeVar("C", bound=CalledClient)
 
 
 class EndingsObserver(Generic[C]):
-    """An observer that knows which faults struck, and how each client's part ended."""
+    """An observer that knows the faults that struck, and the end of each client's part."""
 
     def __init__(self, world: World, clients: Sequence[C], faults: Sequence[tuple[Fault, ...]]) -> None:
         self.world = world
@@ -103,9 +104,9 @@ class EndingsObserver(Generic[C]):
         return self._fault_record.strikes()
 
     def losses_beside(self, server: Any, unmissed: str, round_at: Callable[[float], int]) -> list[Loss]:
-        """Those that the `server` reported, with the steps at which they fell, and then those that it did not notice.
+        """The losses that the `server` reported, with the steps at which parties went down, followed by unnoticed ones.
 
-        `unmissed`: what is said of a client among these; `round_at`: the number of the round at a virtual time.
+        `unmissed`: the text for unnoticed ones. `round_at`: the number of the round at a virtual time.
         """
         now = self.world.loop.time()
         found = [self._fault_record.noticed(loss, 0.0) for loss in server.lost]
@@ -119,7 +120,7 @@ class EndingsObserver(Generic[C]):
         return found
 
     def endings(self, *, noted: bool = True) -> dict[str, str]:
-        """How the part of each client and helper ended; `noted` in the trace."""
+        """The end of the part of each client and helper; `noted`: also record it in the trace."""
         devices = self._named.devices | {device.name: device for device in self.helpers}
         found = {n: one.seen("ending") if one.alive else self._fault_record.gone(n) for n, one in devices.items()}
         for name, ending in found.items() if noted else ():
@@ -128,5 +129,5 @@ class EndingsObserver(Generic[C]):
 
 
 def returned(server: Any) -> str:
-    """Return the reason for the loss of a `server` that returned to a run of one round."""
+    """The reason for the loss of a `server` that returned to a run of one round."""
     return "it is back, and the run ended" if server.aborted else "it is back before it began"

@@ -1,4 +1,4 @@
-"""Looks at rounds of learning as no party could, whatever is learnt in them: who was lost, and how the run ended."""
+"""Observes rounds of any kind of learning: the losses, and the end of the run."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -28,11 +28,11 @@ Points = tuple[NDArray[np.generic], NDArray[np.int64]]
 
 
 class HeldRound(Round, frozen=True, kw_only=True):
-    """The results of one round of learning. `cohort`: who was called, `problem`: why the round was lost.
+    """The results of one round of learning. `cohort`: the clients called, `problem`: why the round was lost.
 
-    `figures`: the names of those fields that are numbers, None where they were not measured.
+    `figures`: the names of the numeric fields, which are None if not measured.
 
-    Some of those who were `lost` may have answered: they fell after that, or were back before it.
+    Some of the `lost` clients may have answered: they went down afterwards, or were back before the end.
     """
 
     figures: ClassVar[tuple[str, ...]] = ()
@@ -41,7 +41,7 @@ class HeldRound(Round, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Whose answer the round is made of."""
+        """The clients whose answers are in the result of the round."""
         raise NotImplementedError(f"{type(self).__name__} does not say whose answers it is made of")
 
     def numbers(self) -> tuple[str, ...]:
@@ -50,13 +50,13 @@ class HeldRound(Round, frozen=True, kw_only=True):
         return tuple("-" if value is None else f"{value:.4f}" for value in values)
 
     def losses(self) -> str:
-        """Who was lost; of whose answer the round is made nevertheless, it is said."""
+        """The lost clients; those whose answers are in the result are marked."""
         shown = [f"{name} (answered)" if name in self.counted else name for name in self.lost[:SHOWN]]
         return ", ".join(shown) + more_than(shown, self.lost) or "nobody"
 
 
 class _Bare(NamedTuple):
-    """A round without results: what losses and the outcome depend on."""
+    """A round without results, reduced to the facts on which losses and the outcome depend."""
 
     round: int
     began: float
@@ -73,12 +73,12 @@ R = TypeVar("R", bound=Record)
 
 
 class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
-    """Keeps the results of each round. `every`: after how many rounds, and at the end, models are tested.
+    """Keeps the results of each round. `every`: the number of rounds after which models are tested; also at the end.
 
-    `faults`: those that each [[fault]] stands for. `after_round` is called with the number of each round that has
-    ended. `answer` is what a client is to send in a round, and `last_step` where it does. `spending` gives what rounds
-    reveal, where that is known, `randomised` what randomised answers do; `measured_on` are the points that models are
-    tested on, in words.
+    `faults`: the expanded faults of each [[fault]]. `after_round` is called with the number of each round that has
+    ended. `answer` is the message that a client sends in a round, and `last_step` the step in which it does. `spending`
+    gives the privacy that rounds spend, if known, `randomised` that of randomised answers; `measured_on` describes the
+    points on which models are tested.
     """
 
     measured_on = ""
@@ -113,7 +113,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         self.after_round(number)
 
     def tell(self, one: H) -> None:
-        """Enter a round that has just ended; its figures are to be seen in the trace."""
+        """Add a round that has just ended, and trace its figures."""
         now = self.world.loop.time()
         self.rounds.append(one)
         self.ended.append(now)
@@ -124,18 +124,18 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
 
     @property
     def last(self) -> int:
-        """The number of the last round that began; the enrolling before the first belongs to it."""
+        """The number of the last round that began; the enrolment before the first belongs to the first."""
         return max(1, self._begun)
 
     @property
     def _begun(self) -> int:
-        """The number of the round that the server is at; one that comes back is at one after the last."""
+        """The number of the current round at the server; a server that comes back is one after the last."""
         server = self._server
         return int(server.ended) if server.aborted else min(int(server.round), int(server.last_round))
 
     @property
     def unended(self) -> dict[str, Any] | None:
-        """The record of a round that the server did not live to end; None if there is none."""
+        """The record of a round that ended with the loss of the server; None if there is none."""
         if self.last <= len(self.rounds):
             return None
         began = self.ended[-1] if self.ended else 0.0
@@ -143,10 +143,10 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
 
     @property
     def privacy(self) -> Spent | None:
-        """The privacy spent by now: every round is charged to which clients were called, lost or not.
+        """The privacy spent so far: every round to which clients were called is charged, lost or not.
 
-        What they send may be read as soon as they are called, whatever happens to the round; so is the one that the
-        server has begun and not ended.
+        Clients' messages may be read as soon as they are called, regardless of the result; this includes a round that
+        the server has begun and not ended.
         """
         if self.spending is None:
             return None
@@ -156,25 +156,25 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
 
     @property
     def _revealed(self) -> dict[str, Any]:
-        """The privacy spent by private releases and randomised answers by now."""
+        """The privacy spent by private releases and randomised answers so far."""
         return {"privacy": self.privacy, "randomised": self.randomised(self._begun)}
 
     def so_far(self) -> ResultFields:
-        """The results, so far, of a run that was broken off."""
+        """The results so far of a run that was broken off."""
         lost = self.losses()
         endings = self.endings(noted=False)
         return ResultFields(lost=lost, round_records=self.reported(lost), endings=endings, **self._revealed)
 
     def reported(self, lost: Sequence[Loss]) -> list[Round]:
-        """The rounds, each with those of the `lost` that were lost in it."""
+        """The rounds, each with the clients among `lost` that were lost in it."""
         return [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
 
     def found(self) -> dict[str, Any]:
-        """The fields of the results that rounds of this kind have besides those of all."""
+        """The fields of the results that are specific to rounds of this kind."""
         raise NotImplementedError(f"{type(self).__name__} finds nothing")
 
     def sum_up(self) -> Simulated:
-        """The results, once all parties have ended."""
+        """The results, after all parties have ended."""
         if self.unended is not None:
             self.keep(self._server.record_type(**self.unended), measured=False)
         found, lost = self.found(), self.losses()
@@ -207,9 +207,9 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
     # Losses and the outcome
 
     def losses(self) -> list[Loss]:
-        """Everybody's loss in each round: the step that it fell at, and what the server did about it.
+        """The losses of all parties in each round: the step, and the server's reaction.
 
-        Losses that the server did not notice follow those of the same round that it did.
+        Losses that the server did not notice follow the noticed ones of the same round.
         """
         found: list[Loss] = []
         falls = self._falls_of_server()
@@ -221,7 +221,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         return found
 
     def _unnoticed(self, one: H, ended: float, reported: set[str]) -> list[Loss]:
-        """Who fell in the round and was not missed: its answer was in already, or the round was lost."""
+        """The clients that went down in the round and were not missed: they had answered, or the round was lost."""
         fallen, found = self._fault_record.fallen, []
         for name in self._named if fallen else ():
             if name not in fallen:
@@ -255,7 +255,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         return found
 
     def outcome(self, lost: Sequence[Loss]) -> tuple[str, str]:
-        """Outcome and reason. A run that all clients are lost to has failed, whatever its rounds gave."""
+        """The outcome and the reason. A run that loses all clients has failed, regardless of its rounds."""
         server = self._server
         last = set(self.names_of(lost, self.last)) - set(self.rounds[-1].counted)
         if last >= set(self._named) or not any(device.alive for device in self._named.devices.values()):
@@ -271,12 +271,12 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
 
     @staticmethod
     def names_of(lost: Sequence[Loss], number: int) -> tuple[str, ...]:
-        """Who was lost in round `number`, each once."""
+        """The parties lost in round `number`, each once."""
         return tuple(dict.fromkeys(loss.party for loss in lost if loss.round == number))
 
 
 def testing_points(parts: Parts, clients: Sequence[Client]) -> tuple[Points | None, str]:
-    """Points that no client learns the labels of, and what they are."""
+    """The points whose labels no client learns, and their description."""
     if parts.test is not None:
         return known_points(parts.test), "the test part of the data set"
     shards = [client.shard for client in clients]
@@ -290,5 +290,5 @@ def testing_points(parts: Parts, clients: Sequence[Client]) -> tuple[Points | No
 
 
 def known_points(dataset: Dataset) -> Points | None:
-    """Points and labels, if the label of any is known."""
+    """The points and labels of a data set; None if no label is known."""
     return (dataset.points, dataset.labels) if (dataset.labels >= 0).any() else None

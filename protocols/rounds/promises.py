@@ -1,6 +1,6 @@
 """The promises of rounds, of training and co-training alike; chaos checks them with those of every protocol.
 
-It looks at what was delivered to the server and at whom the server calls, and at nothing that the server keeps.
+They are checked on messages delivered to the server and on its calls, not on its state.
 """
 
 import math
@@ -26,8 +26,8 @@ def who_is_heard_is_called(
 ) -> Iterator[str]:
     """A client that is back and whose answer was received counts from the next round on: it is called, or drawn from.
 
-    Others are asked, unless the server falls in the round, or knows that they are gone. Training draws its share of
-    those with labels, co-training calls everybody. Where privacy rests on the draw, those who are gone are drawn, too.
+    Others are asked, unless the server goes down in the round, or knows that they are gone. Training draws its share of
+    those with labels, co-training calls everybody. If privacy depends on the draw, gone clients are drawn, too.
     """
     fell = falls(trial)
     eligible = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not labeled}
@@ -83,7 +83,7 @@ def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def only_who_answered_counts(trial: Trial, affected: Affected, *, answers: Sequence[type[Message]]) -> Iterator[str]:
-    """Who counts in a round was called to it, and its answer was received."""
+    """Each client that counts in a round was called to it, and its answer was received."""
     types = [kind.__name__ for kind in answers]
     arrived = {
         (event.party, event.round)
@@ -97,11 +97,11 @@ def only_who_answered_counts(trial: Trial, affected: Affected, *, answers: Seque
 
 
 def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, extra: int) -> Iterator[str]:
-    """In each round, every client of its cohort that is well from its beginning on, and has something to say, counts.
+    """In each round, every cohort member that is unaffected from its beginning, and has something to send, counts.
 
-    Where `extra` clients were called besides, all but those extra ones are enough. No round is lost while the server is
-    well, and more than two thirds of its cohort with something to say, and as many as any sum needs. A cohort without
-    those who were known to be gone may be too small.
+    With `extra` additional clients called, all but that number are enough. No round is lost while the server and more
+    than two thirds of its cohort with something to send are unaffected, and as many as any sum needs. A cohort without
+    known gone clients may be too small.
     """
     server, watched = trial.simulation.server, trial.scenario.protocol.presence != "none"
     least = max(server.settings.min_clients, trial.scenario.protocol.threshold or 0)
@@ -137,7 +137,7 @@ _MASKED = (MaskedChunk.__name__, CodedVector.__name__, SharesSent.__name__, Vect
 
 
 def nothing_is_summed_again(trial: Trial, affected: Affected, *, released: Sequence[type[Message]]) -> Iterator[str]:
-    """After a lost round in which a client sent masked values of a sum, no client sends any: they would be alike."""
+    """After a lost round in which a client sent masked values, no client sends any: they would be alike."""
     types = (*_MASKED, *(kind.__name__ for kind in released))
     masked = {event.round for event in trial.events if event.kind == "send" and event.type in types}
     for record in trial.records:
@@ -156,11 +156,10 @@ def promises_of_rounds(
     extra: int = 0,
     released: Sequence[type[Message]] = (),
 ) -> dict[str, Promise]:
-    """The promises of rounds that draw a `share` of the clients, and `call` them; with `labeled`, of those that have
-    labels.
+    """The promises of rounds that draw a `share` of the clients, with `labeled` of those with labels, and `call` them.
 
-    `answers`: the types of a client's answer. `silent`: a client without labels may have nothing to say. `extra`: the
-    clients that are called besides, and need not be waited for. `released`: further types that open a sum.
+    `answers`: the types of a client's answer. `silent`: a client without labels may have nothing to send. `extra`: the
+    additional clients that are called and need not be waited for. `released`: further types that open a sum.
     """
 
     def with_these(broken: Callable[..., Iterator[str]], **keys: Any) -> Callable[..., Iterator[str]]:

@@ -1,7 +1,7 @@
-"""The return of a server that was lost in a run, with nothing but its disk.
+"""The return of a server that was lost in a run and has only its disk.
 
-A server of rounds (`rounds`) goes on with the next one, unless it was lost in one with a secure sum. Such a run ends,
-as one of a single round does: a second sum of the same secrets, over other clients than the first, would show the
+A server of rounds (`rounds`) continues with the next one, unless it was lost in a round with a secure sum. Such a run
+ends, like a run of a single round: a second sum of the same secrets, over other clients than the first, would show the
 difference, and the first may have been opened before the server was lost. So the round is not begun again; clients are
 dismissed, and need not wait for their deadlines.
 """
@@ -15,10 +15,10 @@ from tacit.sim.wire import Message
 __all__ = ["NOT_AGAIN", "SERVER_LOST", "OnceServer", "copied"]
 
 SERVER_LOST = "the server was lost in it"
-"""Why a round was lost."""
+"""The reason why a round was lost."""
 
 NOT_AGAIN = "the server was lost and is back: what it had received is gone, and nobody is asked for it twice"
-"""Why a run of one round has ended."""
+"""The reason why a run of one round has ended."""
 
 _BEGUN = "begun"
 
@@ -32,7 +32,7 @@ class OnceServer(Server):
         super().send_each(receivers, message)
 
     def ends_run(self) -> bool:
-        """True if it comes back to a run that it had begun; all clients are then dismissed."""
+        """Return true if the server comes back to a run that it had begun; all clients are then dismissed."""
         begun = self.disk.get(_BEGUN, 0)
         if begun:
             self.advance(begun + 1, 0)  # to whatever attempt clients are at, what it says is not late
@@ -41,7 +41,7 @@ class OnceServer(Server):
 
 
 def copied(value: Any) -> Any:
-    """`value` with lists and dicts of its own, which are changed in place; all else is as it was."""
+    """A copy of `value` with new lists and dicts, which may be changed in place; other objects are shared."""
     if type(value) is dict:
         return {key: copied(one) for key, one in value.items()}
     if type(value) in (list, tuple):

@@ -1,4 +1,4 @@
-"""Rounds that a server opens and clients answer, whatever they do in them: membership, and how long to wait.
+"""Rounds that a server opens and clients answer, independent of their content: membership and waits.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -12,15 +12,15 @@ over goes on with the latest call, and takes no call for a round that it has end
 an Abort ends is lost, and the next begins. Federated training (`federated`) and co-training (`cotraining`) are made of
 such rounds.
 
-A server that comes back goes on from its disk, with what the rounds have left that it has ended. The round that it was
-in is lost, as by an Abort, and is not opened again; privacy charges it as any other.
+A server that comes back continues from its disk, with the state after the last round that it ended. The round that it
+was in is lost, as by an Abort, and is not opened again; privacy charges it as any other.
 
 A run ends with a lost round in which a client may have sent masked values, or in which the server was lost while there
 was a secure sum. An answer that is only late lets the server open that round's sum after all. The next round would
 begin with the same model or consensus, clients that learn without chance would give the same values again, and the
-difference of two sums over other clients is what one of them gave. Clients see to it, too, also after a crash: they
-refuse a call with the model of any earlier round for which they have sent masked values, and one with the consensus of
-such a round whose sum was not reported as done.
+difference of two sums over different clients reveals one client's values. Clients enforce this, too, also after a
+crash: they refuse a call with the model of any earlier round for which they have sent masked values, and one with the
+consensus of such a round whose sum was not reported as done.
 """
 
 from collections.abc import Coroutine, Iterable, Mapping
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 NEVER_DRAWN = "never drawn"
-"""How the part of a client ends that was called to no round."""
+"""The end of the part of a client that was never called to a round."""
 
 ENROLL = (
     Step("client", "train.enroll", "say how many points and labels it has"),
@@ -67,7 +67,7 @@ ENROLL = (
 
 
 SAME_AGAIN = "clients had sent masked values, and the next round would begin with the same model or consensus"
-"""Why a run ends with a round that is lost."""
+"""The reason why a run ends with a lost round."""
 
 _ENDED, _OPENED, _OVER = "ended rounds", "opened round", "over"  # on the server's disk
 
@@ -97,7 +97,7 @@ ENROLMENT = Enrolment()
 class Settings(Protocol):
     """The public settings of rounds: their number, and virtual seconds.
 
-    `deadline` bounds every wait of the server, `patience` is what all rounds take at most.
+    `deadline` bounds every wait of the server; `patience` is the longest duration of all rounds.
     """
 
     @property
@@ -110,7 +110,7 @@ class Settings(Protocol):
 
 @dataclass(frozen=True)
 class Record:
-    """One round at the server: the `cohort` that was called, or why the round was `lost`."""
+    """The record of one round at the server: the `cohort` that was called, and why it was `lost`."""
 
     number: int
     began: float
@@ -119,7 +119,7 @@ class Record:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Whose answers the round is made of."""
+        """The clients whose answers are in the result of the round."""
         return ()
 
 
@@ -131,8 +131,8 @@ T = TypeVar("T")
 class CalledClient(Client):
     """A client that waits for `call`, takes part in the round that it opens, and waits for the next.
 
-    It ends after its `last_round`, or after `patience` virtual seconds. `ending` says how its latest part ended:
-    `between`, after each that was not the last; `late`, where it was called to a later round.
+    It ends after its `last_round`, or after `patience` virtual seconds. `ending` is the end of its latest part:
+    `between` after each that was not the last; `late` if it was called to a later round.
     """
 
     ending = Observed(lambda: "never took part")
@@ -194,14 +194,15 @@ class CalledClient(Client):
 
     @property
     def done(self) -> bool:
-        """True if its last round has begun, and there is no other to wait for."""
+        """True if its last round has begun, so that there is no other to wait for."""
         return self.round >= self.last_round
 
     async def unless_over(self, work: Coroutine[Any, Any, T], grace: float = 0.0) -> T:
-        """The result of `work`, a part of the round; it ends when the round does, or `grace` seconds later.
+        """Run `work`, a part of the round, and return its result; cancel it when the round ends, or `grace` seconds
+        later.
 
-        Raises DismissedError when the server says so, and Overtaken when it calls to a later round: what a straggler
-        would still send is too late, what it would keep is of an update that nobody took, and what it waits for was
+        Raises DismissedError if the server dismisses the client, and Overtaken if it calls to a later round: a
+        straggler's further messages would be too late, its update is not used, and the messages that it waits for are
         lost.
         """
         try:
@@ -211,11 +212,11 @@ class CalledClient(Client):
             work.close()  # where it was over before it began
 
     async def go_on_at(self, place: str) -> bool:
-        """Finish a round from a `place` inside it; returns whether there was any."""
+        """Finish a round from a `place` inside it; return false if there was none."""
         return False
 
     def is_allowed(self, call: Any) -> bool:
-        """True if it may give what the round that `call` opens asks for; if not, the trace has the reason."""
+        """Return true if the client may give the answer that `call` asks for; if not, trace the reason."""
         return True
 
     async def take_part(self, call: Any) -> None:
@@ -227,9 +228,10 @@ class CalledClient(Client):
 
 
 class RoundsClient(CalledClient, Generic[S]):
-    """A client that takes part in rounds. The server may open the last one again: it waits until its patience is over.
+    """A client that takes part in rounds. It waits until its patience ends, because the server may reopen the last
+    round.
 
-    What must survive a crash is stored on its disk.
+    State that must survive a crash is stored on its disk.
     """
 
     ending = Observed(lambda: NEVER_DRAWN)
@@ -239,9 +241,9 @@ class RoundsClient(CalledClient, Generic[S]):
 
     @classmethod
     def resting(cls, settings: S) -> Resting | None:
-        """The first wait of a client of this class; None if one that rests cannot be made again.
+        """The first wait of a client of this class; None if a resting client cannot be made again.
 
-        It can where its `state` is all that it has between rounds.
+        It can be if its `state` is all its memory between rounds.
         """
         return None
 
@@ -258,7 +260,7 @@ class RoundsClient(CalledClient, Generic[S]):
 
 
 class RoundsServer(Server, Generic[S, R]):
-    """Opens rounds, one after another, and reports the record of each as it ends.
+    """Opens rounds, one after another, and reports the record of each at its end.
 
     `attributes` are the names of further attributes that a resumed run needs.
     """
@@ -277,12 +279,12 @@ class RoundsServer(Server, Generic[S, R]):
 
     @property
     def fewest(self) -> int:
-        """How many clients must be present for a round to begin before a deadline has passed."""
+        """The number of clients that must be present for a round to begin before a deadline has passed."""
         return 1
 
     @property
     def last_round(self) -> int:
-        """The number of the last round that there is to be."""
+        """The number of the last planned round."""
         return self.settings.rounds + self.further
 
     def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
@@ -310,10 +312,10 @@ class RoundsServer(Server, Generic[S, R]):
         self.report(record)
 
     def _go_on(self) -> bool:
-        """Go on from the disk; returns whether there is to be a next round.
+        """Continue from the disk; return true if there is a next round.
 
-        A round that was opened and not ended is lost. If only a sum of what clients gave in it was to be seen, there is
-        no other: model and consensus are as they were, so clients would give the same again, in a sum over others.
+        A round that was opened and not ended is lost. If clients gave values for a secure sum in it, no round follows:
+        model and consensus are unchanged, so clients would give the same values again, in a sum over other clients.
         """
         self.go_on_from(self.disk[_ENDED])
         number, began, called = self.disk.get(_OPENED, (0, 0.0, ()))
@@ -332,26 +334,26 @@ class RoundsServer(Server, Generic[S, R]):
         return _OVER not in self.disk
 
     def sums_in(self, number: int) -> bool:
-        """True if clients give something in round `number` of which nobody may see more than a sum."""
+        """Return true if clients give values in round `number` of which only a sum may be revealed."""
         return False
 
     def kept(self) -> dict[str, Any]:
-        """The state that a server goes on from after a restart, once nothing changes it any more."""
+        """The state from which a server continues after a restart, as a copy."""
         return {"enrolled": self.enrolled, "ended": self.ended} | {
             name: copied(getattr(self, name)) for name in self.attributes
         }
 
     def go_on_from(self, kept: Mapping[str, Any]) -> None:
-        """Go on from what was `kept`."""
+        """Continue from the state `kept`."""
         for name, value in kept.items():
             setattr(self, name, copied(value))
 
     def lost_in(self, number: int, began: float, called: tuple[str, ...]) -> R:
-        """The record of round `number`, in which the server was lost that is back now."""
+        """The record of round `number`, in which the returned server was lost."""
         return self.record_type(number, began, called, SERVER_LOST)
 
     def may_call(self, members: tuple[str, ...]) -> tuple[str, ...]:
-        """Who may be called in the round to which `members` were called as it began."""
+        """The clients that may be called in the round to which `members` were called at its beginning."""
         return members
 
     async def _round(self, number: int) -> R:
@@ -380,11 +382,11 @@ class RoundsServer(Server, Generic[S, R]):
         return record
 
     def select_clients(self, number: int) -> tuple[str, ...]:
-        """Call clients to round `number`; returns whom. Taken in the step train.open."""
+        """Call clients to round `number`; return their names. Done in the step train.open."""
         raise NotImplementedError(f"{type(self).__name__} opens no rounds")
 
     async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> R:
-        """Round `number` with the `members` that were called. Raises Abort where the round is lost."""
+        """Run round `number` with the `members` that were called. Raises Abort if the round is lost."""
         raise NotImplementedError(f"{type(self).__name__} runs no rounds")
 
     def state(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Secure sums: what clients send, check and refuse, and what the server opens."""
+"""Secure sums: sending, checks and refusals of clients, and opening by the server."""

@@ -8,7 +8,7 @@
 | sum.collect | SharesWanted | server -> each member in P | n / 8 | whose shares there should be |
 | sum.hold | SharesHeld | member -> server | n / 8 | whose shares it holds |
 | sum.collect | CommitteeSurvivors | server -> each in M | (n + m) / 8 | M, and U1, whose shares all of M hold |
-| sum.agree | Agreed | member -> server | 64 | its signature on M and U1, as it was shown them |
+| sum.sign | Agreed | member -> server | 64 | its signature on M and U1, as it was shown them |
 | sum.collect | Agreement | server -> each in M | 64 q | q members' signatures |
 | sum.reveal | CommitteeSum | member -> server | w ceil(d / r) / 8 | the sum of U1's shares for it |
 | sum.collect | CommitteeDone | server -> each in U1 | 0 | the sum is there |
@@ -22,8 +22,9 @@ sums give the whole.
 
 The server takes as M those that have reported whose shares they hold; where leaving out a member lets more clients
 into U1, it does, down to what the sum needs. A vector counts in one U1 alone. Two of them could both be opened if
-m >= t + 2r, so members sign what they are shown, each one U1 a round, and add once q = floor((m + t) / 2) + 1 of them
-have signed the same. Two sets of q members share more than t, so one that is honest. So m - q members may be lost
+m >= t + 2r. With fewer members, answers to two sets still open one and show linear relations of the other, so of their
+difference. Members therefore sign what they are shown, each one U1 a round, and add once q = floor((m + t) / 2) + 1 of
+them have signed the same. Two sets of q members share more than t, so one that is honest. So m - q members may be lost
 before they have signed, and m - (t + r) before they have answered.
 
 Papers: Franklin and Yung, STOC 1992 (packed sharing). Relatives are DisAgg (Mehmood et al., MLSys 2026) and OPA
@@ -37,10 +38,10 @@ Security: semi-honest clients, no more than t members collude with the server. T
 in it, and whose shares each member holds. A member learns whose shares it holds and who is in U1; t members together
 with the server learn nothing else but the sum. From t + 1 to t + r - 1 of them learn linear relations of the numbers in
 each block of each vector, as many as they are more than t; t + r learn all vectors. Other clients learn who takes part.
-A client sends shares once a round. A member signs once a round, a U1 of at least `min_clients` whose shares it holds,
-and answers once, for that U1, and remembers both over a crash. A server that names different sets to members opens one
-of them at most. m and t follow from assumed shares of corrupt and lost clients, by the tail of the hypergeometric
-distribution (`Committee.among`); one that tries several draws succeeds more often (`members`).
+A client sends shares once a round. A member signs once a round, a U1 of at least `min_clients` whose shares it holds
+and in which it is, answers once, for that U1, and remembers both over a crash. A server that names different sets to
+members gets sums for one of them at most. m and t follow from assumed shares of corrupt and lost clients, by the tail
+of the hypergeometric distribution (`Committee.among`); one that tries several draws succeeds more often (`members`).
 Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which spoil the sum unseen.
 """
 
@@ -87,8 +88,9 @@ __all__ = [
     "server",
 ]
 
-_, _MASK, _AGREE, _REVEAL, _COLLECT = secure_sum.STEPS
+_, _MASK, _, _REVEAL, _COLLECT = secure_sum.STEPS
 _HOLD = Step("client", "sum.hold", "report whose shares it holds, as a member of the committee")
+_SIGN = Step("client", "sum.sign", "sign who is in the sum, as a member of the committee")
 
 _PHASES = 5
 """Deadlines of the server that may pass between a client's upload and the end of the sum, with one to spare."""
@@ -229,7 +231,7 @@ def bits(chosen: Sequence[str], among: Sequence[str]) -> bytes:
 
 
 def named(data: bytes, among: Sequence[str]) -> tuple[str, ...]:
-    """Those of `among` whose bit is set. Raises ValueError where there are not as many bits."""
+    """The elements of `among` whose bit is set. Raises ValueError for a wrong number of bits."""
     if len(data) != packed_bytes(len(among), 1):
         raise ValueError(f"{len(among)} bits take {packed_bytes(len(among), 1)} bytes, not {len(data)}")
     found = np.unpackbits(np.frombuffer(bytes(data), np.uint8))
@@ -274,7 +276,7 @@ class _Taking:
     settings: CommitteeSettings
     identities: Identities
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
-    attempt: int = 0
+    stamp: tuple[int, int] = (0, 0)
     signed: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     done: bool = False
 
@@ -285,7 +287,8 @@ class _Taking:
 
     @property
     def is_current(self) -> bool:
-        return self.attempt == self.me.attempt
+        """True in the round and attempt of the upload: a server that goes ahead is answered no more."""
+        return self.stamp == (self.me.round, self.me.attempt)
 
     @cached_property
     def committee(self) -> Committee:
@@ -302,7 +305,7 @@ class _Taking:
     async def upload(self, vector: Elements) -> None:
         """Send the members their shares of `vector`."""
         me, packing = self.me, self.packing
-        shown = derive(b"VectorShare", self.group.digest, *self.members, str(packing.private), str(packing.block))
+        shown = derive(self.group.digest, "VectorShare", *self.members, packing.private, packing.block)
         for channel in me.channels.values():
             channel.bind(shown)  # who was shown other clients, or draws other members, cannot open a share
         with me.step("sum.mask"):
@@ -318,7 +321,7 @@ class _Taking:
                 else:
                     me.send(name, VectorShare(sent))
             me.send(me.server, SharesSent())
-        self.attempt = me.attempt
+        self.stamp = me.round, me.attempt
         self.done = me.name not in self.members
 
     async def report(self, wanted: SharesWanted) -> None:
@@ -347,24 +350,26 @@ class _Taking:
             left = named(shown.members, self.members), named(shown.clients, self.group.names)
         least = max(committee.quorum, committee.needed)
         missing = [name for name in left[1] if name not in self.shares]
-        if me.name not in left[0] or len(left[0]) < least:
-            refuse(me, f"sign: {len(left[0])} members are not it and others, at least {least}")
+        if me.name not in left[0] or me.name not in left[1]:
+            refuse(me, "sign: it is in the sum, and not named")
+        elif len(left[0]) < least:
+            refuse(me, f"sign: {len(left[0])} members are fewer than {least}")
         elif len(left[1]) < self.settings.min_clients:
             refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.settings.min_clients}")
         elif missing:
             refuse(me, f"sign: shares of {', '.join(missing)} were not received")
-        elif latest(me, "sum.agree")[0] >= me.round or not enter(me, "sum.agree"):
+        elif latest(me, "sum.sign")[0] >= me.round or not enter(me, "sum.sign"):
             refuse(me, "sign: it has signed already, and once a round is all")
         else:
-            with me.step("sum.agree"):
+            with me.step("sum.sign"):
                 await consistency.sign(me, self.identities, *left)
             self.signed = left
 
     async def answer(self, agreement: Agreement) -> None:
         """Send the sum of the shares of the U1 that was signed, once q members have signed it."""
         me = self.me
-        if self.signed is None or self.done:
-            refuse(me, "open the sum: it has signed no set that is open")
+        if self.signed is None:
+            refuse(me, "open the sum: it has signed no set")
             return
         members, survivors = self.signed
         with me.step("sum.reveal"):
@@ -419,7 +424,7 @@ async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings:
             await part.report(answer)
         elif isinstance(answer, CommitteeSurvivors):
             await part.sign(answer)
-        else:
+        elif isinstance(answer, Agreement):
             await part.answer(answer)
 
 
@@ -518,7 +523,7 @@ class SumByCommittee(Part):
 
     @property
     def takes(self) -> Sequence[Taken]:
-        return (_MASK, _HOLD, _AGREE, _REVEAL, _COLLECT)
+        return (_MASK, _HOLD, _SIGN, _REVEAL, _COLLECT)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         n, one = len(among.names), self.committee(tables, len(among.names))

@@ -1,4 +1,5 @@
-"""The consistency of what clients are shown: each signs A and U3, and reveals shares only when enough have signed them.
+"""Consistent views of clients: each client signs A and U3, and reveals shares only when enough clients have signed
+them.
 
 | who | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -7,8 +8,8 @@
 
 Paper: Bonawitz et al., CCS 2017, Figure 4, round 3. With `identities` it comes between Survivors and Revealed of
 `dealing`. s = floor(2 |P| / 3) + 1, P the clients of the set-up: of two different pairs (A, U3) at most one has s
-signatures, even if |P| / 3 clients sign whatever the server likes. The server forwards those that verify; who has not
-signed by the deadline is lost where too few have.
+signatures, even if |P| / 3 clients sign whatever the server likes. The server forwards valid signatures; if there are
+too few, clients that have not signed by the deadline are lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ __all__ = [
     "is_agreed",
     "needed",
     "sign",
+    "signature_of",
     "signed_by",
     "witness",
 ]
@@ -54,9 +56,9 @@ class Agreement(Message):
 
 @dataclass(frozen=True)
 class Signed:
-    """Long-term `identities`, by which keys and sets are signed.
+    """Long-term `identities`, which sign keys and sets.
 
-    `titles`: each client of the set-up with its incarnation; `least`: how many signatures U3 needs.
+    `titles`: each client of the set-up with its incarnation; `least`: the number of signatures that U3 needs.
     """
 
     identities: Identities
@@ -68,7 +70,7 @@ class Signed:
 
 
 def signed_by(me: Client, identities: Identities | None, secrets: Mapping[str, SharedSecret]) -> Signed | None:
-    """How what `me` is shown is signed; `secrets`: of the set-up, with all of P."""
+    """The identities with which data shown to `me` are signed; `secrets`: those of the set-up, with all of P."""
     if identities is None:
         return None
     titles = {name: title_of(name, secret.names) for name, secret in secrets.items()}
@@ -76,7 +78,7 @@ def signed_by(me: Client, identities: Identities | None, secrets: Mapping[str, S
 
 
 def needed(joined: int) -> int:
-    """s, of |P| = `joined`."""
+    """The number s of signatures, for |P| = `joined`."""
     return 2 * joined // 3 + 1
 
 
@@ -86,7 +88,12 @@ def _parts(names: Sequence[str], survivors: Sequence[str]) -> tuple[bytes, bytes
 
 async def sign(me: Client, identities: Identities, names: Sequence[str], survivors: Sequence[str]) -> None:
     """Sign A = `names` and U3 = `survivors`, once an attempt."""
-    me.send(me.server, Agreed(await identities.sign(me, _SIGNED, me.attempt, *_parts(names, survivors))))
+    me.send(me.server, Agreed(await signature_of(me, identities, names, survivors)))
+
+
+async def signature_of(me: Client, identities: Identities, names: Sequence[str], survivors: Sequence[str]) -> bytes:
+    """The signature of `me` on A = `names` and U3 = `survivors`."""
+    return await identities.sign(me, _SIGNED, me.attempt, *_parts(names, survivors))
 
 
 async def is_agreed(
@@ -99,9 +106,9 @@ async def is_agreed(
     least: int,
     signers: Sequence[str] | None = None,
 ) -> bool:
-    """True if `least` of the `survivors` have signed A = `names` and them; if not, the trace says why.
+    """Return true if `least` of the `survivors` have signed A = `names` and U3; if not, trace the reason.
 
-    `titles`: each client with its incarnation; `signers`: who signs in place of the survivors.
+    `titles`: each client with its incarnation; `signers`: the clients that sign instead of the survivors.
     """
     claims: dict[str, Claim] = {}
     who = survivors if signers is None else signers
@@ -154,9 +161,9 @@ async def witness(
     deadline: float,
     signers: Sequence[str] | None = None,
 ) -> list[str]:
-    """Forward the signatures of `least` of the `survivors` to all; returns who has not signed, if too few have.
+    """Forward the signatures of `least` of the `survivors` to all; if too few, return the clients that have not signed.
 
-    `signers`: who signs, and is sent the signatures, in place of the survivors.
+    `signers`: the clients that sign, and are sent the signatures, instead of the survivors.
     """
     who = survivors if signers is None else signers
     found = await gathered(me, identities, names, survivors, titles, least, deadline, who)
@@ -169,7 +176,7 @@ async def witness(
 
 @dataclass(frozen=True)
 class Agreeing(Part):
-    """The signing of sets as a part of a sum, which has the `steps`."""
+    """The signing of sets as a part of a sum, which takes the `steps`."""
 
     steps: tuple[Step, ...]
 
@@ -183,5 +190,5 @@ class Agreeing(Part):
 
 
 def if_signed(*takes: Step) -> Choice:
-    """The signing of sets, in the steps that it `takes`, where `protocol.identity` asks for it."""
+    """The signing of sets in the steps `takes`, if `protocol.identity` requires it."""
     return Choice("protocol.identity", {"none": Part(), "signed": Agreeing(takes)})

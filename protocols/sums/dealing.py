@@ -1,4 +1,4 @@
-"""Double masking: keys and seeds that are dealt in shares, so that a sum goes on without those who are lost.
+"""Double masking: keys and seeds are dealt in shares, so that a sum continues without lost clients.
 
 | who | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -10,27 +10,27 @@
 
 Paper: Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Learning, CCS 2017, Figure 4, rounds
 0 to 2 and 4 (round 3, signatures, is for active attackers). FedProp uses it for its rows. In each attempt every client
-makes a second pair and a 32-byte personal seed, and deals both among the |A| of the attempt: t shares restore them,
-by default t = floor(|A| / 2) + 1. The pair masks come from the second pair's secrets; over them lies a mask from the
+makes a second pair and a 32-byte personal seed, and deals both among the |A| of the attempt: t shares restore them, by
+default t = floor(|A| / 2) + 1. The pair masks come from the second pair's secrets; over them lies a mask from the
 personal seed. For a lost client, t clients reveal the second key, so that its pair masks can be taken out of the sum;
-for another, the seed, so that its personal mask can. Both together would reveal the client's values: a client
-answers one U3 an attempt, with one kind of share for each client.
+for another, the seed, so that its personal mask can. Both together would reveal the client's values: a client answers
+one U3 an attempt, with one kind of share for each client.
 
-What protects a client it sees to itself, and refuses what does not (`refusal`). It deals once in a round and attempt,
-also if it is called again or comes back after a crash, among an A of clients that it knows from the set-up. It works
-out t, more than |A| / 2 whatever is chosen. A and U3 hold the fewest clients that all know of beforehand, and U3 at
-least t of A. The seals of the shares are bound to A and its second keys: a client shown another A has none of them.
-Where the server is to open a sum (`secure_sum`), a client answers an U3 of `quorum.fewest_left` of whom it holds
-shares, for each client may be shown an U3 of its own.
+A client enforces its own protection by refusals (`refusal`). It deals once in a round and attempt, also if it is called
+again or comes back after a crash, among an A of clients that it knows from the set-up. It computes t itself, always
+more than |A| / 2. A and U3 have at least the agreed smallest number of clients, and U3 at least t of A. The seals of
+the shares are bound to A and its second keys: a client shown another A has none of them. Where the server is to open a
+sum (`secure_sum`), a client answers an U3 of `quorum.fewest_left` of whom it holds shares, for each client may be shown
+an U3 of its own.
 
 The set-up's keys are never dealt. A share that was not received, or is invalid, is empty in the answer (a client waits
 for those of U3 half a deadline), and the trace names who sent it. With fewer than t shares of one secret the attempt
 fails. Where shares do not fit together the server waits for all answers, finds the wrong ones as far as possible
 (`share_errors`), and goes on with the others.
 
-Security: semi-honest, no collusion between server and clients; then less than t shares leave the client, and t - 1
-say nothing (`shamir`). With t > |A| / 2 not even a server that shows two halves of the clients different sets gets
-both secrets of one. The server learns the seeds of U3 and the second keys of A \\ U3, which mask nothing else.
+Security: semi-honest, no collusion between server and clients; then less than t shares leave the client, and t - 1 say
+nothing (`shamir`). With t > |A| / 2 not even a server that shows two halves of the clients different sets gets both
+secrets of one. The server learns the seeds of U3 and the second keys of A \\ U3, which mask nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -99,10 +99,11 @@ class Revealed(Message):
 class Dealt:
     """The state of a client in the attempt `stamp` among `names`: A, or itself and its neighbours in A.
 
-    `holders`: those of `names` that deal with it, itself too where it holds a share of its own. Its dealt pair secrets,
-    its personal key, others' shares. `clients`: |A|; `dealers`: of how many it must have shares before it masks. U3
-    holds `least`, and `fewest` who dealt among the same. `signed`: how what is shown is signed, if it is; `shown`: who
-    has signed U3. `revealed`: it has done its part. `done`: the messages by which the server reports the sum.
+    `holders`: those of `names` that exchange shares with it, including itself if it holds a share of its own secret.
+    `pairs` are its dealt pair secrets, `personal` its personal key, `shares` those of others. `clients`: |A|;
+    `dealers`: the number of clients whose shares it needs before it masks. U3 must have `least` clients, `fewest` of
+    them dealing among the same set. `signed`: the identities that sign, if any; `shown`: the signatures on U3.
+    `revealed`: it has done its part. `done`: the messages by which the server reports the sum.
     """
 
     stamp: tuple[int, int]
@@ -123,11 +124,11 @@ class Dealt:
     done: Kinds = ()
 
     def is_current(self, me: Client) -> bool:
-        """True if `me` is still in this attempt."""
+        """Return true if `me` is still in this attempt."""
         return (me.round, me.attempt) == self.stamp
 
     def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
-        """True if `me` may reveal shares to those U3 = `survivors`; if not, the trace says why."""
+        """Return true if `me` may reveal shares to U3 = `survivors`; if not, trace the reason."""
         if not self.is_current(me):
             problem = "they are asked for in another attempt"
         elif self.answered:
@@ -162,7 +163,7 @@ class Dealt:
                     await self.reveal(me, self.answered, deadline)
 
     async def _is_agreed(self, me: Client) -> bool:
-        """True if enough have signed A and U3 as `me` sees them, where they are signed."""
+        """Return true if enough clients have signed A and U3 as shown to `me`, or no signatures are required."""
         if self.signed is None or self.shown is None:
             return self.signed is None
         own = self.signed
@@ -171,16 +172,16 @@ class Dealt:
         )
 
     async def hear(self, me: Client, deadline: float) -> None:
-        """Learn U3 when the sum is there already and shares are of no more use. Raises NoAnswer, or ValueError."""
+        """Receive U3 when the sum exists already and shares are no longer needed. Raises NoAnswer, or ValueError."""
         survivors = await me.recv(Survivors, me.server, deadline)
         if not self.accepts(me, survivors.names):
             raise ValueError("the survivors are not members of this attempt")
         self.answered = tuple(survivors.names)
 
     async def take_in(self, me: Client, names: Sequence[str], deadline: float) -> list[str]:
-        """Wait for the shares that `names` deal; returns whose were not received, or are invalid.
+        """Wait for the shares that `names` deal; return those whose shares are missing or invalid.
 
-        With the sum there, nobody needs what is still missing: whoever dealt it may be gone.
+        Once the sum exists, missing shares are not needed: their dealers may be gone.
         """
         awaited = [name for name in names if name not in self.shares]
         found = await me.collect(DealtShares, awaited, deadline=deadline, until=self.done)
@@ -188,7 +189,7 @@ class Dealt:
         return [name for name in awaited if name not in self.shares]
 
     async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
-        """Answer an accepted U3: one share for each who deals with it, of the seed or of the dealt key."""
+        """Answer an accepted U3: one share for each dealer, of its seed or of its dealt key."""
         # Shares of U3 were sent before the values that put it there; of the others, nothing more is to come.
         await self.take_in(me, [name for name in survivors if name in self.holders], deadline / 2)
         count = sum(name in self.shares for name in survivors)
@@ -201,7 +202,7 @@ class Dealt:
 
 
 def may_deal(me: Client) -> bool:
-    """Enter that `me` deals in this attempt; False, and the trace says so, where it has."""
+    """Record that `me` deals in this attempt; return false and trace a refusal if it has dealt already."""
     if enter(me, "deal"):
         return True
     refuse(me, "deal its keys twice in one attempt")
@@ -210,23 +211,24 @@ def may_deal(me: Client) -> bool:
 
 @dataclass(frozen=True)
 class OwnKeys:
-    """A client's keys for an attempt: its second pair, and the `secrets` that it deals: private half and seed."""
+    """A client's keys for an attempt: its second pair, and the `secrets` that it deals, private half and seed."""
 
     pair: KeyPair
     secrets: list[bytes] = field(repr=False)
 
 
 async def make_keys(me: Client) -> OwnKeys:
-    """A second pair and a personal seed."""
+    """Make a second pair and a personal seed."""
     private, seed = (me.entropy(purpose).bytes(KEY_BYTES) for purpose in ("dealt x25519", "personal seed"))
     return OwnKeys(await me.compute({"x25519.keygen": 1}, KeyPair, private), [private, seed])
 
 
 @dataclass(frozen=True)
 class Circle:
-    """Those with whom a client deals: the `public_keys`, titles and sealed-in `contexts` of each other, in order.
+    """The clients with which a client deals: the `public_keys`, titles and sealing `contexts` of each, in order.
 
-    `names` and `holders` as in `Dealt`; for each other client what both are called, and what the seals are bound to.
+    `names` and `holders` are those of `Dealt`. `titles` are the names with incarnations of both ends for each other
+    client, `contexts` the data to which seals are bound.
     """
 
     names: tuple[str, ...]
@@ -248,10 +250,11 @@ async def deal(
     deadline: float,
     signed: Signed | None = None,
 ) -> Dealt | None:
-    """Make a second pair and a personal seed, learn A, and deal both among it; None where `me` refuses A.
+    """Make a second pair and a personal seed, learn A, and deal both among A; return None if `me` refuses A.
 
-    Once `may_deal`. `secrets`: of the set-up, whose keys seal the shares, with all whom `me` knows; `chosen`: t, where
-    more than a majority; `least`: of A and of U3. `signed`: keys are, and t is at least the number of signatures.
+    Call it after `may_deal`. `secrets`: those of the set-up, whose keys seal the shares, with all clients that `me`
+    knows; `chosen`: t, if more than a majority; `least`: the smallest A and U3. `signed`: keys are signed, and t is at
+    least the number of signatures.
     """
     own = await make_keys(me)
     await send_key(me, own.pair, signed)
@@ -267,13 +270,13 @@ async def deal(
 
 
 async def send_key(me: Client, pair: KeyPair, signed: Signed | None) -> None:
-    """Send the public half of the second `pair`, signed where keys are."""
+    """Send the public half of the second `pair`, signed if keys are signed."""
     signature = b"" if signed is None else await signed.identities.sign(me, _SIGNED, me.attempt, pair.public)
     me.send(me.server, DealtKey(pair.public + signature))
 
 
 async def verified(me: Client, keys: Mapping[str, bytes], signed: Signed | None) -> dict[str, bytes]:
-    """The second `keys` of clients, without signatures. Raises ValueError where one is not as it was signed."""
+    """The second `keys` of clients, without signatures. Raises ValueError for a wrong signature."""
     if signed is None:
         return dict(keys)
     found = {name: parted(key) for name, key in keys.items()}
@@ -293,7 +296,7 @@ def _everybody(
     least: Least,
     signed: Signed | None,
 ) -> Circle | None:
-    """A, all of whom deal with all; None where `me` refuses it. Raises ValueError."""
+    """The circle of all clients of A; None if `me` refuses it. Raises ValueError."""
     names = tuple(public_keys)
     check_own(me, public_keys, own.pair)
     threshold = max(quorum.threshold_of(chosen, len(names)), signed.least if signed else 0)
@@ -315,7 +318,7 @@ def check_own(me: Client, public_keys: Mapping[str, bytes], pair: KeyPair) -> No
 
 
 async def deal_among(me: Client, own: OwnKeys, circle: Circle) -> Dealt:
-    """Deal what is `own` in the `circle`."""
+    """Deal the secrets of `own` among the `circle`."""
     others, count = list(circle.titles), len(circle.holders)
     work = {"x25519.agree": len(others)} | shamir.split_work(KEY_BYTES, 2, circle.threshold, count)
     theirs = [circle.public_keys[name] for name in others]
@@ -358,7 +361,7 @@ def _hollow_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: int
 def _agree_and_split(
     pair: KeyPair, public_keys: list[bytes], secrets: list[bytes], threshold: int, shares: int, entropy: shamir.Entropy
 ) -> tuple[list[bytes], list[bytes]]:
-    """The raw secret with each public key, and the bytes of each one's shares of all `secrets`."""
+    """Agree on the raw secret with each public key, and split all `secrets` into bytes of shares for each client."""
     dealt = shamir.split(secrets, threshold, shares, entropy)
     return [pair.agree(key) for key in public_keys], [row.tobytes() for row in dealt]
 
@@ -374,9 +377,9 @@ async def gather(
     least: int = 0,
     identities: Identities | None = None,
 ) -> Announced:
-    """Collect the second public keys of an attempt that was just begun; those that do not come are lost.
+    """Collect the second public keys of an attempt that was just begun; clients whose keys are missing are lost.
 
-    `least`: the fewest clients over whom clients let a sum be opened, where they see to that themselves. With
+    `least`: the smallest number of clients over which clients let a sum be opened, if they enforce it. With
     `identities` keys are signed.
     """
     size = None if identities is None else KEY_BYTES
@@ -403,7 +406,7 @@ async def collect_keys(
     deadline: float,
     keys_of: Callable[[K], Sequence[bytes]] = lambda answer: (answer.public_key,),
 ) -> dict[str, K]:
-    """The messages of `kind` from those `candidates` whose keys, by `keys_of`, are usable; the others are lost."""
+    """Collect the messages of `kind` from `candidates` whose keys, by `keys_of`, are usable; other clients are lost."""
     answers = (await me.collect(kind, candidates, deadline=deadline)).answers
     usable = await with_usable_keys(me, answers, keys_of)
     missing = [name for name in candidates if name not in usable]
@@ -413,13 +416,13 @@ async def collect_keys(
 
 
 def announce(me: Server, attempt: Announced) -> None:
-    """Name A, and hand the second public keys out."""
+    """Broadcast A and the second public keys."""
     me.broadcast(attempt.names, DealtKeys(list(attempt.names), [attempt.shown(name) for name in attempt.names]))
 
 
 @dataclass(frozen=True)
 class Dealing(Part):
-    """Dealing as a part of a sum, which has its steps. `identities`: `protocol.identity` may have keys signed."""
+    """Dealing as a part of a sum, which has its steps. `identities`: `protocol.identity` may require signed keys."""
 
     identities: bool = False
     between_clients = (DealtShares,)

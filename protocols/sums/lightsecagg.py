@@ -22,7 +22,9 @@ more than T clients then, so one of them is honest, and it answers for one set o
 Security: semi-honest, no more than T clients collude with the server. The server learns the sum over U1 and who is in
 it; T pieces of a mask say nothing about it. Clients learn who takes part. A client deals and masks once a round, and
 answers once a round, for a U1 of at least U and `min_clients` with itself in it, and remembers both over a crash. A
-server that names different sets to different clients opens one of them at most, by the bound on U.
+server that names different sets to different clients opens one of them at most, by the bound on U. From the answers to
+another set, N - U at most, it still learns as many linear relations of the numbers in each place of the U - T parts of
+the difference, which can be one client's vector. Signatures on one set, as in `committee`, would prevent that.
 Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which spoil the sum unseen.
 
 Patent applications are known that concern this method (US 2024/0289638).

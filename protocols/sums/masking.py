@@ -1,4 +1,4 @@
-"""Masked values in Z_{2^b}: what all secure sums here have in common. b is 64, or fewer where values are quantised.
+"""Masked values in Z_{2^b}, for all secure sums. b is 64, or fewer for quantised values.
 
 For each pair (j, k) both hold a key; the mask of block i is PRG(key; i), added by the lower of the two, subtracted by
 the higher, so that it cancels in a sum over both. With fewer than 64 bits a word is b bits of each 32-bit word of the
@@ -17,40 +17,40 @@ from tacit.sim.hollow import Blank, HollowArray, array_in, blank, filled, hollow
 __all__ = ["WORD_BYTES", "Block", "Ring", "SignedKey", "joined", "masks", "masks_work", "parted", "read", "reduced"]
 
 Ring = NDArray[np.unsignedinteger]
-"""Words of a sum: uint64, or uint32 where they have at most 32 bits."""
+"""The words of a sum: uint64, or uint32 if they have at most 32 bits."""
 
 WORD_BYTES = 8
-"""Bytes of a word of 64 bits."""
+"""The bytes of a word of 64 bits."""
 
 Block = tuple[int, int]
-"""A block of a sum: its number, and how many words it has."""
+"""A block of a sum: its number, and its number of words."""
 
 SignedKey = tuple[bytes, bool]
-"""A key of 32 bytes, and whether its masks are added (as by the lower of a pair) or subtracted."""
+"""A key of 32 bytes, and true if its masks are added (by the lower of a pair), false if subtracted."""
 
 
 def masks_work(keys: int, blocks: Sequence[Block], bits: int = WHOLE) -> dict[str, int]:
-    """Operations of `masks`."""
+    """The operations of `masks`."""
     words = keys * sum(size for _, size in blocks)
     return {"aes.byte": word_type(bits).itemsize * words, "ring.add": words}
 
 
 @hollow(lambda keys, blocks, bits=WHOLE: [filled(size, word_type(bits)) for _, size in blocks])
 def masks(keys: Sequence[SignedKey], blocks: Sequence[Block], bits: int = WHOLE) -> list[Ring]:
-    """The sum of the masks of all `keys` on each of the `blocks`, in words of `bits`."""
+    """Sum the masks of all `keys` on each of the `blocks`, in words of `bits`."""
     total = Streams(blocks, word_type(bits)).total(keys)
     return parted(reduced(total, bits), [size for _, size in blocks])
 
 
 def reduced(values: Ring, bits: int) -> Ring:
-    """`values` modulo 2^bits, in place where that changes anything."""
+    """Reduce `values` modulo 2^bits, in place where possible."""
     if bits < 8 * values.dtype.itemsize and values.flags.writeable:
         values &= values.dtype.type(mask_of(bits))
     return values
 
 
 def joined(values: Iterable[Ring], bits: int = WHOLE) -> bytes:
-    """Blocks of words of `bits` as bytes, little-endian, one after another."""
+    """Encode blocks of words of `bits`, little-endian, one after another."""
     if bits == WHOLE:
         return together([value.astype("<u8", copy=False).tobytes() for value in values])
     return together([
@@ -60,9 +60,9 @@ def joined(values: Iterable[Ring], bits: int = WHOLE) -> bytes:
 
 
 def read(values: bytes, sizes: Sequence[int], bits: int = WHOLE) -> list[Ring]:
-    """The blocks of `sizes` words in `values`. Raises ValueError where the length does not fit.
+    """Decode blocks of `sizes` words from `values`. Raises ValueError for a wrong length.
 
-    Words of fewer than 64 bits are of one block.
+    Words of fewer than 64 bits form a single block.
     """
     if bits < WHOLE:
         (size,) = sizes
@@ -75,7 +75,7 @@ def read(values: bytes, sizes: Sequence[int], bits: int = WHOLE) -> list[Ring]:
 
 
 def parted(values: Ring, sizes: Sequence[int]) -> list[Ring]:
-    """`values` cut into blocks of `sizes` words. Raises ValueError where the length does not fit."""
+    """Cut `values` into blocks of `sizes` words. Raises ValueError for a wrong length."""
     if len(values) != sum(sizes):
         raise ValueError(f"{sum(sizes)} words were due, not {len(values)}")
     return np.split(values, np.cumsum(sizes)[:-1])

@@ -14,17 +14,17 @@ keys that they agree on now: there is no set-up before, and a client's keys, sha
 With so few clients that the graph is complete, a client holds a share of its own secrets, too, and everything is as in
 `dealing` from then on.
 
-What a client sees to itself: that it is shown as many neighbours as k for the |A| that is named, each once, and
-itself with its own keys; t by its own reckoning, more than k/2; that `min_clients` are in A. Its seals are bound to |A|
-and to both second keys of the pair: one who is shown another |A|, or other keys, and one who is not shown this client
-as its neighbour, cannot open them. It masks only once it has the shares of t neighbours, so those hold it for their
-neighbour; reveals shares of neighbours alone, one kind of each, for one U3 with t of them whose shares it has; and
-refuses other attempts as `secure_sum` says.
+A client checks that it is shown k neighbours for the announced |A|, each once, and itself with its own keys; it
+computes t itself, more than k/2; and it checks that `min_clients` are in A. Its seals are bound to |A| and to both
+second keys of the pair: one who is shown another |A|, or other keys, and one who is not shown this client as its
+neighbour, cannot open them. It masks only once it has the shares of t neighbours, so those hold it for their neighbour;
+reveals shares of neighbours alone, one kind of each, for one U3 with t of them whose shares it has; and refuses other
+attempts as `secure_sum` says.
 
-Security: semi-honest. Whoever colludes with the server is chosen before the graph is drawn: the server draws it, and
-a client cannot see whether at random. It sees t neighbours of U3 and itself: that `min_clients` beyond t + 1 are in a
-sum is the server's word. And neighbours cannot compare what they are shown of U3: a server which shows them different
-sets takes any one client's neighbours for lost, with 2 t <= k + 1 or so of each one's neighbours, and reads its vector
+Security: semi-honest. Whoever colludes with the server is chosen before the graph is drawn: the server draws it, and a
+client cannot see whether at random. It sees t neighbours of U3 and itself: that `min_clients` beyond t + 1 are in a sum
+is the server's word. And neighbours cannot compare what they are shown of U3: a server which shows them different sets
+takes any one client's neighbours for lost, with 2 t <= k + 1 or so of each one's neighbours, and reads its vector
 (`tacit.benchmarks.attacks.graph`); with a complete graph it cannot (`quorum.fewest_left`).
 """
 
@@ -62,7 +62,7 @@ __all__ = ["SHARED", "Acquainted", "DealingInGraph", "FreshKeys", "Neighbours", 
 
 
 SHARED = (DealtShares, Survivors, Revealed)
-"""The messages of `dealing` that are sent here, too."""
+"""The messages of `dealing` that are also sent here."""
 
 
 class FreshKeys(Message):
@@ -83,9 +83,9 @@ class Neighbours(Message):
 
 
 async def deal(me: Client, tolerance: Tolerance, min_clients: int, deadline: float) -> Dealt | None:
-    """Make fresh keys and a seed, learn who its neighbours are, and deal to them; None where `me` refuses these.
+    """Make fresh keys and a seed, learn the client's neighbours, and deal to them; None if `me` refuses these.
 
-    Once `may_deal`. Sets the channels of `me`.
+    Call it after `may_deal`. It sets the channels of `me`.
     """
     channel = await me.compute({"x25519.keygen": 1}, KeyPair.generate, me.entropy("channel x25519"))
     own = await make_keys(me)
@@ -120,13 +120,13 @@ async def deal(me: Client, tolerance: Tolerance, min_clients: int, deadline: flo
 
 
 def _context(clients: int, *public_keys: bytes) -> bytes:
-    """Return the context of a pair's seals: |A|, and the second keys of both. (Their names are in the channel's.)"""
+    """The context of a pair's seals: |A|, and the second keys of both. Their names are in the channel's context."""
     return clients.to_bytes(8, "big") + b"".join(sorted(public_keys))
 
 
 @dataclass(frozen=True)
 class Acquainted(Announced):
-    """An attempt in which keys to seal with were received, too; no client is shown more of A than its neighbours."""
+    """An attempt with keys for sealing; a client is shown no more of A than its neighbours."""
 
     channel_keys: dict[str, bytes] = field(default_factory=dict)
 
@@ -138,9 +138,9 @@ class Acquainted(Announced):
 async def gather(
     me: Server, candidates: Sequence[str], tolerance: Tolerance, deadline: float, least: int
 ) -> Acquainted:
-    """Collect the keys of an attempt that was just begun, and draw its graph; those that do not come are lost.
+    """Collect the keys of an attempt that was just begun, and draw its graph; clients whose keys are missing are lost.
 
-    `least`: the fewest clients over whom clients let a sum be opened.
+    `least`: the smallest number of clients over which clients let a sum be opened.
     """
     keys = await collect_keys(me, FreshKeys, candidates, deadline, lambda sent: (sent.channel_key, sent.public_key))
     names, titles = tuple(keys), {name: f"{name}#{me.incarnations[name]}" for name in keys}
@@ -159,7 +159,7 @@ async def gather(
 
 
 def announce(me: Server, attempt: Acquainted) -> None:
-    """Show each of A its neighbours, with their keys."""
+    """Show each client of A its neighbours, with their keys."""
 
     def shown(names: Sequence[str]) -> Neighbours:
         lives = [me.incarnations[name] for name in names]
@@ -177,7 +177,7 @@ def announce(me: Server, attempt: Acquainted) -> None:
 
 @dataclass(frozen=True)
 class DealingInGraph(Part):
-    """Dealing among neighbours as a part of a sum, which has its steps. `tolerance`: by the tables of a run."""
+    """Dealing among neighbours as a part of a sum, which has its steps. `tolerance` maps the tables of a run to it."""
 
     tolerance: Callable[[Any], Tolerance] = lambda tables: Tolerance()
     messages = (*messages_in(sys.modules[__name__]), *SHARED)

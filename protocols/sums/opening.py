@@ -1,6 +1,7 @@
 """Opening a sum whose masks were dealt in shares: the server's end of `dealing`, where the messages are listed.
 
-It announces U3, with `identities` forwards who has signed it (`consistency`), and combines the shares that U3 reveals.
+It announces U3, with `identities` forwards the signatures on it (`consistency`), and combines the shares that U3
+reveals.
 """
 
 from contextlib import suppress
@@ -19,10 +20,10 @@ __all__ = ["uncover"]
 async def uncover(
     me: Server, attempt: Announced, survivors: tuple[str, ...], purpose: str, deadline: float
 ) -> Uncovered:
-    """Announce U3 = `survivors` and work out which masks are left in their values.
+    """Announce U3 = `survivors` and compute the masks that are left in their values.
 
-    `purpose`: of the pair masks. Goes on as soon as t shares of each secret are there, or all have answered. Where keys
-    are signed, shares are asked for once `attempt.signers` of U3 have signed it.
+    `purpose`: that of the pair masks. It continues as soon as t shares of each secret have arrived, or all have
+    answered. If keys are signed, shares are requested once `attempt.signers` of U3 have signed it.
     """
     t, names = attempt.threshold, attempt.names
     if problem := attempt.too_few(survivors):
@@ -79,7 +80,7 @@ async def uncover(
 
 
 def _name_survivors(me: Server, attempt: Announced, survivors: tuple[str, ...]) -> None:
-    """Announce U3 to each of it; where it knows its neighbours alone, who of it and these are."""
+    """Announce U3 to its members; a client that knows only its neighbours gets those of them that are in U3."""
     if attempt.graph is None or not attempt.local:
         me.broadcast(survivors, Survivors(list(survivors)))
         return
@@ -97,7 +98,7 @@ def _shares(message: Revealed, count: int) -> list[bytes]:
 async def _without_wrong_shares(
     me: Server, attempt: Announced, survivors: tuple[str, ...], held: uncovering.Held, work: dict[str, int]
 ) -> uncovering.Secrets:
-    """The secrets from those shares that fit together; the trace says whose do not. Raises Abort."""
+    """The secrets from those shares that fit together; the trace names the others. Raises Abort."""
     work = {name: count * len(attempt.holders(attempt.names[0])) for name, count in work.items()}  # each share is tried
     found = await me.compute(work, uncovering.correct, attempt, survivors, held)
     for problem in share_errors.blamed(found.wrong):

@@ -1,17 +1,20 @@
-"""Least sizes of sums whose masks are dealt in shares (`dealing`): for a sum to be opened, and to hide each client."""
+"""The smallest sizes of sums whose masks are dealt in shares (`dealing`): for opening, and for hiding each client."""
 
 __all__ = ["always_left", "fewest_left", "threshold_of"]
 
 
 def threshold_of(chosen: int | None, members: int) -> int:
-    """t for `members` = |A|: as `chosen`, but always a majority. With less, two sets could uncover one client."""
+    """The threshold t for `members` = |A|: `chosen`, but always a majority.
+
+    With less, two sets could uncover one client.
+    """
     return max(members // 2 + 1, chosen or 0)
 
 
 def fewest_left(members: int, threshold: int, least: int) -> int:
     """The least size of U3 of `members` = |A|, so that no server opens a sum over fewer than `least` of them.
 
-    The server may show each of g <= |A| clients a U3 of its own, with u in it. A client whose seed is revealed is in g
+    The server may show each of g <= |A| clients a different U3, with u in it. A client whose seed is revealed is in g
     of them at most; each other one, of which t reveal the key, in g - t. So g u <= s g + (g - s) (g - t) for the s
     clients that are summed: s >= g (u + t - g) / t, the least where g = |A|.
     """
@@ -21,5 +24,5 @@ def fewest_left(members: int, threshold: int, least: int) -> int:
 
 
 def always_left(members: int, threshold: int) -> int:
-    """The largest `least` for which `fewest_left` is `threshold`: with any t survivors a sum is over at least these."""
+    """The largest `least` for which `fewest_left` is `threshold`: a sum with any t survivors is over at least these."""
     return -(-(2 * threshold - members) * members // threshold)

@@ -1,7 +1,7 @@
 """Refusals of a client, so that no server learns more of its values than a protocol states.
 
-The trace names each refusal; the client does not answer, and goes on. The round and attempt of actions that must not be
-repeated are stored on its disk: neither another call of a protocol nor a crash makes it forget.
+The trace names each refusal; the client does not answer, and continues. The round and attempt of actions that must not
+be repeated are stored on its disk: neither another call of a protocol nor a crash makes it forget.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 MASKED = "ask for masked values"
-"""The entry of a server before it asks for values of which a sum may be opened, at once or later."""
+"""The ledger entry of a server before it asks for values of which a sum may be opened, now or later."""
 
 Stamp = tuple[int, int]
 """A round and an attempt."""
@@ -32,7 +32,7 @@ Stamp = tuple[int, int]
 
 @dataclass(frozen=True)
 class Least:
-    """The fewest clients among which a client lets its values be summed: `clients`, of those that are `counted`.
+    """The smallest number of `clients`, of those that are `counted`, among which a client lets its values be summed.
 
     None counts all.
     """
@@ -49,19 +49,19 @@ class Least:
 
 
 def refuse(me: Party, what: str) -> None:
-    """Note that `me` refuses to do `what`."""
+    """Trace that `me` refuses to do `what`."""
     origin = ("", me.round, me.attempt)
     me.world.note("metric", me.name, step=me.step_name, note=f"refused to {what}", origin=origin)
 
 
 def latest(me: Party, what: str) -> Stamp:
-    """The latest (round, attempt) in which `me` entered `what`, in any incarnation; (0, 0): none."""
+    """The latest (round, attempt) in which `me` entered `what`, in any incarnation; (0, 0) if none."""
     round_number, attempt = me.disk.get("entered", {}).get(what, (0, 0))
     return round_number, attempt
 
 
 def enter(me: Party, what: str) -> bool:
-    """Enter that `me` does `what` in this attempt. False where it has done so in this attempt or a later one."""
+    """Record that `me` does `what` in this attempt. Returns false if it has done so in this attempt or a later one."""
     now = (me.round, me.attempt)
     if now <= latest(me, what):
         return False
@@ -70,7 +70,7 @@ def enter(me: Party, what: str) -> bool:
 
 
 def is_of_round(me: Party, number: int) -> bool:
-    """True if `me` is still in round `number`, that of its keys; if not, the trace says what it refuses.
+    """Return true if `me` is still in round `number`, that of its keys; if not, trace the refusal.
 
     Keys are derived from the set-up and the attempt's number: in a later round the same number would repeat them.
     """
@@ -100,12 +100,12 @@ _CALLED, _SUMMED = "called over", "summed over"  # on a client's disk
 
 
 def may_answer(me: Party, basis: bytes, *, again_once_done: bool = False) -> bool:
-    """True if `me` may give masked values in a round that begins with `basis`, a model or consensus.
+    """Return true if `me` may give masked values in a round that begins with `basis`, a model or consensus.
 
-    It refuses where it has sent masked values that were made from the same `basis` in an earlier round: an answer that
-    was only late may have opened their sum, and one over other clients would differ by one client's values.
-    `again_once_done`: not where that sum was reported as done, for a consensus may stay the same from round to round.
-    What it compares are SHA-256s, on its disk.
+    It refuses if it has sent masked values made from the same `basis` in an earlier round: a late answer may have
+    opened their sum, and one over other clients would differ by one client's values. With `again_once_done` it does not
+    refuse if that sum was reported as done, because a consensus may stay the same from round to round. It compares
+    SHA-256 digests on its disk.
     """
     digest = hashlib.sha256(basis).digest()
     number, done = me.disk.get(_SUMMED, {}).get(digest, (me.round, False))
@@ -117,7 +117,7 @@ def may_answer(me: Party, basis: bytes, *, again_once_done: bool = False) -> boo
 
 
 def sum_masked(me: Party) -> None:
-    """Store, before the first masked values of a sum are sent, from what they are made."""
+    """Store the basis of masked values, before the first ones of a sum are sent."""
     me.disk[_SUMMED] = me.disk.get(_SUMMED, {}) | {me.disk.get(_CALLED, b""): (me.round, False)}
 
 

@@ -25,19 +25,19 @@ clients contribute w_j x_j with w_j as one more number.
 Nobody masks before it is known that t clients hold the shares of each: a client whose shares too few have, or that does
 not report which it has, is left out of another attempt, with fresh keys, seeds and masks. Later losses are compensated.
 
-A vector goes in chunks, the next when all have sent the one before, and the server adds each as it is complete: what
-is in memory or on its way is one chunk a client and one sum, however long the vectors are. When one is lost amid its
+A vector goes in chunks, the next when all have sent the one before, and the server adds each as it is complete: what is
+in memory or on its way is one chunk a client and one sum, however long the vectors are. When one is lost amid its
 chunks, the sum so far contains its values; then the others send their chunks once more, with the same masks, so the
-same bytes. U3 is who is left at the last chunk. With fewer than t answers there is no sum, and no other attempt over
-the same vectors: an answer that was only late lets the server open the first sum, too, and the difference of two is
-who answered late.
+same bytes. U3 are the clients left at the last chunk. With fewer than t answers there is no sum, and no other attempt
+over the same vectors: a late answer lets the server open the first sum, too, and the difference of the two reveals the
+values of the client that was late.
 
-Security: semi-honest, no collusion between server and clients. The server learns the sum over U3 and who is in it.
-The clients learn who takes part. One who knows all others' vectors knows the last: `min_clients` bounds A and what is
-opened from below. Clients see to that themselves, and to the rest of what `dealing` states; U3 holds more of them than
-that and t, so that a server which names another U3 to each client opens no sum over fewer (`quorum.fewest_left`).
-From its first MaskedChunk on a client refuses every other attempt of that round, or of an earlier one, and remembers it
-over a crash; before, it follows the server into a later attempt. One vector goes into the sum of one round.
+Security: semi-honest, no collusion between server and clients. The server learns the sum over U3 and who is in it. The
+clients learn who takes part. A party that knows all vectors but one learns the last: `min_clients` bounds A and U3 from
+below. Clients enforce that and the other rules of `dealing`; U3 exceeds both `min_clients` and t, so that a server that
+names a different U3 to each client opens no sum over fewer (`quorum.fewest_left`). From its first MaskedChunk on a
+client refuses every other attempt of that round, or of an earlier one, and remembers it over a crash; before, it
+follows the server into a later attempt. One vector goes into the sum of one round.
 
 Not covered: a server that puts keys of its own, or of clients that do not exist, into the list of the set-up; and what
 sums of several rounds reveal together where a client's vectors in them are alike.
@@ -84,7 +84,7 @@ _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS = (
 PURPOSE = "sum-dealt"
 
 END = "the end of a sum"
-"""The place where a client rests that has done its part; `BEFORE_END` are the messages that could ask for more."""
+"""The place where a client rests after its part; `BEFORE_END` are the messages that could ask for more."""
 
 
 class SumStart(Message):
@@ -111,20 +111,20 @@ class SumDone(Message):
 
 
 _ANSWERS = (SumDone, SumStart, ChunkWanted, dealing.Survivors, consistency.Agreement)
-"""In the order in which they are taken where several are there: a sum ends before the next one begins."""
+"""The answers of the server in the order in which they are taken: a sum ends before the next one begins."""
 
 BEFORE_END = ("SumStart", "ChunkWanted", "Survivors", "Agreement")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The public settings of a sum. `dimension` numbers a vector, sent `chunk` at a time.
+    """The public settings of a sum over vectors of `dimension` numbers, sent `chunk` at a time.
 
-    `threshold`: t, where it is more than floor(|A| / 2) + 1; `min_clients`: the fewest in a sum; `deadline`: longest
-    wait of the server, in virtual seconds. `tolerance`: clients deal with their neighbours in a graph (`neighbours`)
-    that withstands this, after no set-up; None: all with all, after that of the round. `identities`: by which keys and
-    sets are signed, if they are; not with `tolerance`. `word_bits`: the width b of the words that are summed; below 64,
-    vectors consist of such words, not of numbers.
+    `threshold`: t, if more than floor(|A| / 2) + 1; `min_clients`: the smallest number of clients in a sum; `deadline`:
+    the longest wait of the server, in virtual seconds. `tolerance`: clients deal with their neighbours in a graph
+    (`neighbours`) that tolerates these losses, without a set-up; None: with all clients, after the set-up of the round.
+    `identities`: the keys that sign keys and sets, if any; not with `tolerance`. `word_bits`: the width b of the words
+    that are summed; below 64, vectors consist of such words, not of numbers.
     """
 
     dimension: int
@@ -145,7 +145,7 @@ class Settings:
 
     @property
     def blocks(self) -> list[Block]:
-        """The chunks: number and size."""
+        """The chunks, each with number and size."""
         starts = range(0, self.dimension, self.chunk)
         return [(i, min(self.chunk, self.dimension - start)) for i, start in enumerate(starts)]
 
@@ -158,7 +158,7 @@ class Settings:
 class Total:
     """The sum over the `contributors` (U3): `ring` in Z_{2^b}, `values` as numbers, (dimension,) each.
 
-    `values` are of sums in 64 bits.
+    `values` exist only for sums in 64 bits.
     """
 
     contributors: tuple[str, ...]
@@ -167,20 +167,20 @@ class Total:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """The sum in real numbers."""
+        """The sum as real numbers."""
         return decode(self.ring, self.fraction_bits)
 
 
 async def client(
     me: Client, vector: NDArray[Any], secrets: Mapping[str, SharedSecret], settings: Settings, number: int = 0
 ) -> None:
-    """Contribute `vector` (dimension,), of numbers, or of words of Z_{2^b} (uint64), which are summed as they are.
+    """Contribute `vector` (dimension,) of numbers, or of words of Z_{2^b} (uint64), which are summed directly.
 
-    `secrets`: of the set-up, whose channels seal the shares. `number`: the only round in whose sum the vector may be;
-    0: that of the first sum that the server begins.
+    `secrets`: those of the set-up, whose channels seal the shares. `number`: the only round in whose sum the vector may
+    be; 0: that of the first sum that the server begins.
 
-    Raises Withdrawn where a number of `vector` is too large to be summed, infinite or NaN (see `fixed_point.encode`),
-    before anything of the vector is sent: the sum goes without it.
+    Raises Withdrawn if a number of `vector` is too large, infinite or NaN (see `fixed_point.encode`), before anything
+    of the vector is sent: the sum proceeds without it.
     """
     if vector.shape != (settings.dimension,):
         raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
@@ -220,7 +220,7 @@ async def client(
 
 
 async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Settings) -> dealing.Dealt | None:
-    """Deal in the attempt that has begun; None where `me` refuses those with whom it is to."""
+    """Deal in the attempt that has begun; None if `me` refuses the clients to deal with."""
     if settings.tolerance is not None:
         return await neighbours.deal(me, settings.tolerance, settings.min_clients, settings.deadline)
     signed, least = consistency.signed_by(me, settings.identities, secrets), Least(settings.min_clients)
@@ -231,7 +231,7 @@ async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Setti
 
 
 async def client_at_end(me: Client, settings: Settings) -> None:
-    """The rest of `client` from `END` on, when the server has the sum."""
+    """Do the rest of `client` from `END` on, when the server has the sum."""
     me.rest_at(END)
     if isinstance(await me.recv(_ANSWERS, me.server, 2 * settings.deadline), SumDone):
         sum_done(me)
@@ -239,7 +239,8 @@ async def client_at_end(me: Client, settings: Settings) -> None:
 
 
 def _may_begin(me: Client, number: int) -> bool:
-    """True if the vector of round `number` may be summed in the attempt that has begun; if not, the trace says why."""
+    """Return true if the vector of round `number` may be summed in the attempt that has begun; if not, trace the
+    reason."""
     masked_in, attempt = latest(me, "sum.mask")
     if me.round != number:
         refuse(me, f"begin a sum of round {me.round}: its vector is of round {number}")
@@ -251,7 +252,7 @@ def _may_begin(me: Client, number: int) -> bool:
 
 
 def _check(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, settings: Settings) -> None:
-    """Raise Withdrawn where a number of `vector` cannot be summed; the trace says so, without the number."""
+    """Raise Withdrawn if a number of `vector` cannot be summed; the trace reports this without the number."""
     if vector.dtype == np.uint64:
         return
     peak = np.array([np.abs(vector).max(initial=0.0)], np.float64)
@@ -263,7 +264,7 @@ def _check(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, settings: Set
 
 
 async def _send_chunks(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, number: int, settings: Settings) -> None:
-    """Send chunk `number` and those that the server wants next, until the last is sent."""
+    """Send chunk `number` and the chunks that the server wants next, until the last is sent."""
     names, mine = dealt.names, dealt.names.index(me.name)
     keys = [(pair.key(PURPOSE, me.attempt), mine < names.index(name)) for name, pair in dealt.pairs.items()]
     keys.append((dealt.personal, True))
@@ -286,7 +287,7 @@ async def _send_chunks(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, n
 
 
 async def server(me: Server, clients: Sequence[str], settings: Settings) -> Total:
-    """Sum the vectors of `clients`, or of those of them who live. Raises Abort."""
+    """Sum the vectors of `clients`, or of the living ones. Raises Abort."""
 
     if settings.identities is not None:
         settings = replace(settings, threshold=max(settings.threshold or 0, consistency.needed(len(clients))))
@@ -329,7 +330,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
 
 
 async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings) -> dealing.Announced:
-    """The attempt that was just begun, with the second keys of those who have sent them."""
+    """The attempt that was just begun, with the second keys received."""
     if settings.tolerance is not None:
         return await neighbours.gather(me, candidates, settings.tolerance, settings.deadline, settings.min_clients)
     return await dealing.gather(
@@ -345,7 +346,7 @@ def _announce(me: Server, attempt: dealing.Announced) -> None:
 
 
 async def _with_shares(me: Server, attempt: dealing.Announced, settings: Settings) -> tuple[str, ...]:
-    """The members of A that report whose shares they hold, and whose shares enough of them hold; the rest is lost."""
+    """The members of A that report the shares they hold, and whose shares enough of them hold; others are lost."""
     names = attempt.names
 
     everybody = frozenset(names)
@@ -377,7 +378,7 @@ async def _with_shares(me: Server, attempt: dealing.Announced, settings: Setting
 
 
 async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings) -> tuple[tuple[str, ...], Ring]:
-    """U3 and the sum of its masked vectors."""
+    """Collect the chunks; returns U3 and the sum of its masked vectors."""
     word = word_type(settings.word_bits)
     ring = np.zeros(settings.dimension, word) if me.world.hollow is None else filled(settings.dimension, word)
     blocks, number = settings.blocks, 0
@@ -413,10 +414,10 @@ async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings)
 
 @dataclass(frozen=True)
 class SumOfVectors(Part):
-    """A secure sum as a part of a protocol; its vectors have as many numbers as `Among.dimension` says.
+    """A secure sum as a part of a protocol, over vectors of `Among.dimension` numbers.
 
-    `identities`: whether `protocol.identity` may have what is shown signed. `in_graph`: how keys and seeds are dealt
-    among neighbours, if they are.
+    `identities`: true if `protocol.identity` may require signatures. `in_graph`: the part by which keys and seeds are
+    dealt among neighbours, if they are.
     """
 
     identities: bool = False
@@ -435,14 +436,14 @@ class SumOfVectors(Part):
 
 
 SUM = SumOfVectors()
-"""A secure sum without signatures, all with all."""
+"""A secure sum without signatures, in which all clients deal with all."""
 
 
 class SecureSum(Phase):
-    """A secure sum as a part of a protocol of one's own: of each client's `vector`, of which the server makes `result`.
+    """A secure sum as a part of your own protocol: it sums each client's `vector`, and `result` processes the sum.
 
-    `fraction_bits`: to how many bits after the point numbers are summed. With `value_bits` numbers are clipped to
-    [-`clip`, `clip`] and rounded to integers of that width, and words are as wide as the sum needs (`crypto.words`).
+    `fraction_bits`: the number of fractional bits of summed numbers. With `value_bits` numbers are clipped to [-`clip`,
+    `clip`] and rounded to integers of that width, and words are as wide as the sum needs (`crypto.words`).
     """
 
     takes = (SUM,)
@@ -456,7 +457,7 @@ class SecureSum(Phase):
         raise NotImplementedError(f"{type(self).__name__} does not say what a client contributes")
 
     def result(self, keys: Any, total: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the server's result, made of the sum of all vectors."""
+        """Compute the server's result from the sum of all vectors."""
         return total
 
     def word_bits(self, keys: Any, clients: int) -> int:

@@ -1,4 +1,4 @@
-"""The secrets of the masks from shares of seeds and dealt keys: the computing of `opening.uncover`."""
+"""Restores the secrets of masks from shares of seeds and dealt keys: the computations of `opening.uncover`."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,16 +22,16 @@ Held = dict[str, dict[int, bytes]]
 """The shares of each client's secret, in the order of A, by their x."""
 
 Secrets = dict[tuple[str, str], bytes]
-"""The seed of each survivor at (name, name); the raw secret of each lost and each survivor at (lost, survivor)."""
+"""The seed of each survivor at (name, name); the raw secret of each pair at (lost, survivor)."""
 
 
 @dataclass(frozen=True)
 class Announced:
     """Attempt `number` as the server announced it: A with its second public keys and its titles (incarnations).
 
-    U3 holds `fewest`, where that is more than `threshold`. `graph`: who deals with whom; None: all with all. `local`:
-    each client knows its neighbours in it alone, not all of A. `identities`: by which keys and sets are signed, if they
-    are; `signatures`: on second keys; `signers`: how many of U3 must sign it.
+    U3 must have `fewest` clients, if that is more than `threshold`. `graph`: the neighbours that deal with each other;
+    None: all with all. `local`: each client knows only its neighbours, not all of A. `identities`: the keys that sign
+    keys and sets, if any; `signatures`: those on second keys; `signers`: the number of clients of U3 that must sign it.
     """
 
     number: int
@@ -45,7 +45,7 @@ class Announced:
     signers: int = 0
 
     def shown(self, name: str) -> bytes:
-        """The second key of `name` as clients are shown it: with its signature, if there is one."""
+        """The second key of `name` as shown to clients: with its signature, if any."""
         return self.public_keys[name] + self.signatures.get(name, b"")
 
     @property
@@ -54,24 +54,24 @@ class Announced:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """A."""
+        """The clients of A."""
         return tuple(self.public_keys)
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The place of each of A, from 0."""
+        """The index of each client of A, from 0."""
         return {name: place for place, name in enumerate(self.names)}
 
     def holders(self, name: str) -> tuple[str, ...]:
-        """Those who hold the shares that `name` deals, and deal it theirs: its neighbours, or all of A."""
+        """The clients that exchange shares with `name`: its neighbours, or all of A."""
         return self.names if self.graph is None else self.graph.neighbours(name)
 
     def place(self, dealer: str, holder: str) -> int:
-        """The x of the share that `holder` has of `dealer`."""
+        """The x of the share of `dealer` that `holder` has."""
         return 1 + (self.places[holder] if self.graph is None else self.graph.neighbours(dealer).index(holder))
 
     def too_few(self, survivors: Collection[str]) -> str:
-        """The problem of U3 = `survivors`, for whom clients open nothing; "" if there is none."""
+        """The reason why clients open nothing for U3 = `survivors`; "" if there is none."""
         if len(survivors) < (needed := max(self.threshold, self.fewest)):
             return f"masked values of {len(survivors)} clients were received; {needed} are needed"
         if self.graph is not None:
@@ -87,7 +87,7 @@ class Uncovered:
     """The result of an attempt's unmasking.
 
     `signed`: for each of U3 the keys of the masks to be taken out of its values; empty if too few shares were received.
-    Then `problem` says how many were received and how many are needed, and `lost` who is to blame, with the reason.
+    Then `problem` has the numbers received and needed, and `lost` the clients to blame, with the reason.
     """
 
     signed: dict[str, list[SignedKey]] = field(repr=False)
@@ -97,7 +97,8 @@ class Uncovered:
 
 @dataclass(frozen=True)
 class Corrected:
-    """`wrong` shares by holder and dealer; why a secret is `hopeless`; the `secrets` where none is."""
+    """The result of error correction: `wrong` shares by holder and dealer, `hopeless` secrets with the reason, or
+    `secrets`."""
 
     secrets: Secrets = field(repr=False)
     wrong: list[tuple[str, str]]
@@ -113,7 +114,7 @@ def agreements(attempt: Announced, survivors: Collection[str]) -> int:
 
 
 def combine_work(attempt: Announced, held: Held) -> dict[str, int]:
-    """Multiply-adds of `combine`: in a graph, coefficients for each set of places."""
+    """The multiply-adds of `combine`: in a graph, coefficients for each set of places."""
     t, names = attempt.threshold, attempt.names
     work = shamir.combine_work(KEY_BYTES, len(names), t)
     if attempt.graph is not None:
@@ -141,7 +142,7 @@ def _hollow_secrets(attempt: Announced, survivors: Collection[str], held: Held) 
 def combine(attempt: Announced, survivors: Collection[str], held: Held) -> Secrets | None:
     """Combine the first shares of `held`; None if they do not fit together.
 
-    The dealt key of one who is lost must be the private half of its second public key.
+    The dealt key of a lost client must be the private half of its second public key.
     """
     found: dict[str, bytes] = {}
     for places, names in _by_places(held, attempt.threshold).items():
@@ -158,7 +159,7 @@ def combine(attempt: Announced, survivors: Collection[str], held: Held) -> Secre
 
 
 def correct(attempt: Announced, survivors: Collection[str], held: Held) -> Corrected:
-    """The secrets from those shares that fit together, and which do not."""
+    """The secrets from those shares that fit together, and the wrong shares."""
     found: dict[str, bytes] = {}
     wrong: list[tuple[str, str]] = []
     hopeless: list[str] = []

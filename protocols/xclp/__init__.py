@@ -1,1 +1,1 @@
-"""The parts of XCLP, each a file with all roles under the table of its messages."""
+"""The parts of XCLP, each in a file with all roles under the table of its messages."""

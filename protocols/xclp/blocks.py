@@ -1,7 +1,7 @@
 """The Hamming matrix H as the blocks in which the server learns it: each once, in the narrowest type.
 
-That is n^2 (1 + 1/p) / 2 entries of one or two bytes for p clients of the same size, and never n^2 of 4 or 8 bytes.
-What needs H takes some rows at a time.
+It takes n^2 (1 + 1/p) / 2 entries of one or two bytes for p clients of the same size, and never n^2 of 4 or 8 bytes.
+Users of H take some rows at a time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +15,11 @@ from tacit.protocols.xclp.lsh import distance_type, distances
 __all__ = ["NO_POINTS", "Blocks", "Hashes", "Rows", "some_rows"]
 
 AT_ONCE = 1 << 22
-"""Entries of the matrix that are looked at in one go."""
+"""The number of matrix entries that are processed at a time."""
 
 
 class Rows(Protocol):
-    """A square matrix of distances, or an array, of which some rows can be taken at a time."""
+    """A square matrix of distances, or an array, whose rows can be read in parts."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -29,13 +29,13 @@ class Rows(Protocol):
 
 
 def some_rows(size: int) -> Iterator[slice]:
-    """The rows of a matrix (size, size), as many at a time as are to be looked at in one go."""
+    """Yield slices of the rows of a matrix (size, size), with the rows to process at a time."""
     step = max(1, AT_ONCE // max(1, size))
     return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
 
 class _Matrix:
-    """A matrix (n, n) by its rows."""
+    """A matrix (n, n) that is read by rows."""
 
     def __init__(self, size: int, dtype: DTypeLike) -> None:
         self.shape = size, size
@@ -48,12 +48,12 @@ class _Matrix:
         raise NotImplementedError
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """All of it at once: for few points."""
+        """The whole matrix as one array; only for few points."""
         return self[:].astype(dtype or self.dtype)
 
 
 class Blocks(_Matrix):
-    """The symmetric matrix (n, n) of points in groups of some `sizes`, one after another.
+    """The symmetric matrix (n, n) of points in consecutive groups of `sizes`.
 
     `own` are the blocks (n_i, n_i) of each group, `between` those of group k with an earlier j, (n_k, n_j), at (j, k).
     A slice of it is an array (rows, n).
@@ -93,7 +93,7 @@ NO_POINTS = Blocks((), (), {})
 
 
 class Hashes(_Matrix):
-    """The distances among the rows of `bits` (n, L), computed where they are looked at."""
+    """The distances among the rows of `bits` (n, L), computed on access."""
 
     def __init__(self, bits: NDArray[np.bool_]) -> None:
         super().__init__(len(bits), distance_type(bits.shape[1]))

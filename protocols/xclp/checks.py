@@ -18,28 +18,32 @@ __all__ = [
 ]  # fmt: skip
 
 BYTES_PER_DISTANCE = 40
-"""Peak memory for each entry of the n x n distances of up to 4,096 points, the comparison with the oracle included.
+"""The peak memory in bytes for each of the n x n distances of up to 4,096 points, including the oracle's comparison.
 
 Measured, inline: between 17 and 39, the latter with half of the points labeled.
 """
 
 BYTES_PER_BLOCK = 3
-"""The same of more points: H and both of its parts, on their way or received. Measured with 20,000 points."""
+"""The peak memory for each distance with more points: H and both of its parts, in flight or received.
+
+Measured with 20,000 points.
+"""
 
 FACTORS = 1 << 31
-"""The most bytes that factors take, and what they are made of."""
+"""The most bytes of the factors and of their inputs."""
 
 BYTES_PER_PAIR = 35_000
-"""Peak memory for each pair of clients, beside what it sends: all pairs are under way at the same time.
+"""The peak memory in bytes for each pair of clients, without its messages: all pairs run at the same time.
 
 Measured with 50 and with 120 clients.
 """
 
 
 def graph_memory(points: int, clients: int, labeled: float = 0.5, compared: bool = True) -> int:
-    """Bytes that XCLP holds at most among `clients` with that many `points` together.
+    """The most bytes that XCLP holds among `clients` with this number of `points` together.
 
-    `labeled`: the share with labels, whose columns are on their way. `compared`: the oracle has the distances as well.
+    `labeled`: the share of points with labels, whose columns are in flight. `compared`: the oracle holds the distances
+    as well.
     """
     between = BYTES_PER_PAIR * (clients * (clients - 1) // 2)
     few = BYTES_PER_DISTANCE * min(points, FACTORED) ** 2
@@ -50,7 +54,7 @@ def graph_memory(points: int, clients: int, labeled: float = 0.5, compared: bool
 
 
 def check_keys(tables: XclpTables) -> None:
-    """Raise Problem for keys without security that nobody asked for, and for too few clients."""
+    """Raise Problem for insecure keys without `insecure_keys`, and for too few clients."""
     keys, data = tables.protocol, tables.data
     if keys.hamming == "paillier" and keys.key_bits < 2048 and not keys.insecure_keys:
         problem = f"{keys.key_bits} is insecure; allowed: 2048, 3072, or set protocol.insecure_keys = true"
@@ -61,7 +65,7 @@ def check_keys(tables: XclpTables) -> None:
 
 
 def check_groups(tables: XclpTables) -> None:
-    """Raise Problem for more groups than the clients make."""
+    """Raise Problem if there are more groups than the clients can fill."""
     groups, least, clients = tables.protocol.groups, tables.protocol.min_clients, tables.data.clients
     if groups > 1 and tables.data.partition != "natural" and clients // groups < least:
         problem = f"{groups} are too many: each needs {least} clients (protocol.min_clients)"
@@ -69,19 +73,23 @@ def check_groups(tables: XclpTables) -> None:
 
 
 def check_graph(tables: XclpTables, points: int) -> None:
-    """Raise Problem where there are too few `points` for k neighbours."""
+    """Raise Problem if there are too few `points` for k neighbours."""
     if tables.protocol.k >= points:
         problem = f"{tables.protocol.k} is too large; allowed: 1 to {points - 1} (n - 1)"
         raise Problem("protocol.k", problem)
 
 
 def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "") -> None:
-    """Raise Problem where XCLP cannot run among those who take part `together`; `part`: that they are a part of all."""
+    """Raise Problem if XCLP cannot run among the participants `together`; `part` describes them if they are not all
+    clients."""
     keys = tables.protocol
     labeled = sum(bool(shard.labeled.any()) for shard in together)
     if not part and labeled < keys.min_clients <= len(together):
         problem = f"{keys.min_clients} is too large: {labeled} clients have labels; allowed: no more than these"
         raise Problem("protocol.min_clients", problem)
+    if len(together) < keys.min_clients and part.startswith("a group"):
+        problem = f"{keys.groups} is too large: a group of {len(together)} has fewer than {keys.min_clients} clients"
+        raise Problem("protocol.groups", f"{problem} (protocol.min_clients); allowed: fewer groups")
     if len(together) < keys.min_clients:  # a natural partition's clients are known only now
         problem = f"{len(together)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
         raise Problem("data.clients", f"{part}{problem}")
@@ -91,7 +99,7 @@ def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "
 
 
 def check_memory(tables: XclpTables, groups: Sequence[Collection[Shard]]) -> None:
-    """Raise Problem where the points of those who take part, in `groups` side by side, do not fit into the memory."""
+    """Raise Problem if the points of the participants, in `groups` in parallel, do not fit into the memory."""
     points = sum(len(shard.rows) for group in groups for shard in group)
     clients = -(-sum(map(len, groups)) // len(groups))
     share, compared = tables.data.labeled, tables.protocol.oracle

@@ -1,4 +1,5 @@
-"""Choices of [protocol] for XCLP: the variant of SecureHamming, the strategy of the row sums, and all parameters."""
+"""The choices of [protocol] for XCLP: the variant of SecureHamming, the strategy of the row sums, and all
+parameters."""
 
 from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import flip_of
@@ -41,5 +42,5 @@ def parameters_of(tables: XclpTables, classes: int) -> Parameters:
 
 
 def shown(keys: ProtocolKeys) -> dict[str, bool]:
-    """Return the facts that an observer puts beside a run."""
+    """The keyword arguments by which an observer compares a run."""
     return {"compared": keys.oracle, "with_baselines": keys.baselines}

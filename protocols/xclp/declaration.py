@@ -1,4 +1,4 @@
-"""XCLP, declared."""
+"""The declaration of XCLP."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ __all__ = ["DECLARATIONS", "XCLP_PAPERS", "Compared", "NeighbourGraph", "Propaga
 
 
 class Xclp:
-    """Rounds of XCLP on the points as they are."""
+    """The parties and rounds of a run of XCLP on the points themselves."""
 
     def __init__(self, setting: Setting) -> None:
         world, held = setting.world, setting.parts.held
@@ -74,10 +74,10 @@ ACROSS = tuple(
         "threshold", "identity", "min_clients", "rows", "fraction_bits",
     )
 )  # fmt: skip
-"""The keys of what clients do across each other's points."""
+"""The keys of computations across the clients' points."""
 
 RANDOMISED = ("privacy.hash_epsilon", "privacy.label_epsilon")
-"""The keys of what is under randomised response."""
+"""The keys of randomised response."""
 
 XCLP_PAPERS = (
     "Scott, Yeo, Lampert, Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR",
@@ -97,7 +97,7 @@ def _groups(tables: XclpTables, shards: Mapping[str, Shard]) -> list[dict[str, S
 class Propagation(Part):
     """Label propagation across clients: XCLP as a part of a protocol.
 
-    `groups`: the shards of those who take part together, for each group; `where`: how a problem with them begins.
+    `groups`: the shards of the participants, for each group; `where`: the beginning of an error message about them.
     """
 
     groups: Callable[[Any, Mapping[str, Shard]], list[dict[str, Shard]]] = _groups
@@ -144,7 +144,7 @@ class Propagation(Part):
 
 @dataclass(frozen=True)
 class NeighbourGraph(Part):
-    """The keys of any neighbourhood graph, and that it has enough points, in each of `groups`."""
+    """The keys of any neighbourhood graph, and the check for enough points in each of `groups`."""
 
     groups: Callable[[XclpTables, Mapping[str, Shard]], list[dict[str, Shard]]] = lambda tables, shards: [dict(shards)]
     uses = ("protocol.bits", "protocol.planes", "protocol.k", "protocol.alpha")
@@ -155,13 +155,13 @@ class NeighbourGraph(Part):
 
 
 class Compared(Part):
-    """The keys of what a run of XCLP is compared with."""
+    """The keys of the comparisons of a run of XCLP."""
 
     uses = ("protocol.oracle", "protocol.baselines")
 
 
 class XclpDeclaration(Declaration):
-    """Cross-client label propagation on the points as they are."""
+    """The declaration of cross-client label propagation on the points themselves."""
 
     name = "xclp"
     summary = "cross-client label propagation over a joint neighbourhood graph"
@@ -172,7 +172,7 @@ class XclpDeclaration(Declaration):
 
     @property
     def uses(self) -> Collection[str]:
-        """Those of its parts, and how often and in which groups it runs."""
+        """The keys used by its parts, and those for the numbers of rounds and groups."""
         return (*super().uses, "protocol.rounds", "protocol.groups")
 
     def rounds(self, tables: XclpTables) -> int:

@@ -8,16 +8,14 @@ XCLP, Section 3, Phase 2 and Algorithm 1, lines 6-12, with two precisions:
 
 A weight may be a power of the cosine (see `recipe`); the paper's is the first.
 
-Only the columns of the influence matrix S = (I - alpha W)^-1 that belong to labeled points are ever sent,
-so the server solves for those instead of inverting. The spectral radius of the normalised W is at most 1,
-so S exists for alpha < 1.
+Only the columns of the influence matrix S = (I - alpha W)^-1 that belong to labeled points are ever sent, so the server
+solves for those instead of inverting. The spectral radius of the normalised W is at most 1, so S exists for alpha < 1.
 
-The results are the same to the last bit wherever they are computed on one machine, whatever the order of the
-work: weights come from a table of math.cos(...) ** power over the integers 0..L, degrees from math.fsum, one entry is
-W_ij / sqrt(d_i d_j), and `contribution` adds columns in ascending order. Up to 4,096 points the factorisation is
-scipy's splu with its defaults on a matrix with sorted indices, and a client's columns are one solve; as the masked sums
-of SecureRowSums are exact, such a run can be compared with the plaintext oracle without any tolerance. Beyond that see
-`solvers`.
+On one machine the results are equal to the last bit, in any order of the work: weights come from a table of
+math.cos(...) ** power over the integers 0..L, degrees from math.fsum, one entry is W_ij / sqrt(d_i d_j), and
+`contribution` adds columns in ascending order. Up to 4,096 points the factorisation is scipy's splu with its defaults
+on a matrix with sorted indices, and a client's columns are one solve; as the masked sums of SecureRowSums are exact,
+such a run can be compared with the plaintext oracle without any tolerance. Beyond that see `solvers`.
 """
 
 import math
@@ -43,8 +41,8 @@ def neighbour_graph(
 
     `distances` is the Hamming matrix (n, n) of any integer type with entries in 0..bits, of which some rows are taken
     at a time; its diagonal is not read. Each row keeps its `k` nearest points, all if there are fewer; a weight is the
-    cosine to the `edge_power`. Of bits that were flipped with probability `flip` neighbours are chosen by the distances
-    as they are, and the cosine is that of the corrected ones (`lsh.unflipped`). Rows without any edge are zero. Raises
+    cosine to the `edge_power`. If bits were flipped with probability `flip`, neighbours are chosen by the noisy
+    distances, and the cosine is that of the corrected ones (`lsh.unflipped`). Rows without any edge are zero. Raises
     ValueError if a size does not fit.
     """
     count = min(k, _checked_size(distances, bits, k) - 1)
@@ -60,7 +58,7 @@ def neighbour_graph(
 class Influence:
     """Columns of the influence matrix S = (I - alpha W)^-1 of a normalised graph W (line 10), by `solvers`.
 
-    What they have in common is computed once. Raises ValueError unless 0 < alpha < 1.
+    Shared work is done once. Raises ValueError unless 0 < alpha < 1.
     """
 
     def __init__(self, graph: "csc_array[np.float64]", alpha: float) -> None:
@@ -93,9 +91,10 @@ def class_scores(
     labels: NDArray[np.int64],
     classes: int,
 ) -> NDArray[np.float64]:
-    """The scores (n, classes) of all points by the points `indices` (l,) with `labels` (l,): S_L Y_L, at once.
+    """The scores (n, classes) of all points by the points `indices` (l,) with `labels` (l,): S_L Y_L, computed
+    together.
 
-    Of many points one system is solved for each class, not one for each label.
+    With many points one system is solved for each class instead of one for each label.
     """
     if graph.shape[0] <= FACTORED:
         return contribution(Influence(graph, alpha).columns(indices), labels, classes)
@@ -105,7 +104,7 @@ def class_scores(
 
 
 def class_counts(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """The number of `labels` (l,), in 0..classes - 1, of each class: (classes,)."""
+    """Count the `labels` (l,), in 0..classes - 1, of each class: (classes,)."""
     return np.bincount(labels, minlength=classes).astype(np.float64)
 
 
@@ -163,7 +162,7 @@ def _nearest(
 ) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
     """The `count` nearest points of each of some `rows`, nearest first, and their distances, both (rows, count).
 
-    Of equally near ones the lower indices. Raises ValueError for distances that are not in 0..bits.
+    Ties go to the lower indices. Raises ValueError for distances that are not in 0..bits.
     """
     some = distances[rows]
     if some.min() < 0 or some.max() > bits:

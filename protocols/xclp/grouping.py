@@ -1,4 +1,4 @@
-"""Random groups of clients that run XCLP side by side: which client is in which.
+"""Random groups of clients that run XCLP in parallel.
 
 The server draws them with the seed of the run. Each group has its own keys, seed, distances, graph and row sums, and no
 client hears of another group; so n^2 falls to n^2 / G, and a point has neighbours in its own group only. (The XCLP
@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 def groups_of(names: Sequence[str], count: int, seed: int) -> list[tuple[str, ...]]:
-    """`count` groups of `names`, as even as can be, each in the order of `names`; drawn from (seed, "groups")."""
+    """Divide `names` into `count` groups of nearly equal sizes, each in the order of `names`; drawn from (seed,
+    "groups")."""
     if count == 1:
         return [tuple(names)]
     order = generator(seed, "groups").permutation(len(names))
@@ -26,5 +27,5 @@ def groups_of(names: Sequence[str], count: int, seed: int) -> list[tuple[str, ..
 
 
 def parted(held: Mapping[str, T], count: int, seed: int) -> list[dict[str, T]]:
-    """Return each client's value, by its name, for each of `count` groups."""
+    """The clients' values, by name, for each of `count` groups."""
     return [{name: held[name] for name in group} for group in groups_of(list(held), count, seed)]

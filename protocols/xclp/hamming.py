@@ -12,8 +12,8 @@
 | hamming.collect | Members | server -> each in Q | names of Q | whose blocks are complete |
 
 For each pair j < k (by number) one of the two masks, the other ends with the masked distances, and the server takes h
-from T and R. How is the variant's affair: `hamming_paillier`, `hamming_iknp`, `hamming_naor_pinkas`,
-`hamming_plaintext`. One without pairs, `hamming_direct`, sends other messages up to `Members`. Paper: XCLP, Section
+from T and R. The variants define how: `hamming_paillier`, `hamming_iknp`, `hamming_naor_pinkas`, `hamming_plaintext`.
+One without pairs, `hamming_direct`, sends other messages up to `Members`. Paper: XCLP, Section
 3.2 and Algorithm 1 line 5; n_j vectors of L bits, w = bitlength(L), a distance takes the L + 1 values 0..L (the paper
 computes in Z_L, where h = L reads as 0).
 
@@ -86,7 +86,7 @@ __all__ = [
 
 
 def possible(found: NDArray[np.integer], bits: int) -> NDArray[np.integer]:
-    """`found`, if all of it can be distances of `bits` bits; else ValueError."""
+    """Return `found` if all entries can be distances of `bits` bits. Raises ValueError otherwise."""
     if found.size and not ((found.dtype.kind == "u" or found.min() >= 0) and found.max() <= bits):
         raise ValueError(f"distances of {found.min()} to {found.max()}, and {bits} bits allow 0 to {bits}")
     return found
@@ -94,19 +94,20 @@ def possible(found: NDArray[np.integer], bits: int) -> NDArray[np.integer]:
 
 @hollow(lambda bits: blank(field_bytes(len(bits) * (len(bits) - 1) // 2, bits.shape[1].bit_length())))
 def own_block(bits: NDArray[np.bool_]) -> bytes:
-    """The distances of the rows of `bits` (n, L) from each other, i < k, row by row, in fields of bitlength(L)."""
+    """Encode the distances of the rows of `bits` (n, L) from each other, i < k, row by row, in fields of
+    bitlength(L)."""
     h = distances(bits, bits)
     upper = np.concatenate([row[i + 1 :] for i, row in enumerate(h)])
     return pack_fields(upper, bits.shape[1].bit_length())
 
 
 def own_work(points: int, bits: int) -> dict[str, float]:
-    """Operations of `own_block`."""
+    """The operations of `own_block`."""
     return {"hamming.word": points * points * -(-bits // 64)}
 
 
 def own_distances(block: bytes, points: int, bits: int) -> NDArray[np.integer]:
-    """The distances (n, n) that `own_block` has packed, for that number of points."""
+    """Decode the distances (n, n) of `points` points from the output of `own_block`."""
     if isinstance(block, Blank):
         return filled((points, points), distance_type(bits))
     upper = unpack_fields(block, bits.bit_length(), points * (points - 1) // 2, distance_type(bits))
@@ -164,42 +165,45 @@ class Members(Message):
 
 
 OF_PAIRS = (OwnBlock, Masks, MaskedDistances, RollCall, Present)
-"""The messages that all variants with pairs send, besides their own."""
+"""The messages that all variants with pairs send, in addition to their own."""
 
 
 class SecureHamming(Contribution, Protocol):
-    """One variant of the pair protocol, with what it needs of the set-up.
+    """A variant of the pair protocol, with its contribution to the set-up.
 
-    `answer` is the message that k sends back to j.
+    `answer` is the type of the message that k sends back to j.
     """
 
     name: str
     answer: type[Message]
 
     def plan(self, me: Client, group: Group) -> Mapping[str, float]:
-        """All work of `me` in one round with `group`, for an estimate of the time it takes."""
+        """The whole work of `me` in one round with `group`, for an estimate of its duration."""
 
     async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
         """Send the first message of every pair."""
 
     async def evaluate(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
-        """Play the pair as k with every earlier j, and send the server k's part."""
+        """Run the pair as k with every earlier j, and send the server k's part."""
 
     async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
-        """Play the pair as j with every later k from its first `answer` on, and send the server j's part."""
+        """Run the pair as j with every later k from its first `answer` on, and send the server j's part."""
 
     async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.integer]:
-        """The server's distances (n_k, n_j) of `pair` = (j, k). Raises ValueError if the values are invalid."""
+        """Compute the distances (n_k, n_j) of `pair` = (j, k) at the server.
+
+        Raises ValueError if the values are invalid.
+        """
 
 
 class Unpaired(NoContribution, ABC):
-    """A variant that plays all of SecureHamming in its own way; only the end, `Members`, is the same."""
+    """A variant that runs SecureHamming without pairs; only the end, `Members`, is the same."""
 
     name: str
 
     @abstractmethod
     def plan(self, me: Client, group: Group) -> Mapping[str, float]:
-        """All work of `me` in one round with `group`, for an estimate of the time it takes."""
+        """The whole work of `me` in one round with `group`, for an estimate of its duration."""
 
     @abstractmethod
     async def client(self, me: Client, group: Group, bits: Bits, deadline: float) -> tuple[str, ...]:
@@ -207,25 +211,25 @@ class Unpaired(NoContribution, ABC):
 
     @abstractmethod
     async def server(self, me: Server, group: Group, min_clients: int, deadline: float) -> tuple[Group, Blocks]:
-        """Returns the members Q and H (n, n), symmetric, in the order of Q. Raises Abort."""
+        """Collect from all clients. Returns the members Q and H (n, n), symmetric, in the order of Q. Raises Abort."""
 
 
 Hamming = SecureHamming | Unpaired
 
 
 def pair_of_vectors(me: Party, group: Group, j: str, k: str, bits: int) -> VectorPair:
-    """The public data of a pair, j and k, with a context that no other pair, attempt, round or run shares."""
+    """The public data of the pair j and k, with a context that no other pair, attempt, round or run shares."""
     context = derive(me.world.run_id, "pair", me.round, me.attempt, j, k)
     return VectorPair(group.points[j], group.points[k], bits, context, len(group.names))
 
 
 def pairs_after(me: str, group: Group) -> tuple[str, ...]:
-    """The k that `me` encodes for."""
+    """The clients k that `me` encodes for."""
     return group.names[group.names.index(me) + 1 :]
 
 
 def pairs_before(me: str, group: Group) -> tuple[str, ...]:
-    """The j that `me` evaluates for."""
+    """The clients j that `me` evaluates for."""
     return group.names[: group.names.index(me)]
 
 
@@ -282,10 +286,10 @@ async def for_each(
     deadline: float,
     handle: Callable[[str, M], Awaitable[None]],
 ) -> None:
-    """Await one `kind` message from each of `peers` and `handle` each on receipt, all at the same time.
+    """Await one `kind` message from each of `peers`, and `handle` each on receipt, concurrently.
 
-    A peer that is silent is given up at the deadline, or when the server announces the members; one whose message
-    is invalid, at once.
+    A silent peer is given up at the deadline, or when the server announces the members; a peer with an invalid message
+    is given up at once.
     """
 
     async def one(peer: str, message: list[M]) -> None:
@@ -296,9 +300,9 @@ async def for_each(
 
 
 def announce_members(me: Server, group: Group, lost: tuple[str, ...], why: str, min_clients: int) -> Group:
-    """`group` without the `lost`, whom the server dismisses; all others are announced. Raises Abort.
+    """Dismiss the `lost` and announce all other members. Returns `group` without the lost. Raises Abort.
 
-    `why`: what is sent to the lost.
+    `why`: the reason sent to the lost.
     """
     me.lose(lost, "left out of the graph: not all of its blocks came in time")
     me.dismiss(lost, f"left out: {why}")
@@ -337,14 +341,14 @@ async def server(
 
 @dataclass(frozen=True)
 class _Blocks:
-    """The blocks received: each client's own, and both parts of each pair (j, k)."""
+    """The blocks received: each client's own block, and both parts of each pair (j, k)."""
 
     own: dict[str, OwnBlock] = field(default_factory=dict)
     masks: dict[Pair, bytes] = field(default_factory=dict)
     masked: dict[Pair, bytes] = field(default_factory=dict)
 
     def complete(self, clients: int) -> bool:
-        """True if all blocks of that number of clients were received."""
+        """Return true if all blocks of this number of clients were received."""
         return len(self.own) == clients and len(self.masks) == len(self.masked) == clients * (clients - 1) // 2
 
     def pairs(self, names: Sequence[str]) -> list[Pair]:
@@ -352,13 +356,13 @@ class _Blocks:
         return [pair for pair in combinations(names, 2) if pair in self.masks and pair in self.masked]
 
     def incomplete(self, names: Sequence[str]) -> list[str]:
-        """The clients in `names` that lack a block, of their own or of a pair."""
+        """The clients in `names` that lack their own block or that of a pair."""
         gaps = _gaps(names, set(self.pairs(names)))
         return [name for name in names if gaps[name] or name not in self.own]
 
 
 async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) -> None:
-    """Take in blocks until all are there, or the deadline has passed."""
+    """Receive blocks until all have arrived, or the deadline has passed."""
     kinds = (OwnBlock, Masks, MaskedDistances)
     places = {name: place for place, name in enumerate(group.names)}
 
@@ -385,7 +389,7 @@ async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) ->
 async def _combined(
     me: Server, group: Group, variant: SecureHamming, bits: int, blocks: _Blocks, pair: Pair
 ) -> NDArray[np.integer] | None:
-    """The distances of `pair`, or None if its parts are invalid. The parts are not kept: they are larger than H."""
+    """The distances of `pair`; None if its parts are invalid. The parts are dropped, because they are larger than H."""
     with suppress(BadValues), values_of(me, " and ".join(pair), "the block"):
         found = await variant.combine(me, group, pair, blocks.masked.pop(pair), blocks.masks.pop(pair))
         return possible(found, bits).astype(distance_type(bits), copy=False)
@@ -393,14 +397,14 @@ async def _combined(
 
 
 def _pair(places: Mapping[str, int], one: str, other: str) -> Pair:
-    """The two in the order of their `places`, those of the group. Raises ValueError for what is no pair of it."""
+    """Order a pair by `places` in the group. Raises ValueError if it is no pair of the group."""
     if other not in places or one == other:
         raise ValueError(f"{one} and {other} are no pair of this round")
     return (one, other) if places[one] < places[other] else (other, one)
 
 
 def _gaps(names: Sequence[str], complete: set[Pair]) -> dict[str, int]:
-    """The number of pairs of each that lack their block."""
+    """The number of pairs of each client that lack their block."""
     gaps = dict.fromkeys(names, 0)
     for i, j in enumerate(names):
         for k in names[i + 1 :]:
@@ -413,9 +417,9 @@ def _gaps(names: Sequence[str], complete: set[Pair]) -> dict[str, int]:
 def choose_members(
     names: tuple[str, ...], with_own: set[str], complete: set[Pair]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Who stays, and who is left out in the order of leaving.
+    """The clients that stay, and those left out, in the order of leaving.
 
-    `complete`: pairs (j, k), j before k, whose block is there.
+    `complete`: pairs (j, k), j before k, whose block was received.
     """
     lost = [name for name in names if name not in with_own]
     members = [name for name in names if name in with_own]
@@ -432,7 +436,7 @@ def choose_members(
 def _assemble(
     group: Group, own: dict[str, NDArray[np.integer]], blocks: dict[Pair, NDArray[np.integer]], bits: int
 ) -> Blocks:
-    """H of the members."""
+    """Assemble the matrix H of the members."""
     places = {name: i for i, name in enumerate(group.names)}
     between = {(places[j], places[k]): block for (j, k), block in blocks.items() if j in places and k in places}
     sizes = [group.points[name] for name in group.names]
@@ -440,12 +444,12 @@ def _assemble(
 
 
 def own_blocks(points: Mapping[str, int], bits: int) -> dict[str, int]:
-    """Bytes of payload of the distances among each client's n_j `points`."""
+    """The bytes of payload of the distances among each client's n_j `points`."""
     return {"OwnBlock": sum(fields(n_j * (n_j - 1) // 2, bits.bit_length()) for n_j in points.values())}
 
 
 def masked_payloads(points: Mapping[str, int], size: int, *, masks_by_earlier: bool) -> dict[str, int]:
-    """Bytes of payload of both parts of all pairs' blocks, `size` each; a part names the other client of its pair.
+    """The bytes of payload of both parts of all pairs' blocks, `size` each; a part names the other client of its pair.
 
     `masks_by_earlier`: the earlier client of a pair sends the masks.
     """
@@ -455,5 +459,5 @@ def masked_payloads(points: Mapping[str, int], size: int, *, masks_by_earlier: b
 
 
 def vector_pairs(points: Mapping[str, int], bits: int) -> list[VectorPair]:
-    """The vectors of all pairs of clients with n_j `points`, as formulas ask about them."""
+    """The vectors of all pairs of clients with n_j `points`, for formulas."""
     return [VectorPair(n_j, n_k, bits, b"", len(points)) for n_j, n_k in combinations(points.values(), 2)]

@@ -1,18 +1,19 @@
-"""SecureHamming by oblivious transfer, one pair chunk by chunk: what `hamming_iknp` and `hamming_naor_pinkas` share.
+"""SecureHamming by oblivious transfer, each pair chunk by chunk: the shared part of `hamming_iknp` and
+`hamming_naor_pinkas`.
 
-k requests the chunks 0, 1, ... of its vectors and j answers each; in the end k sends the server T and j R. k requests
-a few chunks ahead, the window, so that a chunk does not cost a round trip. Every message carries the number of its
-chunk (envelope, no payload). Chunks are handled in order: an early one waits, one that was received before or was not
+k requests the chunks 0, 1, ... of its vectors and j answers each; in the end k sends the server T and j R. k requests a
+few chunks ahead, the window, so that a chunk does not cost a round trip. Every message carries the number of its chunk
+(envelope, no payload). Chunks are handled in order: an early one waits, one that was received before or was not
 requested is dropped and traced. A missing chunk ends the pair at the deadline, an invalid one at once, without T or R.
 
-Memory of a run, all parties in one process. What a pair has under way at any time is at most: the chunks of the
-window, each as the request or as the answer and once only (in a pipe of the network, a mailbox or a job), and for iknp
-a block of rows at k (twice: u, and t) and one at j, and t of the window's chunks. All pairs are under way together, so
-a pair's window times chunk is its share of 96 MiB, and its block of rows, at most 256 KiB a time three, its share of
-another 96 MiB (`crypto.ot_pair`). Where shares are less than the least there is, that is what a pair takes: a chunk of
-16 KiB, or of a single vector of k if that is more, n_j L w / 8 bytes (iknp) or e n_j L (naor-pinkas); rows of a single
-chunk. Beside that there are some 10 KB for each pair; workers of a pool, each with its own interpreter and one job; and
-what is n^2: R and T, H, the graph, the oracle.
+Memory of a run, all parties in one process. What a pair has under way at any time is at most: the chunks of the window,
+each as the request or as the answer and once only (in a pipe of the network, a mailbox or a job), and for iknp a block
+of rows at k (twice: u, and t) and one at j, and t of the window's chunks. All pairs are under way together, so a pair's
+window times chunk is its share of 96 MiB, and its block of rows, at most 256 KiB a time three, its share of another 96
+MiB (`crypto.ot_pair`). Where shares are less than the least there is, that is what a pair takes: a chunk of 16 KiB, or
+of a single vector of k if that is more, n_j L w / 8 bytes (iknp) or e n_j L (naor-pinkas); rows of a single chunk. In
+addition there are some 10 KB for each pair; the workers of a pool, each with an interpreter and one job; and data of
+size n^2: R and T, H, the graph, the oracle.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -49,7 +50,8 @@ M = TypeVar("M", bound=ChunkMessage)
 
 @dataclass(frozen=True)
 class Train:
-    """Some of a pair's chunks in order, all as long as the first: `number` of that, its `vectors`, how many `times`."""
+    """Consecutive chunks of a pair, all as long as the first: its `number`, its `vectors`, and `times`, their
+    number."""
 
     number: int
     vectors: range
@@ -57,24 +59,25 @@ class Train:
 
     @property
     def all_vectors(self) -> range:
-        """k's vectors in all its chunks."""
+        """The vectors of k in all its chunks."""
         return range(self.vectors.start, self.vectors.start + self.times * len(self.vectors))
 
     def work(self, of_one: Work) -> Work:
-        """The work of all its chunks, from that of one."""
+        """The work of all its chunks, given that of one."""
         return of_one if self.times == 1 else {name: self.times * count for name, count in of_one.items()}
 
 
 def alike(pair: VectorPair) -> VectorPair:
-    """The sizes of `pair`, which many pairs of a run have in common."""
+    """The sizes of `pair` without its context, which are equal for many pairs of a run."""
     return replace(pair, context=b"")
 
 
 def trains_of(me: Client, pair: VectorPair, chunks: Callable[[VectorPair], Sequence[range]]) -> Sequence[Train]:
-    """Each of the `chunks` of a pair by itself, as they are sent; in a hollow run of very many some at a time.
+    """The trains of a pair: single `chunks` as they are sent, or several at a time in a hollow run with very many
+    chunks.
 
-    Then bytes are the same, and the time is about that of single chunks. The numbers of a train's chunks take the same
-    bytes in a message.
+    In that case the bytes are the same, and the time is about that of single chunks. The numbers of a train's chunks
+    take the same bytes in a message.
     """
     several = me.world.hollow is not None and me.world.network.is_perfect
     most = max(_FEWEST, _TRAINS // (pair.clients * (pair.clients - 1) // 2)) if several else 0
@@ -83,7 +86,7 @@ def trains_of(me: Client, pair: VectorPair, chunks: Callable[[VectorPair], Seque
 
 @lru_cache(64)
 def _trains(pair: VectorPair, chunks: Callable[[VectorPair], Sequence[range]], most: int) -> list[Train]:
-    """At most about `most` trains, where that is not 0."""
+    """The trains of a pair, about `most` of them if that is not 0."""
     all_chunks = chunks(pair)
     together, found = -(-len(all_chunks) // most) if most else 1, list[Train]()
     for number, vectors in enumerate(all_chunks):
@@ -99,11 +102,11 @@ _TRAINS, _FEWEST = 80_000, 12
 """The most trains of all pairs, and the fewest of one."""
 
 _LONGER = (1 << 7, 1 << 8, 1 << 16)
-"""From these on MessagePack takes more bytes for a number."""
+"""The numbers from which MessagePack needs more bytes."""
 
 
 class Numbered(Generic[M]):
-    """Messages of `peer` about its `trains`, in their order. At most `window` of them are kept."""
+    """The messages of `peer` about its `trains`, in their order. At most `window` of them are kept."""
 
     def __init__(self, me: Client, peer: str, arrivals: Arrivals[M], trains: Sequence[Train], window: int) -> None:
         self._me, self._peer, self._arrivals = me, peer, arrivals
@@ -113,7 +116,7 @@ class Numbered(Generic[M]):
         self._early: dict[int, M] = {}
 
     async def next(self) -> M | None:
-        """The next one, or None when the waiting has ended."""
+        """Wait for the next message; None when the waiting has ended."""
         while self._next not in self._early:
             arrived = await self._arrivals.next()
             if arrived is None:
@@ -146,7 +149,7 @@ async def ask_for_chunks(
     ask: Callable[[Train], Awaitable[ChunkMessage]],
     finish: Callable[[Train, M], Awaitable[Lanes]],
 ) -> None:
-    """Play the pair as k: `ask` makes the request for a chunk, `finish` k's part of T from j's answer. Then send T."""
+    """Run the pair as k: `ask` makes the request for a chunk, `finish` k's part of T from j's answer. Then send T."""
     parts: list[Lanes] = []
     with me.incoming((kind,), (j,), deadline=deadline, until=(Members,)) as arrivals:
         answers = Numbered(me, j, arrivals, trains, window)
@@ -175,9 +178,9 @@ async def answer_chunks(
     answer: Callable[[Train, M], Awaitable[tuple[ChunkMessage, Lanes]]],
     first: Message | None = None,
 ) -> None:
-    """Play the pair as j: `answer` makes the answer to k's request for a chunk, and j's part of R. Then send R.
+    """Run the pair as j: `answer` makes the answer to k's request for a chunk, and j's part of R. Then send R.
 
-    `first`: a message to send to k before, once its requests are awaited.
+    `first`: a message to send to k first, once its requests are awaited.
     """
     parts: list[Lanes] = []
     with me.incoming((kind,), (k,), deadline=deadline, until=(Members,)) as arrivals:
@@ -197,6 +200,9 @@ async def answer_chunks(
 
 
 async def combine(me: Server, group: Group, pair: Pair, bits: int, masked: bytes, masks: bytes) -> NDArray[np.int64]:
-    """The server's distances (n_k, n_j) of `pair` = (j, k). Raises ValueError if the values are invalid."""
+    """Compute the distances (n_k, n_j) of `pair` = (j, k) at the server.
+
+    Raises ValueError if the values are invalid.
+    """
     vectors = pair_of_vectors(me, group, *pair, bits)
     return await me.compute(unmask_work(vectors), unmask, masked, masks, vectors.n_j, vectors.n_k, bits)

@@ -8,21 +8,22 @@
 
 The server computes every block of H itself. A client that is lost costs nobody else a block, and no key is made.
 
-Why the hashes show angles only, while the planes are unknown. The planes a_1..a_L are i.i.d. N(0, I_d), drawn
-from the group seed, which the server never learns (so this rests on the stream's being pseudo-random). For the points
-v_1..v_n, the columns of V, the l-th column of bits is sign(V^T a_l), and V^T a_l ~ N(0, V^T V). A sign does not depend
-on a length, so v_i may be taken as v_i / |v_i|: then V^T V is the matrix of cosines. The whole view, n x L bits, is
-thus L independent draws from a distribution that is a function of the cosines alone; who is given these can simulate
-it. H is a function of the view, and estimates each angle with a standard error of pi sqrt(p (1 - p) / L), p = angle /
-pi. What the bits may hold beyond H is at most a better estimate of the same angles; `tacit bench
-attacks` tries three estimators, which gain nothing. This is no protocol of the XCLP paper's.
+The hashes reveal only angles, while the planes are unknown. The planes a_1..a_L are i.i.d. N(0, I_d), drawn from the
+group seed, which the server never learns (so this rests on the stream's being pseudo-random). For the points v_1..v_n,
+the columns of V, the l-th column of bits is sign(V^T a_l), and V^T a_l ~ N(0, V^T V). A sign does not depend on a
+length, so v_i may be taken as v_i / |v_i|: then V^T V is the matrix of cosines. The whole view, n x L bits, is thus L
+independent draws from a distribution that is a function of the cosines alone; who is given these can simulate it. H is
+a function of the view, and estimates each angle with a standard error of pi sqrt(p (1 - p) / L), p = angle / pi. What
+the bits may hold beyond H is at most a better estimate of the same angles; `tacit bench attacks` tries three
+estimators, which gain nothing. This is no protocol of the XCLP paper's.
 
-What SecureHamming buys over it: with one colluding client the server knows the planes, and reads off the bits the
+The advantage of SecureHamming: with one colluding client the server knows the planes, and reads off the bits the
 direction of every point, without any point of that client's. From H it needs points that it knows as landmarks, and
 comes the closer the more the client has. Neither withstands collusion. In both, rounds with fresh planes add up.
 `privacy.hash_epsilon` weakens both.
 
-Lost clients: the server waits for all hashes, or for the deadline. Who has sent none, or invalid ones, is left out.
+Lost clients: the server waits for all hashes, or for the deadline. A client that has sent none, or invalid ones, is
+left out.
 
 Security: semi-honest, no collusion between server and clients. The server learns the hashes, clients nothing.
 """
@@ -91,7 +92,7 @@ class DirectHamming(Unpaired):
 
 
 def collect_works(points: Mapping[str, int], bits: int) -> list[dict[str, int]]:
-    """Operations of the server's jobs, one for each client in turn: its distances to those before it, and its own."""
+    """The operations of the server's jobs, one for each client: its distances to those before it, and among its own."""
     words = -(-bits // 64)
     return [
         {"hamming.word": count * before * words}
@@ -105,12 +106,12 @@ def _hollow_blocks(hashes: Sequence[NDArray[np.uint8]], bits: int) -> list[NDArr
 
 @hollow(_hollow_blocks)
 def _blocks(hashes: Sequence[NDArray[np.uint8]], bits: int) -> list[NDArray[np.integer]]:
-    """The distances of the last client's hashes to each one's, (n_k, n_j)."""
+    """The distances of the last client's hashes to those of each client, (n_k, n_j)."""
     h = distances(hashes[-1], np.concatenate(hashes)).astype(distance_type(bits), copy=False)
     ends = [0, *accumulate(len(own) for own in hashes)]
     return [h[:, start:end] for start, end in pairwise(ends)]
 
 
 def payloads(points: Mapping[str, int], bits: int) -> dict[str, int]:
-    """Bytes of payload of the clients' hashes, each once; `points`: n_j."""
+    """The bytes of payload of the clients' hashes, each counted once; `points`: n_j."""
     return {"Hashes": sum(fields(n_j, bits) for n_j in points.values())}

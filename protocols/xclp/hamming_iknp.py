@@ -140,7 +140,7 @@ class IknpHamming(NoContribution):
 
 
 class _ReceiverPair:
-    """k's end of a pair, from the extension on."""
+    """The state of k in a pair, from the extension on."""
 
     def __init__(self, me: Client, j: str, receiver: IknpReceiver) -> None:
         self._me, self._j, self._receiver, self._pair = me, j, receiver, receiver.pair
@@ -174,7 +174,7 @@ class _ReceiverPair:
 
 
 class _SenderPair:
-    """j's end of a pair, from the base request on."""
+    """The state of j in a pair, from the base request on."""
 
     def __init__(self, me: Client, k: str, sender: IknpSender) -> None:
         self._me, self._k, self._sender, self._pair = me, k, sender, sender.pair
@@ -202,7 +202,7 @@ class _SenderPair:
 
 @lru_cache(1 << 12)  # most pairs of a run are alike
 def _blocks_of(pair: VectorPair, train: Train) -> tuple[range, ...]:
-    """The blocks of whole chunks whose rows are made with the chunks of `train`: of a single chunk at most one."""
+    """The blocks of whole chunks whose rows are made with the chunks of `train`; at most one for a single chunk."""
     vectors = train.all_vectors
     return tuple(block for block in _all_blocks(pair) if block.start in vectors)
 
@@ -220,12 +220,12 @@ def _rows_work(
 
 
 def _by_chunk(pair: VectorPair, block: range, rows: Words) -> list[Words]:
-    """The `rows` of a block as separate arrays, one for each chunk, so that memory is freed with each."""
+    """Split the `rows` of a block into arrays, one for each chunk, so that memory is freed with each."""
     return [rows[chunk.start - block.start : chunk.stop - block.start].copy() for chunk in pair.chunks_of(block)]
 
 
 def payloads(points: Mapping[str, int], bits: int, element_bytes: int) -> dict[str, int]:
-    """Bytes of payload by message type: 128 base transfers a pair, then n_k L extended ones of n_j fields each.
+    """The bytes of payload by message type: 128 base transfers a pair, then n_k L extended ones of n_j fields each.
 
     `points`: n_j. Corrections are one message for each of `Pair.iknp_chunks`.
     """

@@ -138,7 +138,7 @@ class NaorPinkasHamming(NoContribution):
 
 
 def payloads(points: Mapping[str, int], bits: int, element_bytes: int) -> dict[str, int]:
-    """Bytes of payload by message type: one transfer of w bits for each bit of each pair of vectors; `points`: n_j."""
+    """The bytes of payload by type: one transfer of w bits for each bit of each pair of vectors; `points`: n_j."""
     pairs = vector_pairs(points, bits)
     transfers = sum(pair.n_j * pair.n_k * bits for pair in pairs)
     block = sum(field_bytes(pair.n_j * pair.n_k, pair.width) for pair in pairs)

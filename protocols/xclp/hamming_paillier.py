@@ -76,10 +76,10 @@ class EncryptedDistances(Message):
 
 
 class PaillierHamming:
-    """The variant for vectors of `bits` bits and moduli of `key_bits`; below 2048 only where `insecure` says so.
+    """The variant for vectors of `bits` bits and moduli of `key_bits`, which may be below 2048 only with `insecure`.
 
-    `slots`: vectors in one ciphertext, as many as fit by default; 1 is the paper's one bit a ciphertext. `fresh`: hide
-    each result by a random power of its own, and not by powers of one h, which is safe under honestly made keys only.
+    `slots`: vectors in one ciphertext, by default as many as fit; 1 is the paper's one bit a ciphertext. `fresh`: hide
+    each result by a separate random power, not by powers of one h, which is safe under honestly made keys only.
     """
 
     name = "paillier"
@@ -99,7 +99,10 @@ class PaillierHamming:
         return Keys(proved, private)
 
     async def examine(self, me: Party, published: Mapping[str, bytes]) -> tuple[dict[str, bytes], dict[str, str]]:
-        """The modulus of each whose proof holds, without that proof."""
+        """Check the proofs of moduli.
+
+        Returns each valid modulus without its proof, and the problems with the others.
+        """
         contexts = [proof_context(me.world.run_id, name) for name in published]
         work = key_proof.check_work(self.key_bits, len(published))
         found = await me.compute(work, key_proof.problems, list(published.values()), self.key_bits, contexts)
@@ -176,24 +179,27 @@ class PaillierHamming:
 
 @dataclass(frozen=True)
 class HollowKey:
-    """A modulus as long as a key's, which nobody can factor."""
+    """A modulus of the right length that nobody can factor, in a hollow run."""
 
     public: PublicKey
 
 
 def proof_context(run_id: bytes, name: str) -> bytes:
-    """Return the context of the proof of the key of `name` in this run."""
+    """The context of the proof of the key of `name` in this run."""
     return derive(run_id, "key proof", name)
 
 
 @hollow(lambda bits, entropy, insecure: HollowKey(PublicKey(mpz(entropy.bits(bits)) | (mpz(1) << (bits - 1)) | 1)))
 def generate_key(bits: int, entropy: Entropy, insecure: bool) -> PrivateKey:
-    """A client's job: its key of this round."""
+    """Generate a client's key for this round; a job."""
     return generate(bits, entropy, insecure=insecure)
 
 
 def payloads(points: Mapping[str, int], bits: int, key_bits: int, packed: bool = True) -> dict[str, int]:
-    """Bytes of payload by message type, all pairs; `points`: n_j. A ciphertext is |N|/4 bytes, a plaintext |N|/8."""
+    """The bytes of payload by message type, all pairs; `points`: n_j.
+
+    A ciphertext is |N|/4 bytes, a plaintext |N|/8.
+    """
     slots = (key_bits - 1) // bits.bit_length() if packed else 1
     ciphertext, plaintext = key_bits // 4, key_bits // 8
     pairs = [(-(-n_j // slots), n_k) for n_j, n_k in combinations(points.values(), 2)]  # groups of j's vectors, n_k

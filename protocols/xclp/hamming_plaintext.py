@@ -93,15 +93,15 @@ class PlaintextHamming(NoContribution):
 
 @hollow(lambda encoded, rows, own, length: blank(field_bytes(len(own) * rows, length.bit_length())))
 def _between(encoded: bytes, rows: int, own: NDArray[np.uint8], length: int) -> bytes:
-    """h of every row of `own`, n_k vectors of `length` bits, with every encoded vector, (n_k, n_j) in fields of w bits.
+    """The distances h of the rows of `own`, n_k packed vectors of `length` bits, to every encoded vector.
 
-    A row of `own` begins with a byte.
+    Returns (n_k, n_j) in fields of w bits. A row of `own` begins with a new byte.
     """
     return pack_fields(distances(own, packed_rows(encoded, rows, length)), length.bit_length())
 
 
 def payloads(points: Mapping[str, int], bits: int) -> dict[str, int]:
-    """Bytes of payload by message type, all pairs; `points`: n_j, w = bitlength(L) bits a distance."""
+    """The bytes of payload by message type, all pairs; `points`: n_j, w = bitlength(L) bits a distance."""
     pairs = list(combinations(points.values(), 2))
     block = sum(fields(n_j * n_k, bits.bit_length()) for n_j, n_k in pairs)
     return {

@@ -77,7 +77,7 @@ class Columns(Message):
 class ClientInfluence:
     """A client's view of the graph: its `columns` (n, l_j) of S, and the global indices of each asking client's `rows`.
 
-    `labeled`: those of them that have labels.
+    `labeled`: the asking clients that have labels.
     """
 
     columns: NDArray[np.float64]
@@ -134,10 +134,11 @@ async def server(
 
 
 def solve_works(points: int, labeled: Mapping[str, int]) -> list[tuple[dict[str, int], list[str]]]:
-    """The server's jobs with a graph of that many points: operations of each, and whose columns it makes.
+    """The server's jobs with a graph of `points` points: the operations of each, and the clients whose columns it
+    makes.
 
-    `labeled`: l_j of those that asked. Up to 4,096 points it is one job; of more the graph is a job, and each client's
-    columns, which are sent as soon as they are there.
+    `labeled`: l_j of the clients that asked. Up to 4,096 points it is one job. With more, the graph is a job, and so
+    are each client's columns, which are sent as soon as they are computed.
     """
     graph, each = {"graph.entry": points * points}, {name: {"solve.entry": points * n} for name, n in labeled.items()}
     if points <= FACTORED:
@@ -147,7 +148,7 @@ def solve_works(points: int, labeled: Mapping[str, int]) -> list[tuple[dict[str,
 
 @dataclass(frozen=True, eq=False)
 class _Graph:
-    """The graph that the influence is computed of."""
+    """The graph from which the influence is computed."""
 
     h: Blocks
     bits: int
@@ -165,7 +166,7 @@ class _Graph:
 async def _solved(
     me: Server, graph: _Graph, labeled: Mapping[str, int], indices: Mapping[str, NDArray[np.int64]]
 ) -> AsyncIterator[tuple[str, bytes]]:
-    """The columns of each that asked."""
+    """Yield the columns of each client that asked."""
     works = solve_works(len(graph.h), labeled)
     if len(works) == 1:
         columns = await me.compute(works[0][0], _solve, graph, list(indices.values()))
@@ -202,7 +203,7 @@ def _starts(group: Group) -> dict[str, int]:
 
 
 def _row_indices(group: Group, flags: dict[str, NDArray[np.bool_]], rows: str) -> dict[str, NDArray[np.int64]]:
-    """R_i of each client: global indices."""
+    """The rows R_i of each client, as global indices."""
     starts, everything = _starts(group), rows == "paper"
     if everything:
         return {name: starts[name] + np.arange(len(flag)) for name, flag in flags.items()}

@@ -1,4 +1,4 @@
-"""The table [protocol]: which protocol runs, what it computes and with which cryptography."""
+"""The table [protocol]: the protocol, its parameters and its cryptography."""
 
 from typing import Annotated, Literal, Protocol
 
@@ -14,7 +14,7 @@ __all__ = ["ProtocolKeys", "XclpTables"]
 
 
 class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[protocol]: what is computed and with which cryptography."""
+    """[protocol]: the protocol, its parameters and its cryptography."""
 
     name: Annotated[str, Meta(description="Name of the protocol. `tacit steps NAME` lists its steps.")] = "xclp"
     hamming: Annotated[
@@ -134,7 +134,8 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
                 "clients know. In sums with secret shares, more than 2/3 of the clients must also sign "
                 "who takes part and who is left. Clients then detect, reject and name a server that swaps "
                 "a key or shows different lists. In a simulation, the long-term keys follow from the "
-                'seed. Training needs `training.averaging = "secure"`.'
+                'seed. Training needs `training.averaging = "secure"` or another sum with keys. With '
+                "`prio3`, the helper signs the keys that clients encrypt for."
             )
         ),
     ] = "none"

@@ -1,9 +1,9 @@
 """From class scores to labels, and label propagation in the clear.
 
-The end of Algorithm 1 of XCLP (lines 15-16), and the two baselines that need no protocol: `propagate` on
-one graph of everybody's points, which is what XCLP computes without showing them, and `per_client`, where
-each client has only its own. Both compute Z = S Y with S = (I - alpha W)^-1 (Zhou et al. 2004; XCLP,
-Section 3, Phase 2). What scores reveal of the other clients is in `influence`.
+The end of Algorithm 1 of XCLP (lines 15-16), and the two baselines that need no protocol: `propagate` on one graph of
+all clients' points, which XCLP computes without revealing them, and `per_client`, where each client has only its own
+points. Both compute Z = S Y with S = (I - alpha W)^-1 (Zhou et al. 2004; XCLP, Section 3, Phase 2). `influence`
+describes what scores reveal about the other clients.
 """
 
 import math
@@ -54,7 +54,7 @@ def label_rows(z: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.fl
 def label_by(
     recipe: Recipe, z: NDArray[np.float64], counts: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """`label_rows` of Z (n, C) by `recipe`; `counts` (C,): how many labels of each class are in Z."""
+    """The labels and confidences of Z (n, C) by `recipe`; `counts` (C,): the number of labels of each class in Z."""
     labels, confidence = label_rows(recipe.scores(z, counts))
     return labels, recipe.weights(confidence)
 
@@ -70,9 +70,9 @@ def propagate(
 ) -> Propagation:
     """Label propagation on one graph.
 
-    `distances` (n, n) are Hamming distances of `bits` bits, `labels` (n,) are -1 where unlabeled. Scores are
-    plain floats, Z whatever the `recipe`. XCLP rounds them to fixed point, so a point that labels reach with less than
-    2^-33 has a label here and none there.
+    `distances` (n, n) are Hamming distances of `bits` bits, `labels` (n,) are -1 where unlabeled. Scores are plain
+    floats, Z whatever the `recipe`. XCLP rounds them to fixed point, so a point with scores below 2^-33 has a label
+    here and none in XCLP.
     """
     labeled = np.flatnonzero(labels >= 0)
     graph = neighbour_graph(distances, bits, k, recipe.edge_power)
@@ -89,7 +89,7 @@ def per_client(
     alpha: float,
     recipe: Recipe = PAPER,
 ) -> list[Propagation]:
-    """`propagate` for each client alone; `distances[j]` holds those among client j's own points."""
+    """Propagate labels for each client alone; `distances[j]` holds the distances among client j's points."""
     return [
         propagate(own, bits, own_labels, classes, k, alpha, recipe)
         for own, own_labels in zip(distances, labels, strict=True)
@@ -97,7 +97,7 @@ def per_client(
 
 
 def _confidence(scores: list[float]) -> float:
-    """1 - entropy / log C of non-negative scores that are not all 0."""
+    """Compute 1 - entropy / log C of non-negative scores that are not all 0."""
     if len(scores) == 1:
         return 1.0
     total = math.fsum(scores)

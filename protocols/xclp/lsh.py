@@ -34,15 +34,15 @@ SEED_BYTES = 32
 
 _AT_ONCE = 1 << 15  # distances; each takes 8 bytes of bits and 3 of counts
 _WORDS = 1 << 14
-"""The most words, rows of one matrix times words of the other, that are compared in one go."""
+"""The most pairs of words (rows of one matrix times words of the other) compared at a time."""
 
 
 def planes(seed: bytes, bits: int, dimension: int, *, orthogonal: bool = False) -> NDArray[np.float64]:
     """The hash planes, float64 (bits, dimension), bound to the group seed (32 bytes) and nothing else.
 
-    The planes for fewer bits are the first rows of those for more. `orthogonal`: those that a QR decomposition
-    makes of them: up to `dimension` planes are orthonormal, of more the columns are. Raises ValueError
-    for a seed of another length and for sizes below 1.
+    The planes for fewer bits are the first rows of those for more. `orthogonal`: planes from a QR decomposition: up to
+    `dimension` planes are orthonormal; with more, the columns are. Raises ValueError for a seed of another length and
+    for sizes below 1.
     """
     if len(seed) != SEED_BYTES:
         raise ValueError(f"a group seed is {SEED_BYTES} bytes, not {len(seed)}")
@@ -65,9 +65,9 @@ def hash_bits(features: NDArray[np.float64], planes: NDArray[np.float64]) -> NDA
 def hash_work(
     points: int, dimension: int, bits: int, *, flipped: bool = False, orthogonal: bool = False
 ) -> dict[str, int]:
-    """Operations of drawing the planes, of `hash_bits`, and, if bits are `flipped`, of the coins: 64 bits each.
+    """The operations of drawing the planes, of `hash_bits`, and, if bits are `flipped`, of the coins: 64 bits each.
 
-    Where planes are `orthogonal`, the decomposition too, which multiplies each of their numbers with each of a row's.
+    If planes are `orthogonal`, also those of the decomposition, which multiplies each number with each of a row.
     """
     coins = {"aes.byte": 8 * points * bits} if flipped else {}
     decomposed = 2 * min(dimension, bits) if orthogonal else 0
@@ -85,14 +85,15 @@ def unflipped(distance: int, bits: int, flip: float) -> float:
 
 
 def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """Bits (n, L), eight a byte: uint8 (n, ceil(L / 8))."""
+    """Pack bits (n, L), eight a byte: uint8 (n, ceil(L / 8))."""
     return np.packbits(bits, axis=1, bitorder="little")
 
 
 def packed_rows(data: bytes, rows: int, bits: int) -> NDArray[np.uint8]:
-    """The vectors of a message, `rows` of that many `bits` one after another (`numpy.packbits`), each in whole bytes.
+    """Decode a message of `rows` vectors of `bits` bits (`numpy.packbits`), each in whole bytes.
 
-    uint8 (rows, ceil(bits / 8)), for `distances`; unused bits are 0. Raises ValueError for a wrong number of bytes.
+    Returns uint8 (rows, ceil(bits / 8)) for `distances`; unused bits are 0. Raises ValueError for a wrong number of
+    bytes.
     """
     if len(data) != -(-rows * bits // 8):
         raise ValueError(f"{rows} vectors of {bits} bits take {-(-rows * bits // 8)} bytes, not {len(data)}")
@@ -104,17 +105,18 @@ def packed_rows(data: bytes, rows: int, bits: int) -> NDArray[np.uint8]:
 
 @cache
 def distance_type(bits: int) -> np.dtype[np.unsignedinteger[Any]]:
-    """The narrowest type that holds the distances of that many `bits`, 0..bits, and one number more."""
+    """The narrowest type that holds the distances of `bits` bits, 0..bits, and one number more."""
     return np.min_scalar_type(bits + 1)
 
 
 def distances(
     rows: NDArray[np.bool_] | NDArray[np.uint8], others: NDArray[np.bool_] | NDArray[np.uint8]
 ) -> NDArray[np.unsignedinteger[Any]]:
-    """Hamming distances of every row of the one to every row of the other, (n_rows, n_others), in `distance_type`.
+    """Compute Hamming distances of every row of `rows` to every row of `others`, (n_rows, n_others), in
+    `distance_type`.
 
-    Both hold the same number L of bits, either as bool (n, L) or packed, uint8 (n, ceil(L / 8)). Raises
-    ValueError if they do not.
+    Both hold the same number L of bits, either as bool (n, L) or packed, uint8 (n, ceil(L / 8)). Raises ValueError if
+    they do not.
     """
     left, right = _words(rows), _words(others)
     if rows.dtype != others.dtype or rows.shape[1] != others.shape[1]:
@@ -138,7 +140,7 @@ def distances(
 
 
 def _words(rows: NDArray[np.bool_] | NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """A row's bits in 64-bit words, filled up with zeros, which add nothing to a distance."""
+    """Pack each row's bits into 64-bit words, padded with zeros, which add nothing to a distance."""
     packed = pack_bits(cast(NDArray[np.bool_], rows)) if rows.dtype == np.bool_ else rows
     if packed.shape[1] % 8 == 0:
         return np.ascontiguousarray(packed).view(np.uint64)

@@ -1,4 +1,4 @@
-"""Looks at a run as no party could: each round beside the plaintext oracle, who was lost, which faults struck."""
+"""Observes a run: compares each round with the plaintext oracle, and collects losses and faults."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,9 +31,9 @@ __all__ = ["Observer", "XclpRound"]
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The oracle's values of a round: whether H is right, and what each member must have got, of all of its points.
+    """The oracle's values of a round: true if H is right, and the labels that each member must get for all its points.
 
-    `tolerance`: by how much scores may differ, of which that many labels of each class `counts`.
+    `tolerance`: the largest allowed difference of scores; `counts`: the number of labels of each class.
     """
 
     same_distances: bool = True
@@ -42,7 +42,7 @@ class Truth:
     tolerance: float = 0.0
 
     def agrees(self, found: Mapping[str, Labels], parameters: Parameters) -> bool:
-        """True if H, and what clients have `found`, are what they must be."""
+        """Return true if H, and the labels that clients have `found`, are right."""
         return self.same_distances and all(
             name in self.labels and self._equal(own, self.labels[name], parameters) for name, own in found.items()
         )
@@ -67,7 +67,7 @@ def truth_of(
     known: Sequence[NDArray[np.int64]],
     parameters: Parameters,
 ) -> Truth:
-    """The truth about a round, from the `bits` of its members and the labels that they use, -1 elsewhere."""
+    """Compute the truth about a round from the `bits` of its members and the labels that they use, -1 elsewhere."""
     if not record.members:
         return Truth()
     if not record.contributors:
@@ -106,7 +106,8 @@ def baselines(
 ) -> dict[str, dict[str, NDArray[np.int64]]]:
     """Labels (n_j,) of each client's points, by the title of the baseline: each client alone, and all on one graph.
 
-    `bits`: (n_j, L) of each. `known`: the labels that it uses, -1 elsewhere. `alone`: whether one by itself applies.
+    `bits`: (n_j, L) of each. `known`: the labels that it uses, -1 elsewhere. `alone`: include the baseline of each
+    client alone.
     """
     joint = np.concatenate(list(bits.values()))
     together = _labels(joint, np.concatenate([known[name] for name in bits]), parameters)
@@ -130,10 +131,10 @@ Measure = Callable[[NDArray[np.int64], NDArray[np.int64]], float | None]
 """A measure of the labels found (n,) and the true ones."""
 
 _BESIDE = 4096
-"""The points up to which baselines are computed beside the oracle; of more the two would take too much memory."""
+"""The most points for which baselines are computed in parallel with the oracle; both together take much memory."""
 
 _Titled = dict[str, dict[str, NDArray[np.int64]]]
-"""Labels (n_j,) of each client, by the title of a baseline."""
+"""The labels (n_j,) of each client, by the title of a baseline."""
 
 _MEASURED = "the {} points of clients that got labels in the last round"
 
@@ -141,9 +142,9 @@ _MEASURED = "the {} points of clients that got labels in the last round"
 class XclpRound(Round, frozen=True, kw_only=True):
     """The results of one round of XCLP.
 
-    `finished`: the server sent out all sums. `joined` is P, `members` Q, `contributors` those whose labels count (if it
-    is not finished, those announced last), `labeled` those who got labels. `equals_plaintext`: H and all that clients
-    got, exactly; None where nobody got any.
+    `finished`: the server sent out all sums. `joined` is P, `members` Q, `contributors` the clients whose labels count
+    (if it is not finished, the last announced ones), `labeled` the clients that got labels. `equals_plaintext`: true if
+    H and all clients' labels are exact; None if no client got labels.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("joined", "members", "contributors", "labeled", "oracle")
@@ -163,9 +164,8 @@ _EQUAL = {True: "equal", False: "NOT EQUAL", None: "-"}
 
 
 class _Ended(Struct, frozen=True):
-    """One round as the server recorded it, without H; what it must come to, None if not compared; when and where it
-    ended.
-    """
+    """A round as the server recorded it, without H; the expected result, None if not compared; its end time and
+    step."""
 
     record: RoundRecord
     truth: Truth | None
@@ -173,7 +173,7 @@ class _Ended(Struct, frozen=True):
     step: str
 
     def concerns(self, loss: Loss) -> bool:
-        """True if it is a loss of this round and group."""
+        """Return true if it is a loss of this round and group."""
         return loss.round == self.record.number and self.record.is_among(loss.party)
 
 
@@ -182,23 +182,24 @@ def _ended(record: RoundRecord, time: float, step: str, truth: Truth | None = No
 
 
 class _Baselines(Struct, frozen=True):
-    """The hashes (n_j, L) and the labels of those who have hashed their points; whether each `alone` applies."""
+    """The hashes (n_j, L) and the labels of the clients that have hashed their points; `alone`: include each client
+    alone."""
 
     bits: dict[str, NDArray[np.bool_]]
     known: dict[str, NDArray[np.int64]]
     alone: bool
 
     def same(self, other: "_Baselines") -> bool:
-        """True if the other has the very hashes of this one."""
+        """Return true if the other one has the same hash objects."""
         return list(self.bits) == list(other.bits) and all(self.bits[name] is other.bits[name] for name in self.bits)
 
 
 class Observer(EndingsObserver[Any]):
-    """Compares each round with the plaintext as it ends, and sums the run up.
+    """Compares each round with the plaintext at its end, and summarizes the run.
 
-    `clients` and `server`: those of `xclp`, or of a protocol that XCLP is a part of. `faults`: those of each [[fault]].
-    `shards`: the points of each client, with the labels as they are. `compared`: whether by the oracle. `randomised`
-    gives what randomised answers reveal. `with_baselines`: label propagation in the clear beside it.
+    `clients` and `server`: those of `xclp`, or of a protocol that XCLP is a part of. `faults`: the expanded faults of
+    each [[fault]]. `shards`: the points of each client, with the true labels. `compared`: compare with the oracle.
+    `randomised` gives the privacy that randomised answers spend. `with_baselines`: also run label propagation in plain.
     """
 
     def __init__(
@@ -223,7 +224,7 @@ class Observer(EndingsObserver[Any]):
         self._begun: tuple[_Baselines, Callable[[], _Titled]] | None = None
 
     def sum_up(self) -> Simulated:
-        """The results, once all parties have ended."""
+        """The results, after all parties have ended."""
         server = self._server
         for record in self._unended():
             self.end_round(record)
@@ -267,7 +268,7 @@ class Observer(EndingsObserver[Any]):
         return Ending(*self._outcome(lost), lost, len(held))
 
     def _unended(self) -> list[RoundRecord]:
-        """The rounds that the server did not live to end."""
+        """The rounds that ended with the loss of the server."""
         ended = {(one.record.number, one.record.called) for one in self._rounds_ended}
         records = [part.record for part in self._server.parts]
         return [one for one in records if one.number and (one.number, one.called) not in ended]
@@ -275,9 +276,9 @@ class Observer(EndingsObserver[Any]):
     # Losses and the outcome
 
     def losses(self) -> list[Loss]:
-        """Everybody's loss in each round: the step that it was in itself if it fell, and what the server did about it.
+        """The losses of all parties in each round: the step at which they went down, and the server's reaction.
 
-        Losses that the server did not notice follow those of the same round that it did.
+        Losses that the server did not notice follow the noticed ones of the same round.
         """
         found = []
         for one in self._rounds_ended:
@@ -288,7 +289,7 @@ class Observer(EndingsObserver[Any]):
         return found
 
     def _unnoticed(self, ended: _Ended) -> list[Loss]:
-        """Who fell in the round, or got nothing out of it, unless the server reported it."""
+        """The clients that went down in the round, or got no result, unless the server reported them."""
         record, server = ended.record, self._server
         later = [
             other.ended
@@ -327,7 +328,7 @@ class Observer(EndingsObserver[Any]):
         return found
 
     def _outcome(self, lost: list[Loss]) -> tuple[str, str]:
-        """Outcome and reason. A run that all clients are lost to has failed, whoever ended it."""
+        """The outcome and the reason. A run that loses all clients has failed, regardless of its end."""
         server, last = self._server, [part.record for part in self._server.parts]
         here = dict.fromkeys(
             loss.party for loss in lost if any(loss.round == one.number and one.is_among(loss.party) for one in last)
@@ -348,7 +349,7 @@ class Observer(EndingsObserver[Any]):
     # The plaintext
 
     def end_round(self, record: RoundRecord) -> None:
-        """Keep what the oracle says of a round that ends while the clients' bits are there; H need not be kept."""
+        """Compare a round that ends with the oracle while the clients' bits exist, so that H need not be kept."""
         truth = None
         last = record.finished and record.number == self._server.parameters.rounds and len(self._server.parts) == 1
         if last and (of := self._hashed()) and sum(map(len, of.bits.values())) <= _BESIDE:
@@ -387,7 +388,7 @@ class Observer(EndingsObserver[Any]):
     # Figures
 
     def score(self, measure: Measure, labels: Mapping[str, NDArray[np.int64]]) -> float | None:
-        """The `measure` of some clients' `labels` (n_j,) over the points that count; None where there are none."""
+        """The `measure` of clients' `labels` (n_j,) over the points that count; None if there are none."""
         pairs = [
             (found[counts], self.shards[name].labels[counts])
             for name, found in labels.items()
@@ -396,20 +397,20 @@ class Observer(EndingsObserver[Any]):
         return measure(*(np.concatenate(column) for column in zip(*pairs, strict=True))) if pairs else None
 
     def scores(self, measure: Measure, titles: Mapping[str, Mapping[str, NDArray[np.int64]]]) -> dict[str, float]:
-        """Return the measure of each one's labels, by its title, where there is one."""
+        """The measure of each set of labels, by its title, if there is one."""
         found = {title: self.score(measure, labels) for title, labels in titles.items()}
         return {title: value for title, value in found.items() if value is not None}
 
     def _counting(self, name: str) -> NDArray[np.bool_]:
-        """The points of a client that accuracy is measured on."""
+        """The points of a client on which accuracy is measured."""
         shard = self.shards[name]
         return counting(shard.labels, shard.labeled, shard.new, self._has_new)
 
     def _baselines(self, survivors: list[str]) -> dict[str, dict[str, NDArray[np.int64]]]:
-        """The labels of the `survivors`' points by label propagation in the clear on the same hashes, without noise.
+        """The labels of the `survivors`' points by label propagation in plain on the same hashes, without noise.
 
-        Each alone, unless those who have points that count have no labels; and all on one graph, with the points and
-        labels of those lost after they had hashed theirs.
+        There is one baseline for each client alone, unless clients with points that count have no labels; and one for
+        all on one graph, with the points and labels of clients lost after hashing.
         """
         of = self._hashed() if survivors else None
         if of is None:
@@ -423,7 +424,7 @@ class Observer(EndingsObserver[Any]):
         }
 
     def _hashed(self) -> "_Baselines | None":
-        """The material of the baselines; None without any."""
+        """The data for the baselines; None without any."""
         hashed = [
             client
             for client in self._named.values()
@@ -447,7 +448,7 @@ class Observer(EndingsObserver[Any]):
         ]
 
     def _own_name(self, row: int) -> str:
-        """Return the data set's name for the client that a row belongs to."""
+        """The data set's name for the client that a row belongs to."""
         names, clients = self._dataset.client_names, self._dataset.clients
         return "" if names is None or clients is None else names[clients[row]]
 

@@ -1,13 +1,13 @@
-"""The plaintext oracle: what XCLP must come to, computed in one place by someone who may see everything.
+"""The plaintext oracle: the expected result of XCLP, computed in one place with access to all data.
 
-It shares no code with the protocols, on purpose: equal results then mean something. It is written for
-clarity, with one statement for each line of Algorithm 1 of the paper (line numbers in the comments). Scores are
-summed in the same fixed-point ring as the protocol's.
+It shares no code with the protocols, on purpose: equal results then mean something. It is written for clarity, with one
+statement for each line of Algorithm 1 of the paper (line numbers in the comments). Scores are summed in the same
+fixed-point ring as the protocol's.
 
-Up to 4,096 points the two are compared for equality, without a tolerance. For equality in the last bit both sides hold
-to the same few choices: a weight is math.cos(math.pi * h / L) ** power, a degree math.fsum of a row, a normalised
-weight w / sqrt(d_i * d_j), the solver scipy's splu with its defaults, called once for the labeled points of each client
-in ascending order, and the columns of a class are added in that order.
+Up to 4,096 points the two are compared for equality, without a tolerance. For equality in the last bit both sides make
+the same choices: a weight is math.cos(math.pi * h / L) ** power, a degree math.fsum of a row, a normalised weight w /
+sqrt(d_i * d_j), the solver scipy's splu with its defaults, called once for the labeled points of each client in
+ascending order, and the columns of a class are added in that order.
 
 Of more points the oracle finds each client's scores by conjugate gradients on the sum of its columns, a system for each
 class in place of one for each label. An entry of a column may then be off by 1e-10 on either side: of l labels and p
@@ -35,10 +35,10 @@ _ERROR = 1e-10
 class Outcome:
     """XCLP's results for n points, the clients' points one after another in the order given.
 
-    `distances`, unsigned (n, n): Hamming distances. `z`, uint64 (n, C): the contributors' scores added in the
-    ring modulo 2^64. `labels`, int64 (n,): -1 for none. `confidence`, float64 (n,): in [0, 1] on the rows that
-    clients get. `slices`: each client's rows. `counts`, (C,): how many labels of each class count. `tolerance`: by how
-    much a score of a protocol may differ, 0 up to 4,096 points.
+    `distances`, unsigned (n, n): Hamming distances. `z`, uint64 (n, C): the contributors' scores added in the ring
+    modulo 2^64. `labels`, int64 (n,): -1 for none. `confidence`, float64 (n,): in [0, 1] on the rows that clients get.
+    `slices`: each client's rows. `counts`, (C,): the number of labels of each class. `tolerance`: the largest allowed
+    difference of a protocol's scores, 0 up to 4,096 points.
     """
 
     distances: NDArray[np.unsignedinteger]
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def hamming(bits: NDArray[np.bool_]) -> NDArray[np.unsignedinteger]:
-    """The number of differing bits of every two rows of `bits` (n, L): (n, n), of the narrowest type that holds L."""
+    """Count the differing bits of every two rows of `bits` (n, L): (n, n), of the narrowest type that holds L."""
     ones = bits.astype(np.float32)  # sums of products of 0 and 1 are exact in float32 up to L = 2^24, and fast
     counts = bits.sum(axis=1, dtype=np.float32)
     distances = np.empty((len(bits), len(bits)), dtype=np.min_scalar_type(bits.shape[1]))
@@ -77,10 +77,10 @@ def xclp(
 ) -> Outcome:
     """XCLP among clients with hash bits (n_j, L) each and labels (n_j,), -1 where unlabeled.
 
-    All clients' points are in the graph; only the labels of the clients at the positions `contributors`
-    count. With the `recipe` "authors-code" weights are cubed, columns of Z divided by the number of labels of their
-    class, and each client's confidences by the largest among the rows that it gets: `rows`, "unlabeled" or "paper".
-    `bits` are those that were used, each flipped before with probability `flip`, and `labels` those, too.
+    All clients' points are in the graph; only the labels of the clients at the positions `contributors` count. With the
+    `recipe` "authors-code" weights are cubed, columns of Z divided by the number of labels of their class, and each
+    client's confidences by the largest among the rows that it gets: `rows`, "unlabeled" or "paper". `bits` and `labels`
+    are those used in the run; bits were flipped with probability `flip`.
     """
     ends = np.cumsum([len(own) for own in bits])
     slices = tuple(slice(int(end) - len(own), int(end)) for own, end in zip(bits, ends, strict=True))
@@ -132,7 +132,7 @@ def judged(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The labels and confidences (n,) of scores (n, C) in the ring; not yet divided by a client's largest confidence.
 
-    `counts` (C,): how many labels of each class count.
+    `counts` (C,): the number of labels of each class.
     """
     decoded = z.view(np.int64) / 2**fraction_bits
     if recipe == "authors-code":
@@ -144,12 +144,12 @@ def judged(
 
 
 def _relative(confidence: NDArray[np.float64], got: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """A client's confidences, divided by the largest on the rows that it `got`."""
+    """Divide a client's confidences by the largest on the rows that it `got`."""
     return confidence / (max(confidence[got], default=0.0) or 1.0)
 
 
 def _iterated(system: "csc_array[np.float64]", right: NDArray[np.float64], residual: float) -> NDArray[np.float64]:
-    """The solutions of `system` for each column of `right` by conjugate gradients, to that norm of their residuals."""
+    """Solve `system` for each column of `right` by conjugate gradients, to the norm `residual`."""
     found, rest, direction = np.zeros(right.shape), right.copy(), right.copy()
     squares = (rest * rest).sum(axis=0)
     while squares.max() > residual**2:
@@ -188,7 +188,7 @@ def _graph(
 
 
 def _system(size: int, alpha: float, graph: dict[tuple[int, int], float]) -> "csc_array[np.float64]":
-    """Id - alpha W, with the entries of each column in ascending order."""
+    """The matrix Id - alpha W, with the entries of each column in ascending order."""
     entries = {(i, i): 1.0 for i in range(size)} | {edge: -(alpha * weight) for edge, weight in graph.items()}
     rows, columns = zip(*entries, strict=True)
     system = csc_array(coo_array((list(entries.values()), (rows, columns)), shape=(size, size)))

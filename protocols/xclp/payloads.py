@@ -10,13 +10,13 @@ from tacit.sim.toml_text import toml
 __all__ = ["TO_SERVER", "hamming_payloads"]
 
 TO_SERVER = ("Masks", "MaskedDistances", "Hashes")
-"""SecureHamming's messages that no client gets."""
+"""The messages of SecureHamming that no client gets."""
 
 
 def hamming_payloads(keys: ProtocolKeys, points: Mapping[str, int]) -> dict[str, int]:
-    """Payload of each message type of SecureHamming among clients with n_j `points`, each message counted once.
+    """The payload of each message type of SecureHamming among clients with n_j `points`, each message counted once.
 
-    Raises LookupError for a variant, of a plugin, that has no formula.
+    Raises LookupError for a plugin's variant without a formula.
     """
     formula = VARIANTS[keys.hamming].formula
     if formula is None:

@@ -1,4 +1,4 @@
-"""The promises of XCLP under any faults, and of masks; chaos checks them with those of every protocol."""
+"""The promises of XCLP and of masks under any faults; chaos checks them with those of every protocol."""
 
 import math
 from collections import Counter
@@ -45,13 +45,12 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 _RETURNED = "the server was lost and is back"
-"""In the reason of a run that ends so: nothing is summed twice."""
+"""A part of the reason of a run that ends because nothing may be summed twice."""
 
 
 def all_who_are_well_are_in(trial: Trial, affected: Affected) -> Iterator[str]:
-    """In each round, every client that is well from its beginning on is in every set of its group, unless the group was
-    ended for its losses, and has its labels at the end.
-    """
+    """In each round, every client unaffected from its beginning is in all sets of its group and has labels at the end,
+    unless the group ended for its losses."""
     assert trial.simulated is not None
     group_of = {name: place for place, group in enumerate(trial.simulation.server.groups) for name in group}
     last = cut_short(trial)
@@ -85,7 +84,7 @@ def all_rounds_come(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def no_undue_labels(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Nobody reports labels who is gone, was dismissed, or is not among those whose rows were summed."""
+    """No client reports labels that is gone, was dismissed, or is not among those whose rows were summed."""
     assert trial.simulated is not None
     reported = {party for party, *_ in trial.simulated.predictions}
     summed = {
@@ -122,7 +121,8 @@ def one_masking_an_attempt(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def one_answer_an_attempt(trial: Trial, affected: Affected) -> Iterator[str]:
-    """No client reveals shares, or sends masked values, twice in one attempt: it would give both kinds of one."""
+    """No client reveals shares, or sends masked values, twice in one attempt: both kinds of a secret would be
+    revealed."""
     sent = Counter(
         (event.digest, event.type, event.party, event.round, event.attempt)
         for event in trial.events
@@ -149,7 +149,7 @@ def complete_blocks(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def without_block(trial: Trial) -> Iterator[tuple[tuple[str, str], float]]:
-    """The pairs that lacked a part of their block when members were announced, though both answered; and when."""
+    """The pairs that lacked a part of their block when members were announced, though both answered; and the time."""
     arrived: dict[tuple[object, ...], int] = {}
     for place, event in enumerate(trial.events):
         if event.kind == "deliver" and event.peer == "server":
@@ -173,7 +173,7 @@ MASKS_ONCE = {
     "fresh masks": Promise(one_masking_an_attempt),
     "one answer an attempt": Promise(one_answer_an_attempt),
 }
-"""The promises of row sums; a secure sum of vectors masks in chunks, each with a key's own block."""
+"""The promises of row sums; a secure sum of vectors masks in chunks, each with a separate block of the key."""
 
 BLOCKS = {"complete blocks": Promise(complete_blocks)}
 """The promise of every variant of SecureHamming with pairs."""
@@ -187,5 +187,5 @@ _PROMISES = {
 
 
 def promises_of(*, compared: bool) -> dict[str, Promise]:
-    """The promises of XCLP by itself; where it is not `compared` with an oracle nothing is said of its results."""
+    """The promises of XCLP; if it is not `compared` with an oracle, there is none about its results."""
     return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True)} if compared else {})

@@ -1,4 +1,4 @@
-"""Two recipes of label propagation: the paper's, and that of its authors' code, which does more than the paper says.
+"""Two recipes of label propagation: the paper's, and that of its authors' code, which has further steps.
 
 | | paper | authors-code |
 | --- | --- | --- |
@@ -32,9 +32,10 @@ __all__ = ["AUTHORS_CODE", "PAPER", "RECIPES", "Recipe"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """`edge_power`: of the cosines. `class_balanced`: columns of Z are divided. `relative`: confidences are, too.
+    """The settings of a recipe. `edge_power`: that of the cosines. `class_balanced`: columns of Z are divided.
 
-    `logits`: what a network predicts is judged by them, not by its probabilities.
+    `relative`: confidences are divided, too. `logits`: predictions of a network are judged by logits, not by
+    probabilities.
     """
 
     name: str
@@ -44,11 +45,11 @@ class Recipe:
     logits: bool = False
 
     def scores(self, z: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Class scores (n, C) from Z (n, C) and the labels of each class that are in it (C,)."""
+        """Compute class scores (n, C) from Z (n, C) and the number of labels of each class in it (C,)."""
         return z / np.maximum(counts, 1.0) if self.class_balanced else z
 
     def weights(self, confidence: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Confidences (n,) as they are to be used."""
+        """Scale confidences (n,) for use as weights."""
         largest = float(confidence.max(initial=0.0))
         return confidence / largest if self.relative and largest > 0.0 else confidence
 

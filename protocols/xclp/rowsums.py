@@ -95,7 +95,7 @@ class SummedRows(Message):
 class Scores:
     """A client's input to the sum: its scores `zbar` (n, C), R_i of each possible member, its pair secrets.
 
-    It is summed with no fewer clients than `least`. `identities`: by which keys and sets are signed, if they are.
+    It is summed with at least `least` clients. `identities`: the keys that sign keys and sets, if any.
     """
 
     zbar: NDArray[np.float64]
@@ -106,7 +106,7 @@ class Scores:
     identities: Identities | None = None
 
     def shared(self, names: Sequence[str]) -> Ring:
-        """`zbar` in the ring, for a sum among `names`."""
+        """Encode `zbar` in the ring, for a sum among `names`."""
         return encode(self.zbar, self.fraction_bits, len(names))
 
     def blocks(self, names: Sequence[str]) -> list[Block]:
@@ -116,7 +116,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The possible members of the sum: l_j and |R_j| of each. At least `min_clients` with labels must be left.
+    """The possible members of the sum: l_j and |R_j| of each. At least `min_clients` with labels must remain.
 
     With `identities` keys and sets are signed, the latter by enough of the clients that `joined`, |P|.
     """
@@ -130,7 +130,7 @@ class Candidates:
 
     @property
     def signers(self) -> int:
-        """How many clients must sign who is left; 0 where nobody does."""
+        """The number of clients that must sign the survivors; 0 without signatures."""
         return 0 if self.identities is None else consistency.needed(self.joined)
 
     def require(self, names: Iterable[str]) -> None:
@@ -138,7 +138,7 @@ class Candidates:
         require(sum(self.labeled[name] > 0 for name in names), "clients with labels", self.min_clients)
 
     def read(self, names: Sequence[str], sender: str, answer: MaskedRows) -> dict[str, Ring]:
-        """The masked values of `sender` on the block of each other of `names`. Raises ValueError."""
+        """Decode the masked values of `sender` on the block of each other of `names`. Raises ValueError."""
         sizes = {name: size for name, (_, size) in zip(names, self.blocks(names), strict=True) if name != sender}
         return dict(zip(sizes, read(answer.values, list(sizes.values())), strict=True))
 
@@ -148,21 +148,21 @@ class Candidates:
 
 
 class SecureRowSums(Protocol):
-    """One way to sum and to recover from losses. `waits`: how many deadlines of the server an attempt may take."""
+    """A way to sum and to recover from losses. `waits`: the most deadlines of the server in an attempt."""
 
     name: ClassVar[str]
     waits: ClassVar[int]
 
     async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
-        """Contribute `scores`. Returns Z on one's own rows, (|R_j|, C), in the ring."""
+        """Contribute `scores`. Returns Z on the client's own rows, (|R_j|, C), in the ring."""
 
     async def server(self, me: Server, candidates: Candidates, deadline: float) -> tuple[str, ...]:
-        """Sum among the `candidates`. Returns those whose labels count. Raises Abort."""
+        """Sum among the `candidates`. Returns the clients whose labels count. Raises Abort."""
 
 
 @dataclass(frozen=True)
 class Restart:
-    """A lost client makes a new attempt among the others."""
+    """Recovery by restart: after a loss, a new attempt begins among the other clients."""
 
     name: ClassVar[str] = "restart"
     waits: ClassVar[int] = 1
@@ -235,8 +235,8 @@ class Restart:
 def own_purpose(names: Sequence[str]) -> str:
     """The purpose of the set-up keys of all masks in a sum among `names`.
 
-    The names are part of it: a block is numbered by its place among them, so that clients who are shown other names
-    would mask another's block with the same bytes.
+    It includes the names because a block is numbered by its place among them: otherwise clients that are shown
+    different names would mask different blocks with the same bytes.
     """
     return f"rowsum-own {derive(b'A', *names).hex()}"
 

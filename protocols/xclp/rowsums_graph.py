@@ -18,12 +18,12 @@ Papers: Bell et al., CCS 2020, Algorithm 2 (SecAgg+; `regular_graph` has the gra
 
 where b_j is its personal key, own_ji the set-up key of j and i (purpose rowsum-own, A), N(j) are its neighbours and
 dealt_jk their dealt keys (purpose rowsum-dealt). The owner i of a block has a set-up key with everybody, so each value
-on it is under a mask that i alone can take out: one stream of masks in all, whatever |A| is. The others take k + 1.
-What the server does with the values, who counts and when a new attempt begins is as in `rowsums_shamir`.
+on it is under a mask that i alone can take out: one stream of masks in all, whatever |A| is. The others take k + 1. The
+server's processing, the clients that count and the beginning of a new attempt are as in `rowsums_shamir`.
 
-A client sees to all that `dealing` says, with k and t of |A| by its own reckoning: it is shown all of A and all of U3,
-each of clients that it knows from the set-up, with as many labels as `min_clients` asks for, t of its neighbours in U3;
-and exactly k neighbours. Seals are bound to A and to both keys of a pair.
+A client makes all checks of `dealing`, and computes k and t of |A| itself: it is shown all of A and all of U3, each of
+clients that it knows from the set-up, with as many labels as `min_clients` asks for, t of its neighbours in U3; and
+exactly k neighbours. Seals are bound to A and to both keys of a pair.
 
 Where it fits: with many clients. Masks take k + 2 streams for |A| + 1, shares go to k clients, not to |A| - 1. What
 grows with |A| still are the set-up (each pair has a key), the distances, and MaskedRows, which has a value for each row
@@ -69,7 +69,7 @@ class Adjacent(Message):
 
 @dataclass(frozen=True)
 class InGraph(Shamir):
-    """Shares of second keys and seeds, among neighbours in a random graph, make up for lost clients."""
+    """Recovery by shares of second keys and seeds, dealt among neighbours in a random graph."""
 
     threshold: None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
@@ -132,12 +132,12 @@ class InGraph(Shamir):
 
 
 def _context(names: Sequence[str], *public_keys: bytes) -> bytes:
-    """Return the context of a pair's seals: A, and the second keys of both."""
+    """The context of a pair's seals: A, and the second keys of both."""
     return derive(b"Adjacent", *names, *(key.hex() for key in sorted(public_keys)))
 
 
 class DealingAmongAll(Part):
-    """Dealing in a graph of which clients know all members, as a part of SecureRowSums."""
+    """Dealing in a graph whose members all clients know, as a part of SecureRowSums."""
 
     messages = (dealing.DealtKey, *neighbours.SHARED, Adjacent)
     between_clients = (dealing.DealtShares,)

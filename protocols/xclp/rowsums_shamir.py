@@ -17,20 +17,20 @@ values in fixed point. Client j sends on each block R_i, i in A \\ {j},
     y_j[R_i] = Zbar_j[R_i] + PRG(b_j; i) + sum_{k in A, k != j} +-PRG(key_jk; i),    + for the lower of j and k,
 
 where b_j is its personal key, and key_jk the pair's set-up key (purpose rowsum-own, A) on the blocks of j and k
-themselves, the dealt key (purpose rowsum-dealt) on all others. On each R_i, i in U3, the server adds the y_j of
-U3 \\ {i} and takes out their personal masks and their dealt pair masks with A \\ U3. What is left beside the sum of
-Zbar are the pair masks of i with U3 under set-up keys, which no one but i can take out: it adds its own masks with U3.
-(Both papers' sums without this would give the server each block.) The block of a client lost in the attempt is under
-set-up keys, too: nobody can ever unmask it, and the server discards it.
+themselves, the dealt key (purpose rowsum-dealt) on all others. On each R_i, i in U3, the server adds the y_j of U3 \\
+{i} and takes out their personal masks and their dealt pair masks with A \\ U3. What is left beside the sum of Zbar are
+the pair masks of i with U3 under set-up keys, which no one but i can take out: it adds its own masks with U3. (Both
+papers' sums without this would give the server each block.) The block of a client lost in the attempt is under set-up
+keys, too: nobody can ever unmask it, and the server discards it.
 
-Lost clients: one whose second key is missing is not in A. One in A whose values are missing is not in U3: its labels
-do not count, its rows are not summed. In U3: its labels count. Unmasking always runs, and needs t of U3; with fewer a
-new attempt begins among those who answered, with fresh keys, seeds and masks: on each block the owner's masks stay, so
-the sums of two attempts say no more than one. `min_clients` counts clients of U3 with labels; the others send masked
-zeros. Clients, who know from `Rows`, and so from the server, which points are labeled, refuse an A or a U3 with fewer.
+Lost clients: one whose second key is missing is not in A. One in A whose values are missing is not in U3: its labels do
+not count, its rows are not summed. In U3: its labels count. Unmasking always runs, and needs t of U3; with fewer a new
+attempt begins among those who answered, with fresh keys, seeds and masks: on each block the owner's masks stay, so the
+sums of two attempts say no more than one. `min_clients` counts clients of U3 with labels; the others send masked zeros.
+Clients, who know from `Rows`, and so from the server, which points are labeled, refuse an A or a U3 with fewer.
 
-Security: semi-honest, no collusion between server and clients; `dealing` says what is revealed and what clients see to
-themselves. The server sees on each block values under masks that it cannot all take out, sets and numbers of attempts.
+Security: semi-honest, no collusion between server and clients; `dealing` describes what is revealed and what clients
+enforce. The server sees on each block values under masks that it cannot all take out, sets and numbers of attempts.
 Client j learns its rows of Z.
 """
 
@@ -69,36 +69,36 @@ STEPS = (
 
 DEALT = "rowsum-dealt"
 Pair = tuple[bytes | None, bytes, bool]
-"""The dealt key, if there is one, and the set-up key with another client, and whether this client is the lower."""
+"""The dealt key, if there is one, and the set-up key with another client, and true if this client is the lower."""
 
 
 @dataclass(frozen=True)
 class Shamir:
-    """Shares of second keys and seeds make up for lost clients. `threshold`: t, where above floor(|A| / 2) + 1."""
+    """Recovery by shares of second keys and seeds. `threshold`: t, if above floor(|A| / 2) + 1."""
 
     threshold: int | None = None
     name: ClassVar[str] = "shamir"
     waits: ClassVar[int] = 3
 
     def needed(self, members: int) -> int:
-        """The fewest in a sum that begins among that many `members` of A."""
+        """The smallest number of clients in a sum that begins among `members` of A."""
         return quorum.threshold_of(self.threshold, members)
 
     async def deal(
         self, me: Client, secrets: Mapping[str, SharedSecret], least: Least, deadline: float, signed: Signed | None
     ) -> dealing.Dealt | None:
-        """Deal in the attempt that has begun; None where `me` refuses A."""
+        """Deal in the attempt that has begun; None if `me` refuses A."""
         return await dealing.deal(me, secrets, self.threshold, least, deadline, signed)
 
     async def gather(
         self, me: Server, names: Sequence[str], deadline: float, candidates: Candidates
     ) -> dealing.Announced:
-        """A, of `names`, with the second keys that it sent."""
+        """Collect second public keys from `names`; returns the attempt with its set A."""
         t = max(self.threshold or 0, candidates.signers)
         return await dealing.gather(me, names, t, deadline, identities=candidates.identities)
 
     def announce(self, me: Server, attempt: dealing.Announced) -> None:
-        """Name A, and with whom each deals."""
+        """Broadcast A with its second public keys."""
         dealing.announce(me, attempt)
 
     async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
@@ -202,7 +202,7 @@ class Shamir:
 
 @hollow(lambda pairs, personal, blocks: [filled(size, np.uint64) for _, size in blocks])
 def _masks(pairs: list[Pair], personal: bytes, blocks: list[Block]) -> list[Ring]:
-    """masks_j of the `blocks` of A \\ {j}, whose owners are those of `pairs`, in the same order."""
+    """The masks masks_j of the `blocks` of A \ {j}, whose owners are those of `pairs`, in the same order."""
     streams, sizes = Streams(blocks), [size for _, size in blocks]
     total = streams.words(personal).copy()
     for (dealt, own, lower), (number, size), end in zip(pairs, blocks, accumulate(sizes), strict=True):
@@ -217,7 +217,7 @@ def _masks(pairs: list[Pair], personal: bytes, blocks: list[Block]) -> list[Ring
 
 
 def _drop(me: Server, survivors: tuple[str, ...], failed: dealing.Uncovered) -> tuple[str, ...]:
-    """Leave those out who made unmasking fail; returns the candidates for the next attempt."""
+    """Lose the clients that made unmasking fail; return the candidates for the next attempt."""
     for name, why in failed.lost.items():
         me.lose([name], f"{why}: summing starts again")
         me.dismiss([name], f"the sum begins again without you: {why}")

@@ -1,9 +1,9 @@
-"""Sized runs: messages of exactly the real sizes and the real work's price, without the work.
+"""Sized runs: messages of exactly the real sizes and the price of the real work, without the work.
 
-Each costly job of SecureHamming has a stand-in here, which the simulator runs in its place and charges like it.
-Its result is as long as the real one and begins with what the plaintext variant would send; the rest
-is random. So results are those of the plaintext protocol, and messages, their times and their bytes are as with
-the cryptography. All else is real: keys of pairs, sealing, masks, shares, the graph.
+Each costly job of SecureHamming has a stand-in here, which the simulator runs instead and charges equally. Its result
+is as long as the real one and begins with the content of the plaintext variant; the rest is random. So results are
+those of the plaintext protocol, and messages, their times and their bytes are as with the cryptography. All else is
+real: keys of pairs, sealing, masks, shares, the graph.
 
 | variant | message | begins with |
 | --- | --- | --- |
@@ -12,11 +12,11 @@ the cryptography. All else is real: keys of pairs, sealing, masks, shares, the g
 | iknp | Extension | the bits of each of k's vectors in the chunk |
 | naor-pinkas | TransferRequest | k's bits in the chunk |
 
-With oblivious transfer j, who reads k's bits, takes R = -h for its part, and k takes T = 0. Other messages are
-entirely random. A ciphertext has room for many times the bits of its vectors, and a plaintext for w bits of each slot.
+With oblivious transfer j, who reads k's bits, takes R = -h for its part, and k takes T = 0. Other messages are entirely
+random. A ciphertext has room for many times the bits of its vectors, and a plaintext for w bits of each slot.
 
-Nothing is secret in such a run, and nothing is verified beyond lengths. Times are the modelled ones, for the real ones
-are not there.
+Nothing is secret in such a run, and nothing is verified beyond lengths. Times are modelled, because real ones do not
+exist.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,12 +54,12 @@ Bits = NDArray[np.bool_]
 
 
 def _padded(content: bytes, size: int, entropy: Entropy) -> bytes:
-    """`content`, and random bytes up to `size`."""
+    """Append random bytes to `content` up to `size`."""
     return content + entropy.bytes(size - len(content))
 
 
 def _of_size(data: bytes, size: int) -> bytes:
-    """`data`. Raises ValueError where it is not `size` bytes."""
+    """Return `data`. Raises ValueError unless it has `size` bytes."""
     if len(data) != size:
         raise ValueError(f"{size} bytes were due, not {len(data)}")
     return data
@@ -76,13 +76,13 @@ def _vectors(data: bytes, count: int, length: int, stride: int) -> NDArray[np.ui
 
 
 def _whole_lanes(count: int, width: int) -> tuple[np.dtype[Any], int]:
-    """The lanes that hold `width` bits, and how many of `count` values fill groups of them."""
+    """The lane type for `width` bits, and the number of `count` values that fill whole groups of lanes."""
     lane = lane_type(width)
     return lane, count - count % (8 * lane.itemsize)
 
 
 def _fields_of(h: NDArray[np.integer], width: int) -> bytes:
-    """Distances in `field_bytes` bytes: in lanes, which is fast, and what is left in fields."""
+    """Encode distances in `field_bytes` bytes: in lanes, which is fast, and the remainder in fields."""
     lane, whole = _whole_lanes(h.size, width)
     values = h.reshape(-1)
     words = pack_lanes(values[:whole].astype(lane).reshape(8 * lane.itemsize, -1), width)
@@ -90,7 +90,7 @@ def _fields_of(h: NDArray[np.integer], width: int) -> bytes:
 
 
 def _from_fields(data: bytes, width: int, count: int) -> NDArray[np.int64]:
-    """The `count` distances of `_fields_of` at the beginning of `data`."""
+    """Decode the `count` distances of `_fields_of` from the beginning of `data`."""
     lane, whole = _whole_lanes(count, width)
     size = whole * width // 8
     words = np.frombuffer(data[:size], lane).reshape(width, -1)
@@ -103,7 +103,7 @@ def _from_fields(data: bytes, width: int, count: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Key:
-    """A modulus as long as a key's, which nobody can factor."""
+    """A modulus of the right length that nobody can factor."""
 
     public: PublicKey
 
@@ -166,13 +166,13 @@ def _unmask(
 
 
 def _parts(pair: Pair, theirs: NDArray[np.uint8], mine: Bits) -> Lanes:
-    """j's part of R: -h mod M for k's packed bits `theirs`, (x, i)."""
+    """Compute j's part of R: -h mod M for k's packed bits `theirs`, (x, i)."""
     h = distances(theirs, _packed(mine)).astype(pair.lane)
     return (-h) & pair.lane.type(pair.modulus - 1)
 
 
 def _nothing(pair: Pair, chunk: range) -> Lanes:
-    """k's part of T."""
+    """The part of T of k: zeros."""
     return np.zeros((len(chunk), pair.n_j), pair.lane)
 
 
@@ -269,10 +269,10 @@ _STAND_INS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     NaorPinkasReceiver.request: _request,
     NaorPinkasReceiver.finish: _receive,
 }
-"""The stand-in for each job that is replaced."""
+"""The stand-ins of the jobs that are replaced."""
 
 for _job, _stand_in in _STAND_INS.items():
     stand_for("sized", _job, _stand_in)
 
 STAND_INS = stand_ins("sized")
-"""Finds what is run for a job in a sized run."""
+"""Maps a job to its stand-in in a sized run."""

@@ -6,8 +6,8 @@
 | `Elimination` | more, while the fill-in is at most 2^27 entries (1 GiB) | to rounding, some 1e-14 |
 | `ConjugateGradients` | more fill-in | each entry to 1e-10 |
 
-Which one is chosen follows from W alone. So do the bits of a solution on one machine, whatever the number of cores:
-columns are cut into blocks of a fixed size, each block is solved by one thread.
+The choice depends on W only. So do the bits of a solution on one machine, for any number of cores: columns are cut into
+blocks of a fixed size, each block is solved by one thread.
 
 The matrix is positive definite with eigenvalues in [1 - alpha, 1 + alpha].
 """
@@ -30,41 +30,41 @@ FACTORED = 4096
 """The most points that SuperLU factors with its defaults."""
 
 FILL = 1 << 27
-"""The most entries of factors, of 8 bytes each; beyond that columns are found by iteration."""
+"""The most entries of factors, of 8 bytes each; with more, columns are found by iteration."""
 
 TOLERANCE = 1e-10
 """The largest error of an entry that is found by iteration."""
 
 _COLUMNS = 128
-"""Columns of an `Elimination` that are solved at a time."""
+"""The number of columns of an `Elimination` solved at a time."""
 
 _SPARSE_COLUMNS = 4
-"""Columns that SuperLU solves at a time in `Elimination`: more do not stay in the cache."""
+"""The number of columns that SuperLU solves at a time in `Elimination`; more do not fit the cache."""
 
 _ITERATED = 32
-"""Columns of `ConjugateGradients` at a time."""
+"""The number of columns of `ConjugateGradients` solved at a time."""
 
 _TILE = 256
-"""Rows and columns of a tile of a dense factor."""
+"""The number of rows and columns of a tile of a dense factor."""
 
 _SHARES = (0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
-"""The shares of the points that are tried for the dense part."""
+"""The candidate shares of points in the dense part."""
 
 _SPARSE_COST = 40
-"""How much longer an entry of a sparse factor takes than one of a dense factor."""
+"""The time for an entry of a sparse factor, relative to an entry of a dense factor."""
 
 _SYMMETRIC = {"SymmetricMode": True, "DiagPivotThresh": 0.0}
 
 
 class Solver(Protocol):
-    """A way to solve."""
+    """A way to solve the system."""
 
     def solve(self, right: Floats) -> Floats:
-        """x (n, l) for right-hand sides b (n, l)."""
+        """Solve for x (n, l), given right-hand sides b (n, l)."""
 
 
 def system_of(graph: "csc_array[np.float64]", alpha: float) -> "csc_array[np.float64]":
-    """I - alpha `graph`, with sorted indices."""
+    """The matrix I - alpha `graph`, with sorted indices."""
     system = csc_array(eye_array(graph.shape[0], format="csc") - alpha * graph)
     system.sort_indices()
     return system
@@ -94,7 +94,7 @@ class Factors:
 
 
 class Elimination:
-    """Symmetric block elimination: a sparse part by SuperLU, what is left of the other by a dense Cholesky factor.
+    """Symmetric block elimination: a sparse part by SuperLU, and the Schur complement by a dense Cholesky factor.
 
     In the `order` that keeps the fill-in low the last points, `dense` of them, depend on each other nearly all. With
 
@@ -142,7 +142,7 @@ class Elimination:
         return found
 
     def _sparse(self, right: Floats) -> Floats:
-        """P^-1 of `right`."""
+        """Compute P^-1 times `right`."""
         found = np.empty(right.shape)
         for start in range(0, right.shape[1], _SPARSE_COLUMNS):
             some = slice(start, start + _SPARSE_COLUMNS)
@@ -187,7 +187,7 @@ class ConjugateGradients:
         return found
 
     def _rough(self, residual: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The solution for right-hand sides of norm 1 (or 0), to a residual of 1e-3."""
+        """Solve for right-hand sides of norm 1 (or 0), to a residual of 1e-3."""
         found = np.zeros_like(residual)
         direction = residual.copy()
         squares = _dots(residual, residual)
@@ -209,7 +209,7 @@ def _product(matrix: "csr_array[np.float64]", columns: Floats) -> Floats:
 
 
 def _dots(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The product of each column with the same one of the other."""
+    """The dot product of each column of `left` with the same column of `right`."""
     return np.einsum("ij,ij->j", left, right)
 
 
@@ -220,7 +220,7 @@ def _fill_reducing(system: "csc_array[np.float64]") -> NDArray[np.int64]:
 
 
 def _dense_part(ordered: "csc_array[np.float64]") -> int:
-    """How many of the last points of an `ordered` system are best taken as dense."""
+    """The best number of last points of an `ordered` system in the dense part."""
     best, least = 0, float("inf")
     for share in _SHARES:
         dense = max(1, int(share * ordered.shape[0]))
@@ -234,9 +234,9 @@ def _dense_part(ordered: "csc_array[np.float64]") -> int:
 
 
 def _cholesky(matrix: Floats) -> tuple[Floats, list[Floats]]:
-    """L of a positive definite `matrix`, which it replaces, and the inverses of its tiles on the diagonal.
+    """Factor a positive definite `matrix` in place. Returns L and the inverses of its tiles on the diagonal.
 
-    Only what is below the diagonal is read; L is left there.
+    Only entries on and below the diagonal are read and written.
     """
     size = len(matrix)
     inverses = []
@@ -252,14 +252,14 @@ def _cholesky(matrix: Floats) -> tuple[Floats, list[Floats]]:
 
 
 def _eliminated(matrix: Floats, tile: slice, inverse: Floats, row: int) -> None:
-    """Make the entries of L in `tile` from some rows on."""
+    """Compute the entries of L in `tile` for some rows from `row` on."""
     rows = slice(row, row + 2 * _TILE)
     left = matrix[rows, tile] - matrix[rows, : tile.start] @ matrix[tile, : tile.start].T
     matrix[rows, tile] = left @ inverse.T
 
 
 def _substituted(factor: tuple[Floats, list[Floats]], right: Floats) -> Floats:
-    """(L L^T)^-1 of `right`, which it replaces."""
+    """Compute (L L^T)^-1 times `right`, in place."""
     matrix, inverses = factor
     starts = range(0, len(matrix), _TILE)
     for start, inverse in zip(starts, inverses, strict=True):

@@ -1,4 +1,4 @@
-"""Roughly how long SecureHamming takes in a run that is not run."""
+"""A rough estimate of the duration of SecureHamming, without a run."""
 
 import math
 from collections.abc import Mapping
@@ -23,14 +23,15 @@ __all__ = ["HammingTime", "deadline_cautions", "hamming_time"]
 _SENT_BY_J = frozenset(
     ("PlainBits", "EncryptedBits", "BaseRequest", "Corrections", "TransferSetup", "TransferReply", "MaskedDistances")
 )
-"""The messages that the earlier client of a pair sends. (`Masks` and `MaskedDistances` are alike.)"""
+"""The messages that the earlier client of a pair sends. `Masks` and `MaskedDistances` are equal in size."""
 
 
 @dataclass(frozen=True)
 class HammingTime:
-    """Roughly the virtual `seconds` of SecureHamming: the longest `computing` and the longest `transfer` of a party.
+    """A rough duration of SecureHamming in virtual `seconds`: the longest `computing` and the longest `transfer` of a
+    party.
 
-    `bytes`: what goes through the access of the party that transfers longest, in its longer direction.
+    `bytes`: the traffic of the party with the longest transfer, in its longer direction.
     """
 
     computing: float
@@ -39,12 +40,13 @@ class HammingTime:
 
     @property
     def seconds(self) -> float:
-        """One after the other: while a client computes, others wait for what it sends."""
+        """The sum of both: while a client computes, others wait for its messages."""
         return self.computing + self.transfer
 
 
 def deadline_cautions(tables: XclpTables, shards: Mapping[str, Shard]) -> list[str]:
-    """A line if SecureHamming among clients with `shards` will hardly be done by the deadline, with what it needs."""
+    """A line if SecureHamming among clients with `shards` will probably miss the deadline, with the time that it
+    needs."""
     takes, deadline = hamming_time(tables, shards), duration(tables.protocol.deadline)
     if takes is None or takes.seconds <= deadline:
         return []
@@ -58,10 +60,10 @@ def deadline_cautions(tables: XclpTables, shards: Mapping[str, Shard]) -> list[s
 
 
 def hamming_time(tables: XclpTables, shards: Mapping[str, Shard]) -> HammingTime | None:
-    """How long SecureHamming takes if nobody is lost, without latencies; None for a variant without a formula.
+    """The duration of SecureHamming without losses and latencies; None for a variant without a formula.
 
-    Of each client the computing that its variant plans, at the price of the cost table (0 for `cost = "free"`), and
-    what its pairs send and receive through its access to the network; of the server what it relays.
+    It includes, for each client, the planned work of its variant at the prices of the cost table (0 for `cost =
+    "free"`) and the traffic of its pairs through its access; for the server, its relayed traffic.
     """
     if VARIANTS[tables.protocol.hamming].formula is None:
         return None
@@ -73,7 +75,7 @@ def hamming_time(tables: XclpTables, shards: Mapping[str, Shard]) -> HammingTime
 
 
 def _computing(tables: XclpTables, group: Group, fleet: Fleet) -> float:
-    """Seconds that the busiest client computes with all its cores."""
+    """The computing time in seconds of the busiest client with all its cores."""
     if tables.cost == "free":
         return 0.0
     variant = variant_of(tables.protocol)
@@ -92,7 +94,7 @@ def _computing(tables: XclpTables, group: Group, fleet: Fleet) -> float:
 
 
 def _transfers(tables: XclpTables, group: Group, fleet: Fleet) -> list[tuple[float, int]]:
-    """Seconds and bytes of each party's access in its longer direction, the server's last; all names take a byte."""
+    """The seconds and bytes of each party's access in its longer direction, the server last; all names take a byte."""
     keys, network = tables.protocol, tables.network
     up, down = (dict.fromkeys(group.names, 0) for _ in range(2))
     relayed = to_server = 0

@@ -1,4 +1,4 @@
-"""The variants of SecureHamming and the strategies of SecureRowSums by the names that scenarios give them."""
+"""The variants of SecureHamming and the strategies of SecureRowSums by the names that scenarios use."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from tacit.sim.wire import Message
 __all__ = ["ROW_SUMS", "VARIANTS", "Beside", "HammingOptions", "RowSums", "Variant", "options_of"]
 
 Points = Mapping[str, int]
-"""How many points each client has."""
+"""The number of points of each client."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class HammingOptions:
 
 
 def options_of(keys: Any) -> HammingOptions:
-    """Return the keys of [protocol] about SecureHamming."""
+    """The keys of [protocol] about SecureHamming."""
     return HammingOptions(
         keys.bits, keys.key_bits, keys.insecure_keys, keys.packing, keys.rerandomise, keys.group, keys.short_exponents
     )
@@ -62,11 +62,11 @@ def options_of(keys: Any) -> HammingOptions:
 
 @dataclass(frozen=True)
 class Variant(Part):
-    """A variant of SecureHamming: what makes it, the messages that are its own, and the formulas of them.
+    """A variant of SecureHamming: the function that makes it, its messages, and formulas for them.
 
-    `formula` gives the bytes of each of these types, every message counted once; None where there is none.
-    `published`: bytes that each client publishes at the set-up. `held`: bytes that it takes besides what it sends, as
-    measured. `pairs`: whether clients play it in pairs, and send their own blocks beside.
+    `formula` gives the bytes of each of these types, every message counted once; None without a formula. `published`:
+    the bytes that each client publishes at the set-up. `held`: the measured memory in bytes in addition to messages.
+    `pairs`: true if clients run it in pairs and also send their own blocks.
     """
 
     description: str
@@ -87,7 +87,7 @@ class Variant(Part):
         return self.own if self.pairs else ()
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
-        """Raises LookupError for a variant, of a plugin, that has no formula."""
+        """The bytes of payload by message type. Raises LookupError for a plugin's variant without a formula."""
         keys, names = tables.protocol, among.names
         if self.formula is None:
             raise LookupError(f"protocol.hamming = {toml(keys.hamming)} has no formula of its payloads")
@@ -110,7 +110,7 @@ class Variant(Part):
 
 @dataclass(frozen=True)
 class Beside(Part):
-    """The messages that a plugin's strategy sends besides `rowsums`' own, with their bytes by clients' names."""
+    """The messages of a plugin's strategy in addition to those of `rowsums`, with their bytes by clients' names."""
 
     own: tuple[type[Message], ...]
     formula: Callable[[Collection[str]], dict[str, int]]
@@ -125,9 +125,10 @@ class Beside(Part):
 
 @dataclass(frozen=True)
 class RowSums(Part):
-    """A strategy of SecureRowSums: what makes it of `protocol.threshold`, its steps, and how it deals keys, if it does.
+    """A strategy of SecureRowSums: the function that makes it from `protocol.threshold`, its steps, and its way to deal
+    keys.
 
-    `kind`: the sum that it takes, as `SumBounds` has it.
+    `kind`: the kind of its sum, as in `SumBounds`.
     """
 
     description: str
@@ -153,7 +154,7 @@ class RowSums(Part):
 
 
 _SLOTS = {"slots": None, "none": 1}
-"""Vectors in one ciphertext, by `protocol.packing`; None: as many as fit."""
+"""The number of vectors in one ciphertext, by `protocol.packing`; None means as many as fit."""
 
 
 VARIANTS: Registry[Variant] = Registry(

@@ -88,8 +88,8 @@ class Parameters:
     """The public settings of XCLP.
 
     `deadline` in virtual seconds bounds every wait of the server; a client waits twice as long. `flip`: the probability
-    with which its owner flips each hash bit (`tacit.protocols.privacy.randomised`). `identities`: by which keys and
-    sets are signed, if they are. `orthogonal`: the planes are (`lsh`).
+    with which its owner flips each hash bit (`tacit.protocols.privacy.randomised`). `identities`: the keys that sign
+    keys and sets, if any. `orthogonal`: the planes are orthogonal (`lsh`).
     """
 
     variant: Hamming
@@ -117,9 +117,9 @@ class Parameters:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """A client's result, for its rows R_j (positions among its own points):
+    """A client's result for its rows R_j (positions among its own points):
 
-    Z in the ring, label (-1: none), confidence.
+    Z in the ring, the labels (-1: none), and the confidences.
     """
 
     rows: NDArray[np.int64]
@@ -129,14 +129,14 @@ class Labels:
 
 
 def ignore(*_: object, **__: object) -> None:
-    """Do nothing: there is no observer."""
+    """Do nothing: the observer callback of a run without an observer."""
 
 
 class LabeledClient(CalledClient):
     """A client that runs XCLP in its last round, or in all: `labels` is the last one's result, None if it has none.
 
-    For the observer that compares with the plaintext, `bits_of_round` stores the bits of the round `hashed_in` as they
-    are used, `bits_as_hashed` the same before any was flipped, and `results` the result of each round.
+    For the observer that compares with the plaintext, `bits_of_round` stores the bits used in the round `hashed_in`,
+    `bits_as_hashed` the same bits before flips, and `results` the result of each round.
     """
 
     labels: Labels | None = None
@@ -158,7 +158,7 @@ class LabeledClient(CalledClient):
 
 
 class XclpClient(LabeledClient):
-    """A client that was dismissed, or has heard nothing from the server in a round, joins the next one."""
+    """A client of XCLP. After a dismissal, or a round without messages from the server, it joins the next round."""
 
     call = setup.RoundStart
     between = "no next round was announced"
@@ -183,7 +183,7 @@ async def client(
 ) -> Labels:
     """Take part in a round that the server opens, with `features` (n_j, d) of the points of its shard.
 
-    `hashed` is called with their bits as they are used, and before any was flipped.
+    `hashed` is called with the bits used, and with the same bits before flips.
     """
     group, keys = await setup.client(me, settings.deadline, settings.variant, settings.identities)
     with me.step("lsh.hash"):
@@ -216,14 +216,14 @@ async def client(
 
 
 def _with_counts(scores: Scores, counts: NDArray[np.float64]) -> Scores:
-    """`scores` with the class `counts` (C,) as one more row, which every client gets."""
+    """Add the class `counts` (C,) to `scores` as one more row, which every client gets."""
     row = len(scores.zbar)
     rows = {name: np.append(own, row) for name, own in scores.rows.items()}
     return replace(scores, zbar=np.vstack([scores.zbar, counts]), rows=rows)
 
 
 def _without_counts(me: Client, summed: Ring, rows: int, fraction_bits: int) -> tuple[Ring, NDArray[np.float64]]:
-    """Z on the client's `rows`, and the class counts (C,) in the row after them, zeros if there is none."""
+    """Decode Z on the client's `rows`, and the class counts (C,) in the row after them, zeros if there is none."""
     counts = decode(summed[rows:], fraction_bits).sum(axis=0)
     with values_of(me, me.server, "SummedRows"):
         if (counts < 0).any() or (counts % 1 != 0).any():
@@ -233,10 +233,10 @@ def _without_counts(me: Client, summed: Ring, rows: int, fraction_bits: int) -> 
 
 @dataclass(frozen=True, eq=False)
 class RoundRecord:
-    """One round at the server, from the virtual time `began`, as far as it got.
+    """The record of one round at the server, from the virtual time `began`.
 
-    `called`: the clients of the group, () for all. `joined` is P, `members` Q, `h` in their order, `contributors` whose
-    labels count, as announced last. `finished`: all sums are out.
+    `called`: the clients of the group, () for all. `joined` is P, `members` Q, `h` in their order, `contributors` the
+    clients whose labels count, as last announced. `finished`: all sums were sent.
     """
 
     number: int
@@ -250,16 +250,17 @@ class RoundRecord:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Whose labels the sums are made of."""
+        """The clients whose labels are in the sums."""
         return self.contributors if self.finished else ()
 
     def is_among(self, name: str) -> bool:
-        """True if the client is in the group of the round, or the server of it."""
+        """Return true if the party is a client in the group of the round, or the server."""
         return not self.called or name in self.called or name == "server"
 
 
 class Recording(Server):
-    """A server that keeps the `record` of the latest round of XCLP; `aborted` says why that ended early, else ""."""
+    """A server that keeps the `record` of the latest round of XCLP; `aborted` is the reason for an early end, ""
+    without one."""
 
     record = RoundRecord(0, 0.0)
     aborted = ""
@@ -267,7 +268,7 @@ class Recording(Server):
 
     @property
     def parts(self) -> Sequence["Recording"]:
-        """The server's part in each group of clients: one, unless there are several groups."""
+        """The server's part in each group of clients; one part without groups."""
         return [self]
 
     def broadcast(self, parties: Iterable[str], message: Message) -> None:
@@ -284,7 +285,7 @@ class Recording(Server):
             self.disk[_OPENED] = number, self.record.began
 
     async def hold_xclp(self, clients: Sequence[str], settings: Parameters) -> None:
-        """Run the round of the record. Raises Abort."""
+        """Run the round in the record. Raises Abort."""
         try:
             await server(self, clients, self.record.number, settings, self._note)
         except Abort as abort:
@@ -296,7 +297,7 @@ class Recording(Server):
 
 
 class XclpServer(Recording, RoomsServer):
-    """Reports the record of each round that it ends; after an abort there is none. `groups` run side by side."""
+    """Reports the record of each round that it ends; none follows an abort. The `groups` run in parallel."""
 
     group_parts: Observed[list["_Group"]] = Observed(list["_Group"])
 
@@ -360,7 +361,7 @@ async def _hold_rounds(me: Recording, parameters: Parameters) -> None:
 async def server(
     me: Server, clients: Sequence[str], number: int, settings: Parameters, note: Callable[..., None] = ignore
 ) -> None:
-    """Run round `number` among `clients`. Raises Abort. `note` is called with results, by name."""
+    """Run round `number` among `clients`. Raises Abort. `note` is called with the results as keyword arguments."""
     group = await setup.server(
         me, clients, number, settings.min_clients, settings.deadline, settings.variant, settings.identities
     )
@@ -398,7 +399,10 @@ def _hollow_hash(features: NDArray[np.float64], drawn: tuple[bytes, int, bool], 
 def _hash(
     features: NDArray[np.float64], drawn: tuple[bytes, int, bool], flips: HashFlips | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The bits by planes `drawn` from a seed, their number, if orthogonal; and those that are used in their place."""
+    """Hash by the planes `drawn` from (seed, number, orthogonal).
+
+    Returns the hash bits, and those with flips for use.
+    """
     seed, bits, orthogonal = drawn
     found = hash_bits(features, planes(seed, bits, features.shape[1], orthogonal=orthogonal))
     return found, found if flips is None else flips.flipped(found, seed, features)

@@ -1,1 +1,1 @@
-"""Audits of sums: is the aggregate of each round the exact one over its survivors?"""
+"""Audits of sums: comparisons of each round's aggregate with the exact one over its survivors."""

@@ -1,4 +1,4 @@
-"""Audits what a user names: a Flower app, a scenario, or a plugin that adds a protocol."""
+"""Audits a source given by the user: a Flower app, a scenario, or a plugin that adds a protocol."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from tacit.sim.setting_error import Problem
 __all__ = ["audit"]
 
 _CLIENTS, _POINTS = 6, 120
-"""How many clients, and points of digits, a plugin's protocol is tried with."""
+"""The numbers of clients and of points of digits with which a plugin's protocol is tried."""
 
 _NAMED = {one.words.replace(" ", "-"): one for one in RULES if not one.added}
 
@@ -40,7 +40,7 @@ def audit(
     changes: Sequence[str] = (),
     watch: Watch | None = None,
 ) -> Audit:
-    """Return the audit of `source`: the folder or file of a Flower app, a scenario's file or name, or a plugin's file.
+    """Audit `source`: the folder or file of a Flower app, a scenario's file or name, or a plugin's file.
 
     `mod` and `rule` are those of `audit_app`, by name; `run_config` has settings of the app. Raises ScenarioError.
     """
@@ -100,5 +100,5 @@ def _loaded(source: str, changes: Sequence[str], seed: int | None, options: dict
 
 
 def _is_app(path: Path) -> bool:
-    """True if a Python file is a Flower app, which imports Flower; a plugin does not."""
+    """Return true if a Python file is a Flower app, which imports Flower; a plugin does not."""
     return bool(re.search(r"^\s*(from|import)\s+flwr\b", path.read_text(encoding="utf-8", errors="replace"), re.M))

@@ -1,10 +1,10 @@
-"""Audits a Flower app: is each round's aggregate the one that its survivors' updates give without the secure mod?
+"""Audits a Flower app: compares each round's aggregate with that of its survivors' updates without the secure mod.
 
 The app runs with its secure mod and without it, calm and under losses, with the same seed. Local updates differ from
 round 2 on, as models do by their rounding. The comparison is therefore exact within each run: updates are recorded as
 they go into the mod, and the aggregate is compared with their exact combination over the clients whose replies arrived.
-The run without the mod shows which combination the app means: its `Rule`. Where the strategy is no such combination, as
-FedAdam, the strategy itself is repeated on the updates.
+The run without the mod shows which combination the app computes: its `Rule`. If the strategy is no such combination,
+like FedAdam, the strategy itself is repeated on the updates.
 """
 
 import io
@@ -40,14 +40,14 @@ _MAIN = ("flower.collect_masked_vectors", "flower.train")
 """The steps in which clients train."""
 
 _REPEATED = 1e-3
-"""The relative error allowed of a strategy that was repeated: it may divide by small numbers."""
+"""The relative error allowed for a repeated strategy, which may divide by small numbers."""
 
 _SUM, _STRATEGY, _MODEL = "secure sum", "strategy", "next model"
 
 
 @dataclass(eq=False)
 class _Run:
-    """A run of the app, and what was recorded of it."""
+    """A run of the app, and its records."""
 
     trial: Trial
     recorder: "Recorder"
@@ -57,14 +57,16 @@ class _Run:
 
     @property
     def numbers(self) -> list[int]:
-        """The rounds in which something was trained."""
+        """The rounds in which clients trained."""
         return sorted(set(self.recorder.rounds.values()))
 
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """A round of a run: the inputs by client, who survived, how many were called, and the aggregates by where they were
-    seen. `updates` are by node, `absent` has the weights, from other rounds, of those who computed nothing."""
+    """A round of a run: the inputs by client, the survivors, the number of clients called, and the aggregates by place.
+
+    `updates` are by node; `absent` has the weights, from other rounds, of clients that computed nothing.
+    """
 
     number: int
     inputs: Mapping[str, Input]
@@ -80,7 +82,7 @@ class _Round:
     previous: Mapping[str, Vector] = field(default_factory=dict)
 
     def sum_of(self, place: str, rule: Rule, earlier: Mapping[int, Vector]) -> RoundSum:
-        """The aggregate that was seen at a `place`, to be judged by `rule`."""
+        """The aggregate seen at a `place`, to be judged by `rule`."""
         return RoundSum(
             self.seen[place],
             self.inputs,
@@ -103,11 +105,11 @@ def audit_app(
     at_once: int = 1,
     watch: Watch | None = None,
 ) -> Audit:
-    """Return what the audit of an app's scenario finds.
+    """Audit the scenario of an app.
 
-    `mod`: the name of its secure mod, "none", or None for the outermost one that hides updates. `rule`: how it
-    aggregates, None to find out. `at_once` clients are lost at a time. The scenario's own faults come first, if it has
-    some. Raises ScenarioError where the app does not run, or has no such mod.
+    `mod`: the name of its secure mod, "none", or None for the outermost one that hides updates. `rule`: its way to
+    aggregate, None to find out. `at_once` clients are lost at a time. The scenario's own faults come first, if it has
+    some. Raises ScenarioError if the app does not run, or has no such mod.
     """
     watch = watch or (lambda done, of, words: None)
     watch(0, 0, CALM)
@@ -161,7 +163,7 @@ def _run(scenario: Scenario, struck: Losses, mod: str, without: frozenset[str], 
 
 
 class _Meant:
-    """How the app aggregates, by its calm run without the secure mod: a rule, or the strategy itself."""
+    """The app's way to aggregate, found from its calm run without the secure mod: a rule, or the strategy itself."""
 
     def __init__(self, audit: Audit, plain: _Run, rule: Rule | None) -> None:
         self._given = rule
@@ -183,7 +185,7 @@ class _Meant:
         audit.rule = found.words if found else "the strategy, repeated on the survivors' updates"
 
     def rows(self, run: _Run) -> Iterator[Row]:
-        """The rows of a run, one for each round."""
+        """Yield the rows of a run, one for each round."""
         earlier: dict[str, dict[int, Vector]] = {}
         for one in _rounds(run):
             row = Row(
@@ -237,7 +239,7 @@ class _Meant:
 
 
 def _fitting(rounds: Sequence[_Round], place: str) -> Rule | None:
-    """The rule of the aggregates at a `place`; rounds that repeat an earlier aggregate do not speak against one."""
+    """The rule of the aggregates at a `place`. Rounds that repeat an earlier aggregate are ignored."""
     earlier: dict[int, Vector] = {}
     usable = []
     for one in rounds:
@@ -277,12 +279,12 @@ def _no_sum(run: _Run, one: _Round) -> str:
 
 
 def _errors(record: RoundRecord) -> list[tuple[str, str]]:
-    """The errors that clients replied in a round."""
+    """The errors that clients replied in a round, with their names."""
     return [(name, error) for one in record.exchanges for name, error in one.errors.items()]
 
 
 def _repeated(one: _Round, run: _Run) -> Verdict:
-    """Compare with what the same strategy makes of the survivors' updates."""
+    """Compare the aggregate with that of the same strategy on the survivors' updates."""
     assert one.aggregation is not None
     numbers = {name: number for number, name in run.names.items()}
     arrays = {numbers[name]: one.updates[numbers[name]].arrays for name in one.survivors}
@@ -344,7 +346,7 @@ def _rounds(run: _Run) -> Iterator[_Round]:
 def _seen(
     recorder: "Recorder", number: int, following: int | None, aggregation: "Aggregation | None"
 ) -> Iterator[tuple[str, Vector]]:
-    """The aggregates of a round, by where they were seen."""
+    """Yield the aggregates of a round, by the places where they were seen."""
     if aggregation is not None:
         given = list(aggregation.given.values())
         alike = all(_same(one, given[0]) for one in given)

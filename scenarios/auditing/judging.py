@@ -1,4 +1,4 @@
-"""Compares aggregates with the exact ones, within their bounds."""
+"""Compares aggregates with the exact ones, within error bounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +13,11 @@ __all__ = ["Verdict", "fitting", "judge"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """`status`: "ok", "wrong", "no sum" or "unknown", and the `reason`. `error`: the largest, `bound`: the largest
-    allowed, None where nothing was compared."""
+    """A verdict.
+
+    `status`: "ok", "wrong", "no sum" or "unknown", with the `reason`. `error`: the largest error, `bound`: the largest
+    allowed one, None if nothing was compared.
+    """
 
     status: str
     reason: str = ""
@@ -23,11 +26,11 @@ class Verdict:
 
 
 _COARSE = 0.01
-"""The share of a round's change from which on the bound of the error is mentioned."""
+"""The share of a round's change from which on the error bound is mentioned."""
 
 
 def judge(one: RoundSum) -> Verdict:
-    """Compare what was found with the exact aggregate."""
+    """Compare the aggregate found with the exact one."""
     if not one.survivors:
         return Verdict("wrong", "there is an aggregate, and no client's input arrived")
     if len(one.found) != len(one.inputs[one.survivors[0]].vector):
@@ -57,7 +60,8 @@ def _remark(one: RoundSum, bound: float) -> str:
 
 
 def fitting(rounds: Sequence[RoundSum]) -> Rule | None:
-    """The first of `RULES` that gives every one of `rounds` within its bound, whatever rule they name; or None."""
+    """The first of `RULES` that fits all `rounds` within their bounds, regardless of the rules that they name; or
+    None."""
     for rule in RULES if rounds else ():
         tried = [replace(one, rule=rule) for one in rounds if not (rule.added and one.before is None)]
         if tried and len(tried) == len(rounds) and all(judge(one).status == "ok" for one in tried):

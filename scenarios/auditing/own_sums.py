@@ -1,8 +1,8 @@
-"""Audits the sums of Tacit's protocols and of plugins: each is compared with that of its survivors in plaintext.
+"""Audits the sums of Tacit's protocols and of plugins: each is compared with the plaintext sum over its survivors.
 
-Of a protocol of parts (`Phases`, `OneShot`) each part's value is compared with its oracle, over the clients that the
-server says it is of. Of training, each round's model is compared with the exact average of the models that its
-survivors trained, which are computed again. Of any other protocol the result is compared with its oracle, as in runs.
+For a protocol of parts (`Phases`, `OneShot`) each part's value is compared with its oracle, over the clients that the
+server reports. For training, each round's model is compared with the exact average of its survivors' models, which are
+computed again. For any other protocol the result is compared with its oracle, as in runs.
 """
 
 import itertools
@@ -36,10 +36,10 @@ _CLOSE = 1e-6
 """The error of float32 and of the fixed point of a secure sum, relative to the largest number or to 1."""
 
 _SMALL = 2e-3
-"""The largest error of float16, relative to the largest number, with some room."""
+"""The largest error of float16, relative to the largest number, with a margin."""
 
 _MAIN = ("sum.mask", "train.update")
-"""The steps in which clients compute what is summed."""
+"""The steps in which clients compute summands."""
 
 _ORACLE = "oracle"
 """A word in the names of promises that compare with a plaintext oracle."""
@@ -48,9 +48,9 @@ _ORACLE = "oracle"
 def audit_scenario(
     scenario: Scenario, faults: Sequence[AnyFault] = (), *, at_once: int = 1, watch: Watch | None = None
 ) -> Audit:
-    """Return what the audit of a scenario without faults finds; under `faults`, those of its file, it runs as well.
+    """Audit a scenario without faults; under `faults`, those of its file, it runs as well.
 
-    `at_once` clients are lost at a time. Raises ScenarioError where the calm run has no result.
+    `at_once` clients are lost at a time. Raises ScenarioError if the calm run has no result.
     """
     watch = watch or (lambda done, of, words: None)
     engine = Remembering()
@@ -127,7 +127,8 @@ def _of_parts(trial: Trial, words: str) -> Iterator[Row]:
 
 
 def _of_part(trial: Trial, protocol: Phases, found: Mapping[str, Found], name: str) -> Verdict:
-    """Compare a part's value with the oracle's, over whom the server says; and say over whom it is, if over others."""
+    """Compare a part's value with the oracle's over the clients that the server reports, and find the real ones if they
+    differ."""
     keys, shards = trial.scenario.protocol, trial.simulation.setting[-1]
 
     def exact(names: Sequence[str]) -> Vector | None:
@@ -167,7 +168,8 @@ def _why(
     bound: float,
     error: float,
 ) -> str:
-    """Return over whom a value is, or by which factor it is wrong, where that explains it."""
+    """The explanation of a wrong value: the clients that it really covers, or the factor by which it is wrong; "" if
+    unknown."""
 
     def near(other: Vector | None) -> bool:
         same = other is not None and other.shape == value.shape
@@ -223,7 +225,8 @@ def _of_training(trial: Trial, words: str) -> Iterator[Row]:
 def _of_round(
     trial: Trial, settings: Any, kept: State, record: Any, before: bytes, found: Vector, earlier: Mapping[int, Vector]
 ) -> tuple[Verdict, State]:
-    """Compare the model of a round with that of its survivors' models, whichever they began, if they did so twice."""
+    """Compare a round's model with the average of its survivors' models, testing each update of clients that trained
+    twice."""
     weighted = trial.scenario.training.weighting == "points"
     started = np.frombuffer(before, "<f4").astype(np.float64)
     verdict, state = Verdict("unknown", "no update of a survivor was recorded"), kept
@@ -251,7 +254,7 @@ def _of_round(
 
 
 def _inputs(trial: Trial, updates: Sequence[Any]) -> dict[str, Input]:
-    """The models of updates, trained again, with their points; without those that had nothing to train on."""
+    """The models of updates, trained again, with their points; without clients that had nothing to train on."""
     found = {}
     for one in updates:
         trained = trial.again(jobs.train, *one.arguments)

@@ -1,4 +1,4 @@
-"""Finds why an aggregate is not the exact one, by the mistakes that give just what was found.
+"""Finds the reason for a wrong aggregate: the mistake whose result fits the aggregate.
 
 Each mistake predicts an aggregate; the one whose prediction is nearest is the reason, if it explains nearly all of the
 difference. Where none does, the aggregate's share of each client follows from least squares, if clients' inputs are
@@ -19,10 +19,10 @@ __all__ = ["reason_of"]
 Flags = NDArray[np.bool_]
 
 _LEFT = 0.02
-"""The share of the largest difference that a mistake need not explain."""
+"""The share of the largest difference that a mistake may leave unexplained."""
 
 _PAIRS = 12
-"""With more clients than this, no two clients are tried together."""
+"""The largest number of clients for which pairs of clients are tried."""
 
 _SHOWN = 4
 """The most clients or layers that a reason names."""
@@ -30,9 +30,9 @@ _SHOWN = 4
 
 @dataclass(frozen=True, eq=False)
 class _Mistake:
-    """A mistake in words, and what is `found` with it. `exact`: it rounds nothing by itself.
+    """A mistake in words, and the aggregate `found` with it. `exact`: it adds no rounding errors.
 
-    One that is `fitted` has a number that was chosen to fit; any other that explains the difference goes first.
+    A `fitted` mistake has a parameter chosen to fit; any other that explains the difference goes first.
     """
 
     words: str
@@ -42,7 +42,7 @@ class _Mistake:
 
 
 def reason_of(one: RoundSum) -> str:
-    """Return why the aggregate is not the one that is due, in a line."""
+    """The reason why the aggregate is not the expected one, in a line."""
     difference = one.found - one.expected
     wrong = np.abs(difference) > one.allowed()
     largest, slack = float(np.abs(difference).max()), _slack(one)
@@ -63,7 +63,7 @@ def reason_of(one: RoundSum) -> str:
 
 
 def _slack(one: RoundSum) -> float:
-    """The largest error that arithmetic explains, where it is less than the difference."""
+    """The largest error that arithmetic explains, if it is less than the difference."""
     allowed = float(one.allowed().max())
     return min(allowed, float(np.abs(one.found - one.expected).max()) / 2)
 
@@ -138,7 +138,7 @@ def _of_quantiser(one: RoundSum) -> Iterator[_Mistake]:
 
 
 def _clipped(one: RoundSum) -> str:
-    """Return which clients' values exceed the clipping range of the quantiser, in words; "" if none does."""
+    """The clients whose values exceed the clipping range of the quantiser, in words; "" if none does."""
     quantiser = one.quantiser
     assert quantiser is not None
     found: list[str] = []
@@ -159,7 +159,7 @@ def _clipped(one: RoundSum) -> str:
 
 
 def _others_counted(one: RoundSum) -> Iterator[_Mistake]:
-    """Aggregates over other clients than the survivors."""
+    """Yield mistakes by aggregates over other clients than the survivors."""
     weights = {name: each.weight for name, each in one.inputs.items()}
     survivors, lost = list(one.survivors), [name for name in one.inputs if name not in one.survivors]
     most = 2 if len(weights) <= _PAIRS else 1
@@ -245,7 +245,7 @@ def _rotated(weights: Mapping[str, float], name: str) -> dict[str, float] | None
 
 
 def _factor(one: RoundSum) -> float:
-    """The factor that brings the exact aggregate nearest to what was found."""
+    """The factor that brings the exact aggregate nearest to the one found."""
     start = one.before if one.rule.added and one.before is not None else np.zeros_like(one.found)
     exact, found = one.expected - start, one.found - start
     size = float(exact @ exact)
@@ -262,7 +262,7 @@ def _signs(one: RoundSum) -> Iterator[_Mistake]:
 
 
 def _cut(one: RoundSum) -> Iterator[_Mistake]:
-    """Inputs cut at a limit, which is found by trying all between the smallest and the largest number."""
+    """Yield mistakes by inputs that were clipped, trying limits between the smallest and the largest number."""
     shares = one.rule.coefficients(one.weights)
     largest = max(float(np.abs(one.inputs[name].vector).max(initial=0.0)) for name in shares)
 
@@ -286,7 +286,7 @@ def _cut(one: RoundSum) -> Iterator[_Mistake]:
 
 
 _TRIED, _NARROWED = 33, 6
-"""How many limits are tried at a time, and how often, each time between the neighbours of the best."""
+"""The number of limits tried at a time, and the number of repetitions between the neighbours of the best."""
 
 
 def _offset(one: RoundSum) -> Iterator[_Mistake]:
@@ -328,7 +328,7 @@ def _bfloat16(values: Vector) -> Vector:
 
 
 def _layers(one: RoundSum, wrong: Flags) -> str:
-    """Return which layers are wrong, if others are right, and what they hold."""
+    """The wrong layers, if others are right, and their contents, in words."""
     bad = [name for name, part in one.layers.items() if wrong[part].any()]
     if not bad or len(bad) == len(one.layers):
         return ""
@@ -339,7 +339,7 @@ def _layers(one: RoundSum, wrong: Flags) -> str:
 
 
 def _held(one: RoundSum, part: slice) -> str:
-    """Return what a layer that is wrong holds, in words."""
+    """The contents of a wrong layer, in words."""
     found = one.found[part]
     if not found.any():
         return " is 0, as if left out"
@@ -364,7 +364,7 @@ def _held(one: RoundSum, part: slice) -> str:
 
 
 def _saturated(one: RoundSum, wrong: Flags) -> str:
-    """Return from which value on inputs are clipped, if just the numbers with larger ones are wrong."""
+    """The limit from which on inputs are clipped, in words, if exactly the numbers with larger ones are wrong."""
     largest = np.max([np.abs(one.inputs[name].vector) for name in one.survivors], axis=0)
     if not wrong.any() or wrong.all():
         return ""
@@ -377,7 +377,7 @@ def _saturated(one: RoundSum, wrong: Flags) -> str:
 
 
 def _wrapped(one: RoundSum, difference: Vector, wrong: Flags) -> str:
-    """Return by how much numbers are wrong, if it is a multiple of one number for all of several."""
+    """The common step of several wrong numbers, in words, if their errors are multiples of it."""
     sizes = np.abs(difference[wrong])
     if len(sizes) < _SEVERAL:
         return ""
@@ -390,12 +390,12 @@ def _wrapped(one: RoundSum, difference: Vector, wrong: Flags) -> str:
 
 
 _SEVERAL, _PARTS, _CLEAR = 4, 3, 100
-"""The fewest numbers that show a common step, in how many parts the smallest difference is tried, and how many times
-as large as the bound a step must be."""
+"""The least number of errors that show a common step, the number of parts tried for the smallest error, and the least
+ratio of a step to the bound."""
 
 
 def _shares(one: RoundSum, slack: float) -> str:
-    """Return each client's share in the aggregate, by least squares, where inputs are linearly independent."""
+    """Each client's share in the aggregate, by least squares, if inputs are linearly independent."""
     names = list(one.inputs)
     columns = np.stack([one.inputs[name].vector for name in names], axis=1)
     start = one.before if one.rule.added and one.before is not None else np.zeros_like(one.found)

@@ -19,20 +19,20 @@ __all__ = ["CALM", "Audit", "Losses", "Row", "Watch", "losses", "perform"]
 CALM = "calm"
 
 _BACK = "30s"
-"""How long until a client that crashed comes back, to take part in later rounds."""
+"""The time after which a crashed client comes back, to take part in later rounds."""
 
 _SLOWER = 10_000.0
-"""How many times as long a straggler takes: it answers long after its round."""
+"""The slowdown of a straggler, which answers long after its round."""
 
 Watch = Callable[[int, int, str], None]
-"""Called before each run: the number of runs that have ended, how many there are, and the losses of this one."""
+"""Called before each run with the number of ended runs, the total number, and the losses of this run."""
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """An aggregate of a round. `losses` of the run in words, or "calm"; `mod`: the secure mod of the run, "" without.
+    """An aggregate of a round. `losses`: those of the run in words, or "calm"; `mod`: its secure mod, "" without one.
 
-    `status`: "ok", "wrong", "no sum" or "unknown"; `reason`: why. `error`: the largest, in the units of the aggregate,
-    and the largest that is allowed. `called` and `survivors` are numbers of clients.
+    `status`: "ok", "wrong", "no sum" or "unknown", with the `reason`. `error` and `bound`: the largest error, in the
+    units of the aggregate, and the largest allowed one. `called` and `survivors` are numbers of clients.
     """
 
     losses: str
@@ -54,7 +54,7 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Audit(Struct, kw_only=True):
-    """The result of an audit of `subject`, which aggregates by `rule`, in words; `notes` are for the reader."""
+    """The result of an audit of `subject`, which aggregates by `rule`, in words; `notes` are for the user."""
 
     subject: str
     rule: str = ""
@@ -74,7 +74,7 @@ class Audit(Struct, kw_only=True):
 
 
 class Losses(Struct, frozen=True):
-    """The faults of a run, and in words."""
+    """The faults of a run, and their description."""
 
     faults: Schedule
     words: str
@@ -85,8 +85,8 @@ def losses(
 ) -> list[Losses]:
     """The losses to try, from the `events` of a calm run: `at_once` clients crash before, or after, each of `steps`.
 
-    Each time it is other clients, in turn, and the second time that they take the step, if they do so twice. In the
-    last of them a client is a straggler, from the first of the `main` steps that is taken, else the first step.
+    Each time other clients crash, in turn, and at the second occurrence of the step if clients take it twice. In the
+    last of them a client is a straggler, from the first of the `main` steps that occurs, otherwise from the first step.
     """
     taken = Counter((event.party, event.step) for event in events if event.kind == "enter")
     found: list[Losses] = []
@@ -121,7 +121,7 @@ def losses(
 
 
 def perform(scenario: Scenario, faults: Schedule, calm: Calm | None, engine: Engine | None = None) -> Trial:
-    """Run `scenario` under `faults` in this process, its jobs by an `engine` of one's own, if given."""
+    """Run `scenario` under `faults` in this process, with its jobs in the given `engine`."""
     struck = structs.replace(scenario, fault=list(faults))
     waits = PROTOCOLS[scenario.protocol.name].waits(scenario)
     return observed(struck, Limits.of(struck, waits, calm), engine)

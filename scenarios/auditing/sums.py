@@ -1,8 +1,8 @@
-"""The aggregate of a round beside the exact one over the inputs of its survivors.
+"""The aggregate of a round, compared with the exact one over the inputs of its survivors.
 
-All that a linear aggregate can be is sum_j c_j x_j, with x_j the input of client j. `Rule` says which c_j an app means:
-w_j / sum w of the survivors for a weighted mean. The bound of the error follows from the arithmetic: rounding of
-float32, or that of Flower's SecAgg+ (`Quantiser`).
+A linear aggregate is sum_j c_j x_j, with x_j the input of client j. `Rule` defines the c_j of an app: w_j / sum w of
+the survivors for a weighted mean. The bound of the error follows from the arithmetic: rounding of float32, or that of
+Flower's SecAgg+ (`Quantiser`).
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ __all__ = ["RULES", "Input", "Quantiser", "RoundSum", "Rule", "Vector"]
 Vector = NDArray[np.float64]
 
 _ROUNDING = 2.0**-23
-"""The distance of 1 from the next number in float32."""
+"""The distance from 1 to the next number in float32."""
 
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """A client's part of a sum: `vector` (dimension,), its `weight`, and the largest number it `sent` for it.
+    """A client's part of a sum: `vector` (dimension,), its `weight`, and `sent`, the largest number sent for it.
 
-    The rounding of numbers that were sent masked, as floats, is that of numbers as large as the masks.
+    Numbers sent masked, as floats, are rounded like numbers of the size of the masks.
     """
 
     vector: Vector = field(repr=False)
@@ -33,7 +33,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Rule:
-    """How an app aggregates: `weighted` by examples, `divided` by the sum of weights, `added` to the model before."""
+    """The way in which an app aggregates: `weighted` by examples, `divided` by the sum of weights, `added` to the model
+    before."""
 
     weighted: bool
     divided: bool
@@ -46,7 +47,7 @@ class Rule:
         return f"the model plus the {mean}" if self.added else mean
 
     def coefficients(self, weights: Mapping[str, float]) -> dict[str, float]:
-        """The c_j of clients with these `weights`; all 0 where these are."""
+        """The coefficients c_j of clients with these `weights`; all 0 if these are 0."""
         own = weights if self.weighted else dict.fromkeys(weights, 1.0)
         total = sum(own.values()) if self.divided else 1.0
         return {name: weight / total if total else 0.0 for name, weight in own.items()}
@@ -55,12 +56,12 @@ class Rule:
 RULES = tuple(
     Rule(weighted, divided, added) for added in (False, True) for divided in (True, False) for weighted in (True, False)
 )
-"""The rules that are tried, the most usual first."""
+"""The rules that are tried, the most common ones first."""
 
 
 @dataclass(frozen=True)
 class Quantiser:
-    """How Flower's SecAgg+ makes numbers of w_j x_j (Bell et al., CCS 2020, with weights).
+    """The quantisation of w_j x_j in Flower's SecAgg+ (Bell et al., CCS 2020, with weights).
 
     w_j = n_j / `most_weight`, in steps of 1 / `levels`. Products are clipped to [-`clip`, `clip`], and rounded at
     random, up or down, to one of `levels` steps. Sums are taken modulo `modulus`.
@@ -72,7 +73,7 @@ class Quantiser:
     most_weight: float
 
     def weight(self, examples: float) -> int:
-        """The weight of a client with that many `examples`, in steps."""
+        """The weight of a client with `examples` examples, in steps."""
         return round(examples / self.most_weight * self.levels)
 
     @property
@@ -83,12 +84,13 @@ class Quantiser:
 
 @dataclass(frozen=True, eq=False)
 class RoundSum:
-    """The aggregate `found` in a round, (dimension,), and all that it can be made of.
+    """The aggregate `found` in a round, (dimension,), and the data to explain it.
 
-    `inputs` has those of all clients that computed one, `survivors` whose arrived. `before`: the model that the round
-    began with, `earlier` the aggregates of earlier rounds, by number. `layers` names parts of a vector. `bound`: the
-    largest error allowed for each number, where it is known otherwise; else it follows from the arithmetic. `absent`:
-    the weights of clients that were called and have computed nothing. `previous`: clients' inputs of an earlier round.
+    `inputs` are those of all clients that computed one, `survivors` the clients whose inputs arrived. `before`: the
+    model at the beginning of the round, `earlier` the aggregates of earlier rounds, by number. `layers` names parts of
+    a vector. `bound`: the largest error allowed for each number, if known; otherwise it follows from the arithmetic.
+    `absent`: the weights of clients that were called and have computed nothing. `previous`: clients' inputs of an
+    earlier round.
     """
 
     found: Vector
@@ -114,7 +116,7 @@ class RoundSum:
         return self.combined(self.rule.coefficients(self.weights))
 
     def combined(self, coefficients: Mapping[str, float]) -> Vector:
-        """sum_j c_j x_j, and the model before, if the rule adds to it."""
+        """Compute sum_j c_j x_j, plus the model before if the rule adds to it."""
         total = np.zeros(len(self.found))
         if self.rule.added and self.before is not None:
             total += self.before

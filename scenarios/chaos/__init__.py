@@ -1,1 +1,1 @@
-"""Chaos: the promises, and runs under faults and lies that search for one that is broken."""
+"""Chaos: promises, and runs under faults and lies that search for a broken one."""

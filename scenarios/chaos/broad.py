@@ -1,7 +1,7 @@
-"""Broad chaos: random mixtures of faults over many configurations, taking turns, so that an early end misses none.
+"""Broad chaos: random mixtures of faults over many configurations, in turn, so that an early end misses none.
 
-Each configuration is run once without faults first; that says which steps and messages there are, and how far a run
-may go. All runs follow from the seed, which is also that of each scenario.
+Each configuration first runs once without faults, which determines its steps and messages, and the limits of later
+runs. All runs follow from the seed, which is also that of each scenario.
 """
 
 import time
@@ -24,11 +24,11 @@ from tacit.sim.units import duration
 __all__ = ["Broad", "BroadFailure", "BroadFindings", "broad_campaign", "calm_scenario"]
 
 _SHRUNK = 40
-"""How many failures are shrunk to a smallest schedule each."""
+"""The number of failures that are shrunk to a smallest schedule."""
 
 
 class Broad(Struct, frozen=True, kw_only=True):
-    """The amount: `schedules` random mixtures in all; after `minutes` no more are begun (None: all of them)."""
+    """The size of a campaign: `schedules` random mixtures in all; no run begins after `minutes` (None: no limit)."""
 
     schedules: int = 5000
     seed: int = 0
@@ -45,9 +45,9 @@ class BroadFailure(Struct, frozen=True):
 
 
 class BroadFindings(Struct):
-    """The runs of each configuration by name, the one without faults first, and what they broke.
+    """The runs of each configuration by name, the one without faults first, and the broken promises.
 
-    `ended_by`: why not all were run, if so.
+    `ended_by`: the reason for an early end, if any.
     """
 
     runs: dict[str, list[Verdict]]
@@ -56,7 +56,7 @@ class BroadFindings(Struct):
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """All runs."""
+        """All runs of all configurations."""
         return [one for runs in self.runs.values() for one in runs]
 
     @property
@@ -66,13 +66,13 @@ class BroadFindings(Struct):
 
 
 BroadWatch = Callable[[int, int, str, Verdict], None]
-"""Called after each run with how many are done, how many there are, the configuration, and the verdict."""
+"""Called after each run with the number done, the total number, the configuration, and the verdict."""
 
 
 def calm_scenario(configuration: Configuration, seed: int) -> Scenario:
     """The configuration's scenario without faults, under a seed that follows from `seed` and its name.
 
-    So configurations that take the same steps do not meet the same mixtures. Raises ScenarioError.
+    So configurations with the same steps get different mixtures. Raises ScenarioError.
     """
     own = int(generator(seed, "broad chaos", configuration.name).integers(2**31))
     return read(configuration.scenario, ["fault=[]", "expect={}", *configuration.changes], seed=own).scenario
@@ -81,7 +81,7 @@ def calm_scenario(configuration: Configuration, seed: int) -> Scenario:
 def broad_campaign(
     configurations: Sequence[Configuration], plan: Broad, watch: BroadWatch, found: BroadFindings
 ) -> None:
-    """Do it all; `found` is filled as runs end, so that a caller has what there is when this is interrupted."""
+    """Run the campaign. `found` is filled as runs end, so that a caller has partial results after an interruption."""
     began = time.monotonic()
     scenarios = {one.name: calm_scenario(one, plan.seed) for one in configurations}
     found.runs |= {name: [] for name in scenarios}
@@ -120,7 +120,7 @@ _Call = tuple[Scenario, Schedule, Calm]
 
 
 def _calls(scenarios: dict[str, Scenario], plan: Broad, found: BroadFindings) -> list[tuple[str, _Call]]:
-    """The configurations in turn, each with its next mixture, until there are as many as are planned."""
+    """The configurations in turn, each with its next mixture, up to the planned number."""
     able = [name for name in scenarios if name not in found.useless]
     each = -(-plan.schedules // max(len(able), 1))
     mixtures: dict[str, list[Schedule]] = {}
@@ -132,7 +132,7 @@ def _calls(scenarios: dict[str, Scenario], plan: Broad, found: BroadFindings) ->
 
 
 def _failures(scenarios: dict[str, Scenario], found: BroadFindings, shrinks: int, jobs: Jobs) -> list[BroadFailure]:
-    """For each configuration and promise it broke the smallest schedule that breaks it; the first `shrinks` shrunk."""
+    """The smallest schedule for each configuration and broken promise; only the first `shrinks` are shrunk."""
     broken = [
         (name, promise, min(those, key=lambda one: len(one.faults)), len(those))
         for name, runs in found.runs.items()

@@ -1,8 +1,8 @@
-"""Chaos: one scenario run again and again, each time with other faults, and checked against the same promises.
+"""Chaos: repeated runs of one scenario, each with other faults, checked against the same promises.
 
-The scenario's own faults are ignored, and clients' availability. A run without any is first: its trace lists the
-steps. Then come crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and
-random mixtures of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
+The scenario's own faults are ignored, and clients' availability. A run without any is first: its trace lists the steps.
+Then come crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random
+mixtures of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
 
 >>> from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.reading import load
@@ -51,24 +51,25 @@ __all__ = [
 R = TypeVar("R")
 
 _SHRUNK = 5
-"""How many of the promises that were broken are shrunk to a smallest schedule each."""
+"""The number of broken promises that are shrunk to a smallest schedule."""
 
 _SEEDS = 20
-"""How many seeds are tried for a run without faults that completes, where links lose."""
+"""The number of seeds tried for a completed run without faults, if links lose messages."""
 
 _MEMORY = Remembering()
 """The results of jobs in this process since the latest run without faults."""
 
 
 _EACH = 200
-"""The most clients of which each one's crashes are tried."""
+"""The most clients for which single crashes of each client are tried."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """The amount of chaos: `schedules` random ones from `seed`, each crash alone (`singles`), all `pairs` of crashes.
+    """The size of a campaign: `schedules` random ones from `seed`, each crash alone (`singles`), all `pairs` of
+    crashes.
 
-    `quick`, or more than 200 clients: crashes of the server and of three clients only. `jobs`: runs at a time, each in
-    a process of its own or on Ray; one runs here.
+    `quick`, or more than 200 clients: crashes of the server and of three clients only. `jobs`: parallel runs, each in a
+    separate process or on Ray; one runs in this process.
     """
 
     schedules: int = 20
@@ -80,7 +81,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The result of one run. `faults_fired`: how many times one of its faults was applied."""
+    """The result of one run. `faults_fired`: the number of times that its faults were applied."""
 
     faults: Schedule
     outcome: str
@@ -96,7 +97,7 @@ class Verdict(Struct, frozen=True):
 
     @property
     def promises_broken(self) -> set[str]:
-        """Their names."""
+        """The names of the broken promises."""
         return {one.promise for one in self.broken}
 
     @property
@@ -106,9 +107,9 @@ class Verdict(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """A promise that was broken: in how many runs, and the smallest `faults` found that break it.
+    """A broken promise: the number of runs that broke it, and the smallest `faults` found that break it.
 
-    `trace_hash` is of the run with them; a replay has the same.
+    `trace_hash` is that of the run with them; a replay has the same.
     """
 
     promise: str
@@ -119,9 +120,9 @@ class Failure(Struct, frozen=True):
 
 
 class Findings(Struct):
-    """All runs of a campaign, the one without faults first, and what they broke.
+    """All runs of a campaign, the one without faults first, and the broken promises.
 
-    `seed`: the scenario's, or the next with which the run without faults completes where links lose.
+    `seed`: the scenario's, or the next one with which the run without faults completes if links lose messages.
     """
 
     verdicts: list[Verdict]
@@ -131,7 +132,7 @@ class Findings(Struct):
 
     @property
     def useless(self) -> str:
-        """The reason why nothing was tried, if so: the run without faults does not complete."""
+        """The reason why nothing was tried, if the run without faults does not complete; otherwise ""."""
         if not self.verdicts or self.verdicts[0].outcome == "completed":
             return ""
         calm = self.verdicts[0]
@@ -144,7 +145,7 @@ class Findings(Struct):
 
 
 def verdict(scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None) -> Verdict:
-    """Run `scenario` with its faults as they are, and check what was promised."""
+    """Run `scenario` with its own faults, and check the promises."""
     began = time.perf_counter()
     trial = observed(scenario, limits, engine)
     lost = () if trial.simulated is None else tuple(dict.fromkeys(loss.party for loss in trial.simulated.lost))
@@ -165,13 +166,16 @@ def verdict(scenario: Scenario, limits: Limits | None = None, engine: Engine | N
 
 
 Watch = Callable[[int, int, Verdict], None]
-"""Called after each run with how many are done, how many there are as far as is known, and its verdict."""
+"""Called after each run with the number done, the total number as far as known, and its verdict."""
 
 
 def campaign(
     scenario: Scenario, plan: Plan, watch: Watch = lambda done, of, one: None, findings: Findings | None = None
 ) -> Findings:
-    """Do it all. `findings` is filled as runs end, so that a caller has what there is when this is interrupted."""
+    """Run the campaign.
+
+    `findings` is filled as runs end, so that a caller has partial results after an interruption.
+    """
     found = Findings([], []) if findings is None else findings
     calm = undisturbed(scenario)
     first = first_run(calm)
@@ -211,7 +215,7 @@ def undisturbed(scenario: Scenario) -> Scenario:
 
 
 def first_run(calm: Scenario) -> Verdict:
-    """The result of a scenario without faults: only if that is completed do the promises hold with some."""
+    """The result of a scenario without faults, which must complete for the promises to hold with faults."""
     use_plugins(calm)  # another scenario may have been read since
     _MEMORY.forget()
     first = verdict(calm, _limits(calm, None), _MEMORY)
@@ -219,13 +223,13 @@ def first_run(calm: Scenario) -> Verdict:
 
 
 def faulty_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
-    """The result of the scenario with those `faults`; `calm`: the run without any."""
+    """The result of the scenario with those `faults`; `calm`: the numbers of the run without any."""
     faulty = structs.replace(scenario, fault=faults)
     return verdict(faulty, _limits(faulty, calm), _MEMORY)
 
 
 def bare_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
-    """`faulty_run`, without its course: thousands of them would take more memory than all else."""
+    """The result of `faulty_run` without its course, because the courses of thousands of runs take much memory."""
     return structs.replace(faulty_run(scenario, faults, calm), course=Course((), (), 0.0))
 
 
@@ -264,7 +268,7 @@ def _few(clients: int) -> list[str]:
 def _pairs(
     verdicts: Iterable[Verdict], singles: Collection[Schedule], parties: Collection[str] | None
 ) -> list[Schedule]:
-    """Each pair of crashes of two parties: the second at any step that was taken in the run with the first alone."""
+    """All pairs of crashes of two parties: the second at any step that was taken in the run with the first alone."""
     pairs: dict[frozenset[Fault], Schedule] = {}
     for one in verdicts:
         if one.faults in singles:
@@ -276,7 +280,7 @@ def _pairs(
 
 
 def _failures(scenario: Scenario, verdicts: Sequence[Verdict], calm: Calm | None) -> list[Failure]:
-    """For each promise that was broken the smallest schedule that breaks it; without shrinking if `calm` is None."""
+    """The smallest schedule for each broken promise; without shrinking if `calm` is None."""
     failures: list[Failure] = []
     for promise in promises_of(scenario):
         runs = [one for one in verdicts if promise in one.promises_broken]
@@ -289,7 +293,7 @@ def _failures(scenario: Scenario, verdicts: Sequence[Verdict], calm: Calm | None
 
 
 def shrunk(scenario: Scenario, broken: Verdict, promise: str, calm: Calm) -> Verdict:
-    """The result of the smallest schedule found that breaks the `promise` which one broke."""
+    """The result of the smallest schedule found that breaks the `promise`, starting from the run `broken`."""
     smallest = broken
 
     def breaks(faults: Schedule) -> bool:
@@ -304,7 +308,7 @@ def shrunk(scenario: Scenario, broken: Verdict, promise: str, calm: Calm) -> Ver
 
 
 def failure_of(smallest: Verdict, promise: str, runs: int) -> Failure:
-    """The failure that the run with the `smallest` schedule shows; `runs`: how many broke the promise."""
+    """The failure shown by the run with the `smallest` schedule; `runs`: the number of runs that broke the promise."""
     how = next(one.how for one in smallest.broken if one.promise == promise)
     return Failure(promise, how, runs, smallest.faults, smallest.trace_hash)
 
@@ -312,7 +316,7 @@ def failure_of(smallest: Verdict, promise: str, runs: int) -> Failure:
 def perform(
     jobs: Jobs, function: Callable[..., R], calls: Sequence[tuple[Any, ...]]
 ) -> Generator[tuple[int, R], None, None]:
-    """`in_workers`, but in this process if there is only one job at a time. Closing stops the rest."""
+    """Run the calls by `in_workers`, or in this process if there is only one job at a time. Closing stops the rest."""
     if jobs == 1 or len(calls) < 2:
         for place, arguments in enumerate(calls):
             yield place, function(*arguments)
@@ -322,7 +326,7 @@ def perform(
 
 
 def _titled(*arguments: Any) -> str:
-    """The faults of a run, by the arguments of the call that makes it."""
+    """The description of a run's faults, found among the arguments of its call."""
     faults = next((one for one in arguments if isinstance(one, tuple)), ())
     return "; ".join(text(one) for one in faults if isinstance(one, Fault)) or "a run"
 
@@ -334,9 +338,9 @@ def gather(
     into: list[R],
     watch: Callable[[int, int, R], None],
 ) -> None:
-    """`perform`, with the results appended in the order of the calls, also if they are interrupted.
+    """Run `perform` and append the results in the order of the calls, even after an interruption.
 
-    `watch` is called after each with how many `into` holds by then, how many it is to hold, and the result.
+    `watch` is called after each with the number of results in `into`, the total number, and the result.
     """
     before, done = len(into), dict[int, R]()
     try:

@@ -1,4 +1,4 @@
-"""Chaos from Python; and what it has in common with that of the command line: how a scenario is made ready for it."""
+"""Chaos from Python, and its shared part with the command line: the preparation of a scenario."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -34,17 +34,16 @@ def chaos(
     out: str | Path | None = None,
     watch: Callable[[int, int, Verdict], None] | None = None,
 ) -> Findings:
-    """Run `scenario` again and again, each time under other faults, and return which promises were broken.
+    """Run `scenario` repeatedly, each time under other faults, and return the broken promises.
 
-    `scenario`: one made in Python or by `load`; or a name or path as `load` takes it. First it runs without faults:
-    its own are ignored, as is what it expects, and keys have 512 bits unless `changes` (as in `load`) set
+    `scenario`: one made in Python or by `load`, or a name or path for `load`. First it runs without faults: its own
+    faults and expectations are ignored, and keys have 512 bits unless `changes` (as in `load`) set
     ``protocol.key_bits``. Then come crashes before and after every step of every party, one at a time (`singles`),
     every two of them (`pairs`), and `schedules` random mixtures of all faults, which follow from `seed`. `quick`: fewer
     points and rounds, and crashes of the server and three clients only, as with more than 200 clients. With more than
-    one of `jobs`, each run has a process of its own; a script then needs ``if __name__ == "__main__":``. With "ray" or
+    one of `jobs`, each run has a separate process; a script then needs ``if __name__ == "__main__":``. With "ray" or
     "ray:HOST:PORT" runs are made on Ray. `out` is the folder to make, by default ``runs/NAME-chaos-NUMBER``. `watch` is
-    called after each run with how many are done, how many there are as far as is
-    known, and what was found.
+    called after each run with how many are done, how many there are as far as is known, and what was found.
 
     The result has `verdicts`, one for each run, and `failures`: for each broken promise the smallest schedule of faults
     found that breaks it, which the folder holds as a scenario file. Where links lose, `seed` is that of the first run
@@ -75,10 +74,8 @@ def chaos(
 
 
 def ready(scenario: Source, plan: Plan, changes: Sequence[str]) -> tuple[Loaded, int]:
-    """The scenario without its faults and expectations, and with short keys unless they were asked for.
-
-    Also how many faults it had.
-    """
+    """The scenario without its faults and expectations, with short keys unless `changes` set them, and its number of
+    faults."""
     ours = ["fault=[]", "expect={}"]
     keys = {change.partition("=")[0].strip() for change in changes}
     if any(key.partition(".")[0] == "fault" for key in keys):
@@ -101,7 +98,7 @@ def ready(scenario: Source, plan: Plan, changes: Sequence[str]) -> tuple[Loaded,
 
 
 def promising(loaded: Loaded) -> Loaded:
-    """`loaded`, if it is of a protocol whose promises are known. Raises ScenarioError."""
+    """Return `loaded` if the promises of its protocol are known. Raises ScenarioError otherwise."""
     name = loaded.scenario.protocol.name
     if not promises_of(loaded.scenario):
         allowed = "any but training with noise or prediction"

@@ -1,7 +1,7 @@
 """The configurations that `tacit chaos --broad` goes through: every protocol with rounds, and XCLP, in small.
 
-Each is a scenario that comes with Tacit and what is changed in it, so that a failure's file is a scenario like any
-other. They are small for one reason: what a schedule of faults can hit is steps and messages, not points.
+Each is a built-in scenario with changes, so that a failure's file is a scenario like any other. They are small because
+faults strike steps and messages, not points.
 """
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ __all__ = ["CONFIGURATIONS", "Configuration"]
 
 
 class Configuration(Struct, frozen=True):
-    """A `scenario` by name with `changes` as of ``--set``, under a `name` of its own."""
+    """A configuration: a `scenario` by name with `changes` in the form of ``--set``, under a unique `name`."""
 
     name: str
     scenario: str
@@ -39,6 +39,8 @@ _CODED = (
     *("training.averaging=lightsecagg", "training.min_clients=2", "training.tolerated_dropouts=0.38"),
     *("training.value_bits=9", "training.clip=0.5", "data.clients=8"),
 )
+_PROVED = ("training.averaging=prio3", "training.min_clients=2", "training.weighting=equal", *_FEW_BITS)
+_PRIO3 = ("cotraining.votes=prio3", "training.min_clients=2", "public.size=20")
 _COMMITTEE = tuple(one.replace("lightsecagg", "committee") for one in _CODED)
 _FLAMINGO = ("training.averaging=flamingo", "training.min_clients=2", "training.decryptor_rounds=2", "data.clients=8")
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
@@ -113,6 +115,11 @@ CONFIGURATIONS = (
     _training("fedavg", "lightsecagg, star", _CODED),
     _training("fedavg", "lightsecagg, mesh, datagram", _CODED, _MESH, _DATAGRAM),
     _training("scaffold", "lightsecagg, lossy TCP", _CODED, _TCP),
+    _training("fedavg", "prio3, star", _PROVED),
+    _training("scaffold", "prio3, lossy TCP", _PROVED, _TCP),
+    _cotraining("fedct", "prio3, star", _PRIO3),
+    _cotraining("fedct", "prio3, datagram", _PRIO3, _DATAGRAM),
+    _cotraining("dp-pate", "prio3, lossy TCP", _PRIO3, _TCP, ("privacy.noise=1.0",)),
     _training("fedavg", "committee, star", _COMMITTEE),
     _training("fedavg", "committee, mesh, datagram", _COMMITTEE, _MESH, _DATAGRAM),
     _training("fedavg", "committee, signed, connections watched", _COMMITTEE, _SIGNED, _CLOSED),

@@ -1,4 +1,4 @@
-"""The source of random faults: the course of a run without any.
+"""The random parts of faults, drawn from the course of a run without faults.
 
 Nothing here knows a protocol: which steps a party takes and which messages it sends, and how often, is read off the
 trace of a run (`Course`).
@@ -20,7 +20,7 @@ __all__ = ["Course", "Draw"]
 class Course(Struct, frozen=True):
     """The course of a run that took `seconds` of virtual time.
 
-    `steps`: party, step, how often it was entered. `messages`: sender, type, how often.
+    `steps`: (party, step, number of entries). `messages`: (sender, type, number).
     """
 
     steps: tuple[tuple[str, str, int], ...]
@@ -29,7 +29,7 @@ class Course(Struct, frozen=True):
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> "Course":
-        """The course of the run that left these events."""
+        """The course of the run with these events."""
         steps: Counter[tuple[str, str]] = Counter()
         messages: Counter[tuple[str, str]] = Counter()
         seconds = 0.0
@@ -47,7 +47,7 @@ class Course(Struct, frozen=True):
 
 
 class Draw:
-    """Draws the parts of a random fault: parties, times and lengths, drawn for a run of that `course`.
+    """Draws the parts of a random fault for a run with that `course`: parties, times and durations.
 
     `deadline`: the longest wait of the server in seconds. `clients` are the clients that took part.
     """
@@ -59,33 +59,33 @@ class Draw:
         self.helpers = [party for party in parties if party == HELPER]
 
     def integer(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
+        """Draw an integer from `low` to `high`, both included."""
         return int(self._random.integers(low, high + 1))
 
     def one(self, options: list[str]) -> str:
-        """One of the `options`."""
+        """Draw one of the `options`."""
         return options[self.integer(0, len(options) - 1)]
 
     def chance(self, share: float) -> bool:
-        """True with the probability `share`."""
+        """Return true with the probability `share`."""
         return float(self._random.random()) < share
 
     def seconds(self, low: float, high: float) -> float:
-        """Between the two, small ones as likely as large ones."""
+        """Draw a number of seconds from `low` to `high`, uniform in the logarithm."""
         return round(float(np.exp(self._random.uniform(np.log(low), np.log(high)))), 3)
 
     def outage(self) -> float:
-        """How long something is to last, in seconds: a part of the run, to more than the deadline."""
+        """Draw a duration in seconds, from a part of the run to more than the deadline."""
         return self.seconds(max(self.course.seconds / 10, 0.001), 3 * self.deadline)
 
     def party(self, server: float = 0.05) -> str:
-        """A client, or with a small chance the server, or as large a one the helper where there is one."""
+        """Draw a party: a client or, with a small probability, the server or the helper, if there is one."""
         if self.helpers and self.chance(server):
             return HELPER
         return "server" if self.chance(server) else self.one(self.clients)
 
     def trigger(self, party: str) -> dict[str, Any]:
-        """The time of a fault of `party`: at one of its own steps, messages, or at a time."""
+        """Draw the trigger of a fault of `party`: one of its steps or messages, or a time."""
         steps = [(step, count) for who, step, count in self.course.steps if who == party]
         messages = [(kind, count) for who, kind, count in self.course.messages if who == party]
         way = self.integer(0, 4)
@@ -99,14 +99,14 @@ class Draw:
         return {key: name} if occurrence == 1 else {key: name, "occurrence": occurrence}
 
     def ends(self) -> dict[str, Any]:
-        """A client, or a helper, and the server, another client or everybody."""
+        """Draw two ends: a client or a helper; and the server, another client or all parties."""
         party = HELPER if self.helpers and self.chance(0.15) else self.one(self.clients)
         others = [client for client in self.clients if client != party]
         peers = ["server", self.one(others or ["server"]), "client/*", "*"]
         return {"party": party, "peer": peers[self.integer(0, 7) // 2 if self.chance(0.4) else self.integer(0, 1)]}
 
     def messages(self) -> dict[str, Any]:
-        """The messages that a fault applies to: some of one type, from one party or from all."""
+        """Draw the messages that a fault applies to: some of one type, from one party or from all."""
         party, kind, _ = self.course.messages[self.integer(0, len(self.course.messages) - 1)]
         count = sum(times for _, other, times in self.course.messages if other == kind)
         if self.chance(0.3):

@@ -1,4 +1,5 @@
-"""The parties that the faults of a run affect, and until when: nobody else may be lost, or miss anything."""
+"""The parties that the faults of a run affect, and the times until which they do: no other party may be lost or miss
+anything."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,7 @@ from tacit.sim.units import duration
 __all__ = ["Affected"]
 
 _LOST_FOR_FAULTS = ("lost by a fault", "cut off by a partition")
-"""How the trace says that a copy was lost for a fault where a reliable transport sends it again."""
+"""The notes in the trace of a copy that was lost for a fault and that a reliable transport sends again."""
 
 _LOST_ON_THE_LINK = "lost on the link"
 
@@ -26,20 +27,21 @@ _WITH_THE_SERVER = (
     "sent to an earlier incarnation of the relay",
     "from an earlier incarnation of the sender",
 )
-"""How the trace says that a message ended because the server, or whoever it went to, had fallen."""
+"""The notes in the trace of a message that ended because the server, or its other end, had gone down."""
 
 _SENT_AGAIN = "sent again: "
 
 
 class Affected:
-    """For each party that a fault affected, the virtual time until when it is affected, infinity for good.
+    """The virtual time until which each affected party is affected by faults; infinity means to the end.
 
     A fault of a link affects its ends that are clients. A server that is slow or paused for less than half of a
-    deadline affects no client; for longer, it affects everybody. What a link loses without any fault affects the client
-    at its end while that costs it a quarter of a deadline or more, or the heartbeats that it may miss: of all the time
-    of one deadline in which something from it or to it was being sent again. Of a datagram it does at once. One that
-    crashes or leaves affects the clients whose messages, or messages to whom, ended with it. Of two clients that are
-    up, and whose block is missing because of one, the other may have to leave the graph as well.
+    deadline affects no client; for longer, it affects everybody. Losses of a link without a fault affect the client at
+    its end while they cost it a quarter of a deadline or more, or the heartbeats that it may miss; the cost is the time
+    within one deadline during which messages from it or to it were being retransmitted. A lost datagram affects it
+    immediately. A server that crashes or leaves affects the clients whose messages, or messages to whom, ended with it.
+    Of two clients that are up, and whose block is missing because of one, the other may have to leave the graph as
+    well.
     """
 
     def __init__(self, trial: Trial) -> None:
@@ -78,7 +80,7 @@ class Affected:
         return set(self.until) - {"server", HELPER}
 
     def well_since(self, party: str, time: float) -> bool:
-        """True if no fault affects `party` at `time` or later."""
+        """Return true if no fault affects `party` at `time` or later."""
         return self.until.get(party, -math.inf) < time
 
     def _add(self, parties: Iterable[str], until: float) -> None:
@@ -86,9 +88,10 @@ class Affected:
             self.until[party] = max(until, self.until.get(party, -math.inf))
 
     def _resent(self, trial: Trial) -> Iterator[tuple[list[str], float]]:
-        """The parties that wait for a copy that was lost, and until when it has been sent again, as RFC 6298 spaces it.
+        """Yield the parties that wait for a lost copy, and the time at which it has been sent again, with the spacing
+        of RFC 6298.
 
-        A receiver gets nothing that was sent after it before. The trace says how often it was sent already.
+        A receiver gets no later message before it. The trace has the number of earlier retransmissions.
         """
         tries: dict[bytes, int] = {}
         for event in trial.events:
@@ -99,7 +102,7 @@ class Affected:
                 yield self._reach.link(event.party, event.peer), self._reach.settled(event.time + wait, 0.0)
 
     def _held_up(self, trial: Trial) -> Iterator[tuple[str, float]]:
-        """The clients that losses of their links hold up for too long, and until when."""
+        """Yield the clients that losses of their links delay for too long, and the times until which they do."""
         if not trial.events:
             return
         spans: dict[str, list[tuple[float, float]]] = {}

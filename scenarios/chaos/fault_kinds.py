@@ -1,6 +1,6 @@
-"""The part of chaos in each kind of fault (`tacit.sim.faults`): how it is drawn at random, and whom it affects.
+"""The chaos part of each kind of fault (`tacit.sim.faults`): its random choice, and the parties that it affects.
 
-A kind has an entry in `CHAOS`, and nothing else of chaos names it.
+A kind has an entry in `CHAOS`; other modules of chaos do not name kinds.
 """
 
 import math
@@ -33,14 +33,15 @@ __all__ = ["Reach", "affected", "random_fault"]
 
 @dataclass(frozen=True)
 class Reach:
-    """The `clients` that a fault may affect; `deadline` and the transport's `timeout`, 0 if it has none, in seconds."""
+    """The parameters of a fault's effect: the `clients`, `deadline` and the transport's `timeout` (0 if none) in
+    seconds."""
 
     clients: Sequence[str]
     deadline: float
     timeout: float
 
     def settled(self, time: float, lasts: float) -> float:
-        """The time at which a link that was cut until `time`, for `lasts` seconds, has nothing more to send again."""
+        """The time at which a link that was cut until `time`, for `lasts` seconds, has no more retransmissions."""
         return time + (2 * lasts + 4 * self.timeout if self.timeout else 0.0)
 
     def link(self, *ends: str) -> list[str]:
@@ -49,7 +50,7 @@ class Reach:
 
 
 Until = tuple[list[str], float]
-"""The parties that a fault affects, and until when, in virtual seconds; infinity for good."""
+"""The parties that a fault affects, and the virtual time in seconds until which it does; infinity means to the end."""
 
 
 def random_fault(draw: Draw) -> Fault:
@@ -59,7 +60,7 @@ def random_fault(draw: Draw) -> Fault:
 
 
 def affected(reach: Reach, fired: Fired) -> Until:
-    """Whom a fault that was applied affects, and until when."""
+    """The parties that an applied fault affects, and the time until which it does."""
     return CHAOS[type(fired.fault)].affects(reach, fired.fault, fired)
 
 
@@ -159,7 +160,7 @@ def _nobody(reach: Reach, fault: Fault, fired: Fired) -> Until:
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a fault of a kind is `drawn`, and whom one `affects` that was applied."""
+    """The functions of a kind of fault: `drawn` makes a random one, `affects` gives the effect of an applied one."""
 
     drawn: Callable[[Draw], Fault]
     affects: Callable[[Reach, Any, Fired], Until]
@@ -178,4 +179,4 @@ CHAOS: dict[type[Fault], _Kind] = {
     Delay: _Kind(_delay, _affected_by_message),
     Corrupt: _Kind(_corrupt, _affected_by_message),
 }
-"""The entry of each kind. A trace of availability stands for crashes, which it draws already."""
+"""The entry of each kind. Availability traces have none: they expand to crashes."""

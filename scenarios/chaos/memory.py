@@ -1,6 +1,6 @@
-"""An engine that remembers the results of jobs: in thousands of runs of one scenario most are the same.
+"""An engine that remembers the results of jobs, most of which are equal in thousands of runs of one scenario.
 
-A job's result depends on its arguments alone, or no pool could run it; so the trace is that of any other engine.
+A job's result depends only on its arguments, as for a pool, so the trace is that of any other engine.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ R = TypeVar("R")
 class Remembering:
     """Runs a job in this process when its result is due, unless one with the same arguments has run.
 
-    It stores at most `most` bytes of results, those used last. Each use of one returns a copy.
+    It stores at most `most` bytes of results, the most recently used. Each use returns a copy.
     """
 
     name = "inline"
@@ -40,7 +40,7 @@ class Remembering:
         return len(self._results)
 
     def forget(self) -> None:
-        """Begin with nothing: what the functions do may have changed."""
+        """Drop all results, because the functions may have changed."""
         self._results.clear()
         self._size = 0
 
@@ -64,7 +64,7 @@ class Remembering:
 
 
 def _plain_pickle(value: Any) -> bytes:
-    """The same bytes for equal values, whether or not parts of them are one object."""
+    """Pickle `value` so that equal values have equal bytes, even if parts of them are shared objects."""
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer)
     pickler.fast = True

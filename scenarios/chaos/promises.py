@@ -1,7 +1,7 @@
-"""The promises of every protocol under any faults: each is a function that yields what broke it in a run.
+"""The promises of every protocol under any faults: each is a function that yields its violations in a run.
 
-Those of a single protocol are in its declaration. `check` calls them all. They look at announcements, events and
-results from outside and share no code with what they check.
+Those of a single protocol are in its declaration. `check` calls them all. They are checked on announcements, events and
+results from outside and share no code with the protocols.
 """
 
 from collections import Counter
@@ -22,20 +22,20 @@ __all__ = ["GENERAL", "Broken", "check", "promises_of"]
 
 
 class Broken(Struct, frozen=True):
-    """A promise that a run broke, and how, in a line."""
+    """A promise that a run broke, with a line on the violation."""
 
     promise: str
     how: str
 
 
 def promises_of(scenario: Scenario) -> dict[str, Promise]:
-    """The promises of runs of `scenario`, by name; none for a protocol whose promises are not known."""
+    """The promises of runs of `scenario`, by name; none for a protocol whose promises are unknown."""
     own = PROTOCOLS[scenario.protocol.name].promises(scenario)
     return {} if own is None else {**GENERAL, **own}
 
 
 def check(trial: Trial) -> tuple[Broken, ...]:
-    """All promises that `trial` broke, at most once each. For a run that did not end, only some can be checked."""
+    """All promises that `trial` broke, each once. For a run that did not end, only some can be checked."""
     affected = Affected(trial)
     found = []
     for name, promise in promises_of(trial.scenario).items():
@@ -51,7 +51,7 @@ def check(trial: Trial) -> tuple[Broken, ...]:
 
 
 def ends(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Nobody waits forever."""
+    """No party waits forever."""
     if isinstance(trial.error, Deadlock | Overdue):
         yield f"{type(trial.error).__name__}: {trial.error}"
 
@@ -63,9 +63,9 @@ def no_exception(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def one_announcement(trial: Trial, affected: Affected) -> Iterator[str]:
-    """All members of a set receive the same set, and nobody else does. In a graph each receives its neighbourhood.
+    """All members of a set receive the same set, and no other client does. In a graph each receives its neighbourhood.
 
-    One that the server announces as it crashes may reach some of them alone, also where it comes back.
+    A set that the server announces as it crashes may reach only some of them, even if it comes back.
     """
     groups, last = announced(trial), cut_short(trial)
     near = [kind.__name__ for kind in _types(trial) if kind.names_neighbours]
@@ -89,7 +89,7 @@ def _types(trial: Trial) -> Sequence[type[Message]]:
 
 
 def _no_neighbourhoods(shown: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Return why the names `shown` to each client cannot be itself and its neighbours in one graph, or ""."""
+    """Yield a problem if the names `shown` to each client cannot be itself and its neighbours in one graph."""
     for name, near in shown.items():
         if name not in near:
             yield f"{name} is not in its own neighbourhood"
@@ -99,7 +99,7 @@ def _no_neighbourhoods(shown: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def only_who_answered(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Nobody is announced as in whose message did not arrive."""
+    """No client is announced as a member whose message did not arrive."""
     arrived: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for place, event in enumerate(trial.events):
         if event.kind == "deliver" and event.peer == "server":
@@ -127,7 +127,7 @@ def conservation(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def in_order(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Check that messages over a connection are received in the order of sending; datagrams need not be."""
+    """Messages over a connection are received in the order of sending; datagrams need not be."""
     if trial.scenario.network.transport == "datagram":
         return
     latest: dict[tuple[str, str], int] = {}
@@ -140,7 +140,7 @@ def in_order(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def strikes_once(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A fault of one occurrence strikes one message, or each party once."""
+    """A fault with one occurrence strikes one message, or each party once."""
     given = Counter(trial.simulation.server.world.faults.all.values())
     struck: Counter[tuple[Fault, str]] = Counter()
     for one in trial.fired:
@@ -154,7 +154,7 @@ def strikes_once(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def ledger_is_trace(trial: Trial, affected: Affected) -> Iterator[str]:
-    """The bytes that were counted are those in the trace."""
+    """The counted bytes equal those in the trace."""
     traced: Counter[tuple[str, str, str, str, str, bool, str]] = Counter()
     for event in trial.events:
         if event.kind in ("send", "relay"):
@@ -176,7 +176,7 @@ def ledger_is_trace(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def only_affected_are_lost(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Nobody is given up whom no fault affected."""
+    """No client is given up that no fault affected."""
     assert trial.simulated is not None
     if trial.simulation.server.alive:
         for loss in trial.simulated.lost:
@@ -185,7 +185,7 @@ def only_affected_are_lost(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def every_client_ends(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Every client that lives has ended its program, or only waits for a round that does not come."""
+    """Every living client has ended its program, or only waits for a round that does not come."""
     for client in trial.simulation.clients:
         if client.alive and not client.finished and not (client.idle and trial.simulation.server.alive):
             yield f"{client.name} has not ended: {client.ending}"

@@ -1,4 +1,4 @@
-"""The output of `tacit chaos`: a table, JSON, and a scenario file for each promise that was broken."""
+"""The output of `tacit chaos`: a table, JSON, and a scenario file for each broken promise."""
 
 import json
 from collections import Counter
@@ -36,7 +36,8 @@ _COUNTS = ("runs", "completed", "aborted", "failed", "broken")
 
 
 def findings_table(verdicts: Sequence[Verdict]) -> Table:
-    """Runs, completions, aborts, failures and broken promises: by step where they are crashes alone, else by kind."""
+    """The table of runs, completions, aborts, failures and broken promises: by step for single crashes, otherwise by
+    kind."""
     groups: dict[tuple[str, str], Counter[str]] = {}
     for one in verdicts:
         for row in _rows(one.faults):
@@ -53,12 +54,13 @@ def findings_table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def counts(one: Verdict) -> dict[str, int]:
-    """The part of a run in its row of the table."""
+    """The numbers that a run adds to its row of the table."""
     return {"runs": 1, one.outcome: 1, "broken": int(bool(one.broken))}
 
 
 def _rows(faults: Schedule) -> list[tuple[str, str]]:
-    """The rows in which a run counts: one for each step with a fault; one for all mixtures of as many faults."""
+    """The rows in which a run counts: one for each step with a fault; one for all mixtures with this number of
+    faults."""
     if not faults:
         return [("nobody", "")]
     if len(faults) > 2 or not all(_is_plain_crash(fault) for fault in faults):
@@ -78,7 +80,7 @@ def _is_plain_crash(fault: Fault) -> bool:
 
 
 def verdict_line(one: Verdict) -> str:
-    """The faults applied, and their result, in one line."""
+    """The faults of a run and its result, in one line."""
     faults = "; ".join(map(text, one.faults)) or "no fault"
     broken = "".join(f"; BROKEN {broken.promise}: {broken.how}" for broken in one.broken)
     return f"{faults}: {one.outcome}{f' ({one.reason})' if one.reason else ''}{broken}"
@@ -91,12 +93,12 @@ def toml_of(faults: Schedule) -> str:
 
 
 def replay_command(path: Path) -> str:
-    """The line that runs a failure's file again, with all promises checked."""
+    """The command that runs a failure's file again, with all promises checked."""
     return f"tacit chaos {path} --replay"
 
 
 def failure_lines(failure: Failure, scenario: Scenario, path: Path) -> list[str]:
-    """The broken promise, the smallest schedule that breaks it, and how to replay it."""
+    """The lines on a broken promise: the smallest schedule that breaks it, and the command to replay it."""
     words = promises_of(scenario)[failure.promise].words
     runs = f"in {failure.runs} run{'s' * (failure.runs > 1)}"
     lines = [f"BROKEN    {failure.promise}, {runs}: {words}", f"          {failure.how}"]
@@ -131,14 +133,14 @@ def _record(
 
 
 def as_record(one: Verdict) -> dict[str, Any]:
-    """A run as JSON has it."""
+    """A run in the form for JSON."""
     left_out = ("wall_seconds", "events", "course")
     fields = {key: value for key, value in structs.asdict(one).items() if key not in left_out}
     return msgspec.to_builtins(fields | {"faults": _faults(one.faults)})
 
 
 def failure_record(failure: Failure, path: Path) -> dict[str, Any]:
-    """A failure as JSON; its scenario is in the file at `path`."""
+    """A failure in the form for JSON; its scenario is in the file at `path`."""
     return structs.asdict(failure) | {"faults": _faults(failure.faults), "replay": replay_command(path)}
 
 

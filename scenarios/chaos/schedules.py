@@ -24,7 +24,7 @@ def text(fault: Fault) -> str:
 
 
 def single_crashes(course: Course, parties: Iterable[str] | None = None) -> Iterator[Schedule]:
-    """A crash before and after each step that was taken, each time that it was; of `parties` only, if given."""
+    """Yield a crash before and after each occurrence of each step; of `parties` only, if given."""
     chosen = None if parties is None else set(parties)
     for party, step, count in course.steps:
         if chosen is None or party in chosen:
@@ -35,7 +35,7 @@ def single_crashes(course: Course, parties: Iterable[str] | None = None) -> Iter
 
 
 def random_schedules(course: Course, count: int, seed: int, deadline: float) -> Iterator[Schedule]:
-    """`count` schedules of one to four faults of all kinds, from the streams (seed, "chaos", number).
+    """Yield `count` schedules of one to four faults of all kinds, from the streams (seed, "chaos", number).
 
     Outages last from a part of the run to more than `deadline`, the longest wait of the server in seconds.
     """

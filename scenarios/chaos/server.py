@@ -1,13 +1,13 @@
 """A server that lies, swept over the secure sums of a scenario.
 
-Each sum that the scenario takes is run in miniature, with the clients' real code (`chaos_server_world`), against every
-single lie of a server that is honest otherwise, every short program of one that only wants to know, and random
-mixtures of both (`chaos_server_lies`). Among 9 and 30 clients, where the graph of SecAgg+ is not complete and U3 may
-lack several, fixed programs are run. Two things are promised of each run: of all that the server received in all
-rounds, no nonzero combination is supported on the inputs of fewer than `min_clients` clients, of rows of class scores
-none at all (`chaos_server_view`), and no client's program fails. Keys that come out the same where clients draw other
-randomness count as known. Public keys are passed on unchanged: nothing here hinders a server that replaces them. One
-lie is known to read a client's input, outside the model: in a graph clients cannot compare who is said to be left.
+Each sum of the scenario is run in miniature, with the clients' real code (`chaos_server_world`), against every single
+lie of an otherwise honest server, every short program of a curious one, and random mixtures of both
+(`chaos_server_lies`). Among 9 and 30 clients, where the graph of SecAgg+ is not complete and U3 may lack several, fixed
+programs are run. Each run has two promises. First, no nonzero combination of all that the server received in all rounds
+is supported on the inputs of fewer than `min_clients` clients; for rows of class scores there is none at all
+(`chaos_server_view`). Second, no client's program fails. Keys that come out the same where clients draw other
+randomness count as known. Public keys are forwarded unchanged: a server that replaces them is out of scope. One known
+lie, outside the model, reveals a client's input: in a graph clients cannot compare their lists of survivors.
 
 >>> from tacit.scenarios.files.reading import load
 >>> from tacit.scenarios.chaos.server import Sweep, sums_of, sweep
@@ -48,7 +48,10 @@ _FEW_CLIENTS = 4
 
 
 class Sweep(Struct, frozen=True, kw_only=True):
-    """The amount: `schedules` random programs and lies from `seed`, `jobs` at a time. `quick`: fewer sets."""
+    """The size of a sweep: `schedules` random programs and lies from `seed`, `jobs` in parallel.
+
+    `quick`: fewer sets.
+    """
 
     schedules: int = 20
     quick: bool = False
@@ -65,13 +68,13 @@ class Trial(Struct, frozen=True):
 
     @property
     def outside(self) -> bool:
-        """True if an input follows as it is known to: clients in a graph cannot compare who is said to be left."""
+        """True if an input is revealed in the known way: clients in a graph cannot compare their lists of survivors."""
         known = self.sum.deals_in_graph and survivors_of_its_own(*self.sum.graph)
         return bool(self.outcome.exposed) and self.program == known
 
     @property
     def broken(self) -> dict[str, str]:
-        """The promises that were broken, and how."""
+        """The broken promises, each with the violation."""
         outcome, found = self.outcome, {}
         if outcome.exposed and not self.outside:
             found["no client's input"] = (
@@ -94,7 +97,7 @@ class Breach(Struct, frozen=True):
 
 
 class Trials(Struct):
-    """All trials, of each sum first the one in which the server is honest, and what was broken."""
+    """All trials, for each sum first the one with an honest server, and the broken promises."""
 
     trials: list[Trial]
     breaches: list[Breach]
@@ -107,9 +110,9 @@ class Trials(Struct):
 
 
 def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
-    """The secure sums of `scenario` in miniature, among a few clients and among `LARGE` ones; () where it takes none.
+    """The secure sums of `scenario` in miniature, among a few clients and among `LARGE` ones; () if it takes none.
 
-    Rows of class scores, of which there are as many blocks as clients, are not summed among the most.
+    Rows of class scores, with one block for each client, are not summed among the largest number.
     """
     few = min(scenario.data.clients, _FEW_CLIENTS if quick else _MOST_CLIENTS)
     found: list[Miniature] = []
@@ -122,7 +125,7 @@ def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
 
 
 Watch = Callable[[int, int, Trial], None]
-"""Called after each trial with how many are done, how many there are, and the trial."""
+"""Called after each trial with the number done, the total number, and the trial."""
 
 
 def sweep(
@@ -132,7 +135,7 @@ def sweep(
     found: Trials | None = None,
     part: Contribute = contribute,
 ) -> Trials:
-    """Try everything on every one of `sums`. `found` is filled as trials end; clients take `part`."""
+    """Try all programs on each of `sums`. `found` is filled as trials end; clients run `part`."""
     found = Trials([], []) if found is None else found
     calls: list[tuple[Miniature, Program, Contribute]] = []
     for miniature in sums:
@@ -145,12 +148,12 @@ def sweep(
 
 
 def tried(miniature: Miniature, program: Program, part: Contribute = contribute) -> Trial:
-    """The trial of `program`."""
+    """Run `program` and return the trial."""
     return Trial(miniature, program, perform(miniature, program, part))
 
 
 def programs_of(honest: Trial, plan: Sweep) -> Iterator[Program]:
-    """Yield the programs tried on a sum of which the `honest` trial has been made: fixed programs first."""
+    """Yield the programs to try on the sum of the `honest` trial: fixed programs first."""
     miniature, sent = honest.sum, honest.outcome.sent
     yield from fixed(miniature.clients, miniature.deals)
     if miniature.deals_in_graph:
@@ -167,7 +170,7 @@ def programs_of(honest: Trial, plan: Sweep) -> Iterator[Program]:
 
 
 def _breaches(trials: Sequence[Trial], part: Contribute) -> list[Breach]:
-    """For each sum and promise the smallest program that breaks it."""
+    """The smallest program that breaks each promise, for each sum."""
     groups: dict[tuple[Miniature, str], list[Trial]] = {}
     for one in trials:
         for promise in one.broken:
@@ -180,7 +183,7 @@ def _breaches(trials: Sequence[Trial], part: Contribute) -> list[Breach]:
 
 
 def _shrunk(one: Trial, promise: str, part: Contribute) -> Trial:
-    """`one` without every lie or move that it does not take to break the promise."""
+    """Shrink a trial by removing all lies or moves that are not needed to break the promise."""
     place = 0
     while place < len(one.program):
         shorter = (*one.program[:place], *one.program[place + 1 :])

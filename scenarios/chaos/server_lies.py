@@ -1,8 +1,8 @@
-"""The lies of a server, as data: single lies of a server that is honest otherwise, and programs of its own.
+"""The lies of a server, as data: single lies of an otherwise honest server, and programs of moves.
 
-A `Lie` changes what an honest server sends at one place, and the server goes on as if nothing had happened. A `Move` is
-one action of a server without a protocol; a program of them gets from honest clients whatever they give, in any
-order and with any sets. Both are well-formed on the wire. As text they look like
+A `Lie` changes one message of an honest server, and the server continues normally. A `Move` is one action of a server
+without a protocol; a program of moves asks honest clients in any order and with any sets. Both are well-formed on the
+wire. As text they look like
 
     Survivors#1 omit 2; DealtKeys#2 replay
     start 0 1 2; keys 0 1 2; want 0 1 2; left 0 1 to 0; left 0 1 2 to 1 2
@@ -42,7 +42,7 @@ LIES = {
     "stale": "the first message of this type is sent once more, as it was",
     "other": "the number in it is another",
 }
-"""The action of a lie on a message."""
+"""The kinds of lies, with the change of a message."""
 
 _OF_A_CLIENT = ("omit", "differ", "alone", "skip")
 _OF_A_SET = ("omit", "differ", "alone")
@@ -61,7 +61,7 @@ MOVES = {
     "back": "everybody is dismissed, and the next round is opened, with the first model",
     "crash": "these clients' machines fail and come back",
 }
-"""The action of a move."""
+"""The kinds of moves, with their action."""
 
 
 class Lie(Struct, frozen=True):
@@ -82,11 +82,11 @@ class Move(Struct, frozen=True):
 
 
 Program = tuple[Lie | Move, ...]
-"""Lies alone, or moves alone."""
+"""A program of lies only, or of moves only."""
 
 
 def text(program: Program) -> str:
-    """The program in one line, as `parse` reads it."""
+    """The program in one line, in the format of `parse`."""
     return "; ".join(map(_text, program))
 
 
@@ -98,7 +98,7 @@ def _text(one: Lie | Move) -> str:
 
 
 def parse(line: str, clients: int) -> Program:
-    """The program that `line` describes, for that number of `clients`. Raises ValueError if it describes none."""
+    """Parse the program in `line`, for `clients` clients. Raises ValueError if it is invalid."""
     found = tuple(_parse(part.split(), part.strip(), clients) for part in line.split(";") if part.strip())
     if not found or len({type(one) for one in found}) > 1:
         raise ValueError(f"{line!r} must be lies alone or moves alone, at least one")
@@ -133,9 +133,9 @@ def _numbers(words: Sequence[str], part: str, clients: int) -> tuple[int, ...]:
 
 
 def single_lies(sent: Iterable[tuple[str, int, bool, bool]], clients: Sequence[int]) -> Iterator[Program]:
-    """Every lie alone, to and about these `clients`.
+    """Yield every single lie, to and about these `clients`.
 
-    `sent`: of each message type how often, whether it has names, and whether a number.
+    `sent`: for each message type its number of occurrences, true if it has names, and true if it has a number.
     """
     for message, count, has_names, has_number in sent:
         for occurrence in range(1, count + 1):
@@ -158,13 +158,13 @@ def _sets(clients: int, quick: bool) -> list[_Set]:
 
 
 def _attempt(a: _Set, answers: Iterable[Sequence[tuple[_Set, _Set]]] = (), start: str = "start") -> Program:
-    """An attempt among A; then each of `answers`, as (U3, to whom)."""
+    """The moves of an attempt among A, followed by each of `answers`, as (U3, receivers)."""
     moves = [Move(start, a, a), Move("keys", a, a), Move("want", a, a)]
     return (*moves, *(Move("left", names, to) for answer in answers for names, to in answer))
 
 
 def fixed(clients: int, deals: bool) -> Iterator[Program]:
-    """Programs that a flaw in a client's refusals is found by, whatever the number of `clients` >= 4."""
+    """Yield fixed programs that detect flaws in a client's refusals, for any number of `clients` >= 4."""
     everybody = tuple(range(clients))
     fewer, most = everybody[:-1], everybody[: -max(1, clients // 9)]
 
@@ -201,7 +201,8 @@ def fixed(clients: int, deals: bool) -> Iterator[Program]:
 
 
 def survivors_of_its_own(around: Sequence[_Set], threshold: int) -> Program:
-    """Each client is shown survivors of its own: t take each neighbour of the first for lost, t the first for left.
+    """A program that shows each client different survivors: t take each neighbour of the first for lost, t the first
+    for alive.
 
     `around`: each client and its neighbours in a graph, of which t = `threshold` hold enough shares of one.
     """
@@ -218,7 +219,7 @@ def survivors_of_its_own(around: Sequence[_Set], threshold: int) -> Program:
 
 
 def programs(clients: int, deals: bool, quick: bool = False) -> Iterator[Program]:
-    """Every short program, the shortest first; `deals`: whether keys are dealt, so that there is an U3 to lie about."""
+    """Yield every short program, the shortest first; `deals`: keys are dealt, so that there is a U3 to lie about."""
     sets = _sets(clients, quick)
     yield from _within_an_attempt(sets, deals)
     first = [(a, u) for a in sets for u in sets if set(u) <= set(a)] if deals else [(a, a) for a in sets]
@@ -238,7 +239,8 @@ def programs(clients: int, deals: bool, quick: bool = False) -> Iterator[Program
 
 
 def _three_attempts(clients: int) -> Iterator[Program]:
-    """An attempt among all and two more, each among any clients with the first, under new or the same numbers."""
+    """Yield an attempt among all followed by two more, each among any clients with the first, under new or the same
+    numbers."""
     everybody = tuple(range(clients))
     some = [(0, *others) for size in range(1, clients) for others in combinations(everybody[1:], size)]
     for between, one, other in product(("start", "ahead"), some, some):
@@ -248,7 +250,7 @@ def _three_attempts(clients: int) -> Iterator[Program]:
 
 
 def _within_an_attempt(sets: list[_Set], deals: bool) -> Iterator[Program]:
-    """One attempt: each A; two sets A or U3 to two halves; one U3 after another, with one A."""
+    """Yield single attempts: each A; two sets A or U3 to two halves; one U3 after another, with one A."""
     for a in sets:
         yield _attempt(a, [[(a, a)]] if deals else ())
     everybody = sets[0]
@@ -271,7 +273,8 @@ def _within_an_attempt(sets: list[_Set], deals: bool) -> Iterator[Program]:
 
 
 def _one_by_one(everybody: _Set) -> Iterator[Program]:
-    """One attempt: a U3 for each client, with as few in common as can be; or an A for the first besides."""
+    """Yield single attempts with a U3 for each client, with small intersections; or with another A for the first
+    client."""
     clients = len(everybody)
     t, rest = clients // 2 + 1, everybody[3:]
     start, keys, want = (Move(kind, everybody, everybody) for kind in ("start", "keys", "want"))
@@ -293,7 +296,7 @@ def _one_by_one(everybody: _Set) -> Iterator[Program]:
 
 
 def random_program(random: np.random.Generator, clients: int, most: int = 14) -> Program:
-    """A program of up to `most` moves, that begins an attempt among all."""
+    """Draw a program of up to `most` moves that begins an attempt among all."""
     everybody = tuple(range(clients))
 
     def some() -> _Set:
@@ -328,6 +331,6 @@ def random_program(random: np.random.Generator, clients: int, most: int = 14) ->
 
 
 def random_lies(random: np.random.Generator, lies: Sequence[Lie], most: int = 4) -> Program:
-    """Two to `most` of `lies`, in any order."""
+    """Draw two to `most` of `lies`, in random order."""
     chosen = random.choice(len(lies), size=min(len(lies), int(random.integers(2, most + 1))), replace=False)
     return tuple(lies[place] for place in sorted(chosen.tolist()))

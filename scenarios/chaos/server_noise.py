@@ -1,4 +1,4 @@
-"""A server that asks again: of what a client's data passed through noise, no two draws leave it.
+"""A server that repeats its questions: at most one noisy answer to a question may leave a client.
 
 The parties are those of the scenario, with few points. The server runs its whole production program, and then once or
 twice more: under higher attempts of the same rounds, or as later rounds, to clients that have stayed, or that have
@@ -40,7 +40,7 @@ _DRAWS = {
     "cotrain.predict": "cotrain.predict",
     "train.update": "sum.mask",
 }
-"""The step of a draw, and how the name of the step begins in which it is sent."""
+"""The step of each draw, and the beginning of the name of the step in which it is sent."""
 
 _POINTS = 20  # of a client
 _AWAY, _LONG = "1s", 30.0  # seconds: how long a client is away, and until the server asks again
@@ -48,7 +48,8 @@ _ABOVE = 1000  # attempts, more than there are
 
 
 class Asking(Struct, frozen=True):
-    """How often the server asks `again`, whether as `later` rounds, and the step that clients fail `at` before."""
+    """A way to repeat: the number of times `again`, `later` for later rounds, and the step `at` which clients fail
+    before."""
 
     again: int = 1
     later: bool = False
@@ -60,7 +61,8 @@ class Asking(Struct, frozen=True):
 
 
 class NoiseTrial(Struct, frozen=True):
-    """The result of an `asking`: how many `draws` have left clients, and of which clients two for one question."""
+    """The result of an `asking`: the number of `draws` that left clients, and the clients with two draws for one
+    question."""
 
     asking: Asking
     draws: int
@@ -69,13 +71,13 @@ class NoiseTrial(Struct, frozen=True):
 
 
 def has_noise(scenario: Scenario) -> bool:
-    """True if a client's data pass through noise of its own that is drawn for each question."""
+    """Return true if a client's data pass through noise that it draws for each question."""
     hashed = scenario.privacy.hash_epsilon != "none" and "lsh.hash" in steps_of(scenario, ("client",))
     return hashed or PROTOCOLS[scenario.protocol.name].draws_noise(scenario)
 
 
 def askings(scenario: Scenario, quick: bool = False) -> Iterator[Asking]:
-    """Yield the askings: all ways, and clients that fail at each of their steps; `quick`: at every third."""
+    """Yield all ways to repeat, and failures of clients at each of their steps; `quick`: at every third."""
     yield from (Asking(), Asking(2), Asking(later=True))
     steps = steps_of(scenario, ("client",))
     yield from (Asking(at=step) for step in (steps[::3] if quick else steps))
@@ -117,7 +119,7 @@ def ask(scenario: Scenario, asking: Asking) -> NoiseTrial:
 
 
 class _Draws:
-    """The contents that have `left` clients, by client and question."""
+    """Records the contents that have `left` clients, by client and question."""
 
     def __init__(self, parties: Any) -> None:
         self._parties = Present(parties)
@@ -143,7 +145,7 @@ class _Draws:
 
 
 def _let_ask_again(server: Any, asking: Asking, rounds: int) -> None:
-    """Let `server` run its program as `asking` says."""
+    """Make `server` repeat its program as `asking` defines."""
     program, advance = server.main, server.advance
     times = 0
 
@@ -169,6 +171,6 @@ def _let_ask_again(server: Any, asking: Asking, rounds: int) -> None:
 
 
 def _is_remembered(name: str, value: Any) -> bool:
-    """True if an attribute of a server is what it remembers of its rounds, and not of its process."""
+    """Return true if an attribute of a server is memory of its rounds, and not of its process."""
     plain = isinstance(value, int | float | str | bytes | tuple | list | dict | set) or value is None
     return plain and name[0] != "_" and name not in ("channels", "incarnations", "clients", "observers", "model")

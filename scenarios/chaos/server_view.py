@@ -1,19 +1,24 @@
-"""A server's view of a secure sum, as linear relations, and whose inputs follow from them.
+"""A server's view of a secure sum, as linear relations, and the inputs that they reveal.
 
 The unknowns are the clients' inputs (one for each client, model that a round begins with, and block: in all rounds that
-begin with the same model the same) and the masks, one for each key and block.
-Every masked block that a client sends is one relation with coefficients -1, 0 and 1. Nothing is assumed about the
-protocol's bookkeeping: the coefficients are solved for from the bytes that were sent, and a block that is no such sum
-cannot be judged and raises an error. A mask is known to the server where its key follows from shares that it received,
-of whatever attempt and incarnation, also when they were too late for the protocol.
+begin with the same model the same) and the masks, one for each key and block. Every masked block that a client sends is
+one relation with coefficients -1, 0 and 1. Nothing is assumed about the protocol's bookkeeping: the coefficients are
+solved for from the bytes that were sent, and a block that is no such sum cannot be judged and raises an error. A mask
+is known to the server where its key follows from shares that it received, of whatever attempt and incarnation, also
+when they were too late for the protocol.
 
 The promise is a rank test. Eliminating all masks that the server does not know leaves the space B of combinations of
 inputs that it knows. For a set S of clients some nonzero combination is supported on S alone exactly if
 
     rank(B) > rank(B without the columns of S),
 
-and that may be for no S of fewer than `min_clients` clients. Ranks are taken modulo 2 as well as modulo a large prime,
+which must hold for no S of fewer than `min_clients` clients. Ranks are taken modulo 2 as well as modulo a large prime,
 for in Z_{2^64} a combination with even coefficients still shows a value's lowest bits.
+
+Of a sum by a committee the unknowns are the r numbers of a block of each vector, and the values of its polynomial at
+the points of the first t members; all blocks of a vector have the same coefficients. t members collude with the server,
+which knows all shares for them. Other members' sums are taken apart into the shares that clients have made. Ranks are
+taken modulo the prime of the field.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,18 +33,23 @@ from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.mersenne import Elements
+from tacit.protocols.crypto.packed_shamir import Packing, expand
 from tacit.protocols.crypto.prg import Streams
+from tacit.protocols.setup import Group
 from tacit.protocols.sums import dealing, neighbours, secure_sum
+from tacit.protocols.sums.committee import CommitteeSum
 from tacit.protocols.sums.dealing import SHARE
-from tacit.protocols.sums.masking import Ring, parted
+from tacit.protocols.sums.masking import Ring, parted, read
+from tacit.protocols.sums.members import drawn
 from tacit.protocols.xclp import rowsums
 from tacit.sim.wire import Message, Packet, decode_body, decode_frame
 from tacit.sim.world import World
 
-__all__ = ["Input", "Judged", "Mask", "Relation", "View", "exposed"]
+__all__ = ["CommitteeView", "Input", "Judged", "Mask", "Relation", "Upload", "View", "corrupt", "exposed"]
 
 Input = tuple[str, int, int]
-"""A client's input on a block: the client, the number of the model that it is made from, that of the block."""
+"""A client's input on a block: the client, the number of the model that it is made from, and that of the block."""
 
 Mask = tuple[bytes, int]
 """A mask's key, and the number of the block in the key's stream."""
@@ -62,7 +72,7 @@ class Relation:
 def exposed(
     relations: Sequence[Relation], known: Iterable[Mask], least: int, primes: Sequence[int] = _PRIMES
 ) -> tuple[str, ...]:
-    """The smallest set of fewer than `least` clients of whose inputs alone a combination follows; () if there is none.
+    """The smallest set of fewer than `least` clients with a combination of only their inputs; () if there is none.
 
     `known` are the masks that are known besides the relations; ranks are taken modulo each of `primes`.
     """
@@ -87,7 +97,7 @@ def exposed(
 
 
 def _echelon(table: NDArray[np.int64], prime: int, columns: int | None = None) -> tuple[int, NDArray[np.int64]]:
-    """The rank of the first `columns` of `table` modulo `prime`, and the table after eliminating them."""
+    """Eliminate `columns` of `table` modulo `prime`. Returns their rank and the resulting table."""
     rows, rank = table % prime, 0
     for column in range(rows.shape[1] if columns is None else columns):
         pivots = np.flatnonzero(rows[rank:, column])
@@ -115,7 +125,7 @@ class Judged(NamedTuple):
 
 
 class View:
-    """All that the server of `world` receives, from now on; and for the judge alone, what clients compute with.
+    """Records everything that the server of `world` receives from now on and, for the judge only, the clients' secrets.
 
     `inputs` are the true ones, of at least as many words as there are inputs and masks in a block.
     """
@@ -146,11 +156,11 @@ class View:
         return Judged(exposed(relations, {*opened, *guessed}, least), len(relations), len(opened), len(guessed))
 
     def relations(self) -> list[Relation]:
-        """The masked blocks, taken apart. Raises ValueError for one that is no sum of inputs and masks."""
+        """The masked blocks as relations. Raises ValueError for a block that is no sum of inputs and masks."""
         return [relation for packet, message in self._received for relation in self._taken_apart(packet, message)]
 
     def opened(self) -> list[Mask]:
-        """The masks whose keys follow from what was received."""
+        """The masks whose keys follow from the messages received."""
         masks = {
             key: (client, number, attempt) for (client, number, attempt), keys in self._keys.items() for key in keys
         }
@@ -163,7 +173,7 @@ class View:
         return {key for keys in self._keys.values() for key in keys}
 
     def masks_of(self, keys: set[bytes]) -> list[Mask]:
-        """The masks that clients have computed under those `keys`."""
+        """The masks that clients have computed with these `keys`."""
         return [(key, block) for key in self.keys & keys for block in self._blocks]
 
     # What clients compute
@@ -178,7 +188,7 @@ class View:
                 self._note_shares(rows)
 
     def _note_shares(self, rows: list[bytes]) -> None:
-        """Enter what was dealt: row i has the shares of each secret at x = i + 1."""
+        """Record dealt shares: row i has the shares of each secret at x = i + 1."""
         table = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1, SHARE)
         secrets = shamir.combine(range(1, len(rows) + 1), table, len(rows), KEY_BYTES)
         for x, row in enumerate(table, 1):
@@ -199,7 +209,7 @@ class View:
         return [secret for secret, shares in held.items() if _give(shares) == secret]
 
     def _known_keys(self, stamps: set[tuple[int, int]]) -> set[bytes]:
-        """Every key that follows from a secret that the server has, whatever it takes it for."""
+        """All keys that follow from the server's secrets, under any interpretation of them."""
         public = [
             message.public_key
             for _, message in self._received
@@ -245,7 +255,7 @@ class View:
             )
 
     def _likely_blocks(self, sender: str, message: Any, count: int) -> list[int]:
-        """The blocks that are the rows of `message`, if the sender masks for all clients and as it should."""
+        """The blocks that are the rows of `message`, if the sender masks for all clients and correctly."""
         if isinstance(message, secure_sum.MaskedChunk):
             return [message.number] * count
         others = [place for place, name in enumerate(n for n in self._parties if n != self._server) if name != sender]
@@ -253,7 +263,7 @@ class View:
 
 
 def _give(shares: Mapping[int, bytes]) -> bytes:
-    """The secret of these shares, given by their x, once there are enough of them; else b"" or anything."""
+    """The secret of these shares, given by their x; if there are too few, b"" or a wrong value."""
     table = np.frombuffer(b"".join(shares.values()), np.uint8).reshape(len(shares), 1, SHARE)
     try:
         return shamir.combine(list(shares), table, len(shares), KEY_BYTES)[0]
@@ -281,7 +291,7 @@ def _coefficients(columns: Sequence[Ring], value: Ring) -> list[int] | None:
 
 
 def _byte_strings(values: Any, size: int) -> Iterator[bytes]:
-    """The byte strings of `size` bytes in nested lists and tuples."""
+    """Yield the byte strings of `size` bytes in nested lists and tuples."""
     if isinstance(values, bytes):
         if len(values) == size:
             yield values
@@ -291,7 +301,7 @@ def _byte_strings(values: Any, size: int) -> Iterator[bytes]:
 
 
 def _byte_strings_of_several(values: Any, size: int) -> Iterator[list[bytes]]:
-    """The lists of byte strings, in nested lists and tuples, that each hold two or more pieces of `size` bytes."""
+    """Yield the lists of byte strings, in nested lists and tuples, with two or more pieces of `size` bytes each."""
     if not isinstance(values, list | tuple):
         return
     if values and all(isinstance(one, bytes) and len(one) == 2 * size for one in values):
@@ -299,3 +309,135 @@ def _byte_strings_of_several(values: Any, size: int) -> Iterator[list[bytes]]:
     else:
         for value in values:
             yield from _byte_strings_of_several(value, size)
+
+
+# A sum by a committee
+
+
+def corrupt(group: Group, members: int, private: int) -> tuple[str, ...]:
+    """The members of `group` that collude with the server: the last t that are drawn."""
+    return drawn(group, members)[-private:]
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A vector that a client has shared: of the model that it is made from, among `members`, of whom some `collude`."""
+
+    client: str
+    model: int
+    round: int
+    packing: Packing
+    members: tuple[str, ...]
+    collude: tuple[str, ...]
+    seeds: tuple[bytes, ...]
+    shares: list[Elements]
+
+    def relation(self, place: int) -> tuple[dict[Input, int], dict[Mask, int]]:
+        """The coefficients of a share in the numbers of a block, and in the values that seeds give."""
+        m, t, r = self.packing.members, self.packing.private, self.packing.block
+        if place >= t:
+            points = [*range(m + 1, m + r + 1), *range(1, t + 1)]
+            row = self.packing.field.lagrange(points, [place + 1])[0].tolist()
+        else:
+            row = [0] * r + [int(number == place) for number in range(t)]
+        inputs = {(self.client, self.model, number): value for number, value in enumerate(row[:r])}
+        return inputs, {(seed, 0): value for seed, value in zip(self.seeds, row[r:], strict=True)}
+
+
+class CommitteeView:
+    """All that the server of `world` and the members of a committee that collude with it receive, from now on.
+
+    `sums` are the answers of members. For the judge alone: `vectors`, the true ones, by client and model, and
+    `uploads`, what clients compute with.
+    """
+
+    def __init__(
+        self, world: World, parties: Iterable[Any], vectors: dict[tuple[str, int], Elements], server: str
+    ) -> None:
+        self._parties: Present[Any] = Present(parties)
+        self.vectors, self._server = vectors, server
+        self.uploads: list[Upload] = []
+        self.sums: list[tuple[Packet, CommitteeSum]] = []
+        world.taps.delivered.append(self._delivered)
+        world.taps.computed.append(self._computed)
+
+    def _delivered(self, time: float, packet: Packet) -> None:
+        if packet.receiver == self._server and packet.type == CommitteeSum.__name__:
+            frame = decode_frame(packet.data)
+            self.sums.append((packet, decode_body(frame, frame.body, CommitteeSum)))
+
+    def _computed(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
+        if step != "sum.mask" or len(arguments) != 3:  # a member that colludes signs in whatever step it is
+            return
+        vector, packing, seeds = arguments
+        who = self._parties[party]
+        model = next(
+            model for (name, model), own in self.vectors.items() if name == party and np.array_equal(own, vector)
+        )
+        shares = [*(expand(packing.field, seed, result.shape[1]) for seed in seeds), *result]
+        members = drawn(who.group, packing.members)
+        collude = corrupt(who.group, packing.members, packing.private)
+        self.uploads.append(Upload(party, model, who.round, packing, members, collude, tuple(seeds), shares))
+
+    @property
+    def keys(self) -> set[bytes]:
+        """The seeds of all shares that clients have made."""
+        return {seed for one in self.uploads for seed in one.seeds}
+
+    def judged(self, keys: set[bytes], least: int) -> Judged:
+        """The judgement of all that was received, where the seeds `keys` are known besides it."""
+        known = [(key, 0) for key in self.keys & keys]
+        sums = [self._taken_apart(packet, message) for packet, message in self.sums]
+        relations = [*sums, *self._colluding()]
+        primes = sorted({one.packing.field.prime for one in self.uploads})
+        return Judged(exposed(relations, known, least, primes), len(sums), len(relations) - len(sums), len(known))
+
+    def _colluding(self) -> Iterator[Relation]:
+        """The shares that members who collude have been sent."""
+        for one in self.uploads:
+            for name in one.collude:
+                yield Relation(*one.relation(one.members.index(name)))
+
+    def _taken_apart(self, packet: Packet, message: CommitteeSum) -> Relation:
+        """The relation that a sum is. Raises ValueError for one that is no sum of shares."""
+        known = [one for one in self.uploads if packet.sender in one.members]
+        for some_known in ([one for one in known if one.round == packet.round], known):
+            for place in dict.fromkeys(one.members.index(packet.sender) for one in some_known):
+                packing, length = some_known[0].packing, len(some_known[0].shares[0])
+                (value,) = read(message.share, [length], packing.word_bits)
+                some = [one for one in some_known if len(one.shares[0]) == length and one.packing == packing]
+                found = _coefficients_modulo([one.shares[place] for one in some], value, packing.field.prime)
+                if found is not None:
+                    return _joined([(factor, *one.relation(place)) for factor, one in zip(found, some, strict=True)])
+        raise ValueError(f"{packet.type} of {packet.sender} is no sum of shares: it cannot be judged.")
+
+
+def _joined(parts: Sequence[tuple[int, dict[Input, int], dict[Mask, int]]]) -> Relation:
+    inputs: dict[Input, int] = {}
+    masks: dict[Mask, int] = {}
+    for factor, some, others in parts:
+        if factor:
+            inputs |= {name: factor * value for name, value in some.items()}
+            masks |= {name: factor * value for name, value in others.items()}
+    return Relation(inputs, masks)
+
+
+def _coefficients_modulo(columns: Sequence[Elements], value: NDArray[Any], prime: int) -> list[int] | None:
+    """The c_i of 0 and 1 with `value` = sum_i c_i columns[i] modulo p; None if there are none."""
+    count = len(columns)
+    table = np.column_stack([*columns, value]).astype(np.int64)
+    if count >= len(table):  # too few numbers to be sure
+        return None
+    for place in range(count):
+        rows = place + np.flatnonzero(table[place:, place])
+        if not len(rows):
+            return None
+        table[[place, rows[0]]] = table[[rows[0], place]]
+        table[place] = table[place] * pow(int(table[place, place]), -1, prime) % prime
+        factors = table[:, place].copy()
+        factors[place] = 0
+        table = (table - factors[:, None] * table[place] % prime) % prime
+    solved = table[:count, count]
+    if table[count:, count].any() or int(solved.max(initial=0)) > 1:
+        return None
+    return [int(one) for one in solved]

@@ -1,9 +1,9 @@
 """A secure sum in miniature, with the clients' real code and a server that lies.
 
-Every client enrols in the real set-up and contributes to the real sum; whatever ends its part, it waits for the next
-round, as the clients of XCLP and of training do. The server is either the production one whose messages are changed on
-their way out (`Lie`), or follows a program of its own (`Move`), whatever it receives. Randomness is fresh each time it
-is asked for, as with ``entropy = "os"``, but follows from the seed.
+Every client enrols in the real set-up and contributes to the real sum; after any end of its part, it waits for the next
+round, like the clients of XCLP and of training. The server is either the production one with changed messages (`Lie`),
+or follows a program (`Move`), ignoring what it receives. Randomness is fresh on each request, as with ``entropy =
+"os"``, but follows from the seed.
 """
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -36,19 +36,18 @@ from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
 from tacit.protocols.xclp.rowsums_shamir import Shamir
-from tacit.scenarios.chaos.server_committee import CommitteeView, corrupt
 from tacit.scenarios.chaos.server_lies import Lie, Move, Program
-from tacit.scenarios.chaos.server_view import Input, View
+from tacit.scenarios.chaos.server_view import CommitteeView, Input, View, corrupt
 from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy, generator
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
-__all__ = ["LARGE", "Contribute", "Miniature", "Outcome", "perform"]
+__all__ = ["LARGE", "Contribute", "Miniature", "Outcome", "contribute", "numbers", "perform", "performed"]
 
 
 class Called(Message):
-    """The call to a round that begins with the model, or consensus, of that number."""
+    """The call to a round that begins with the model or consensus of that number."""
 
     announces: ClassVar[bool] = True
     model: int
@@ -75,7 +74,8 @@ class Miniature(Struct, frozen=True):
 
     Kinds are "secure_sum", "secagg+", "committee", "restart", "shamir" and "secagg+ rows".
 
-    `threshold`: t, None: a majority. A client's input follows from its name and the model that a round begins with.
+    `threshold`: t; None means a majority. A client's input follows from its name and the model that a round begins
+    with.
     """
 
     kind: str
@@ -91,29 +91,29 @@ class Miniature(Struct, frozen=True):
 
     @property
     def of_vectors(self) -> bool:
-        """True if vectors are summed, not rows of class scores."""
+        """True if vectors are summed, false for rows of class scores."""
         return self.kind in ("secure_sum", "secagg+", "committee")
 
     @property
     def deals_in_graph(self) -> bool:
-        """True if a client sees only its neighbours in a graph, and not who else is summed."""
+        """True if a client sees only its neighbours in a graph, not the other clients."""
         return self.kind == "secagg+" and not degree_of(self.clients, Tolerance()).complete
 
     @property
     def graph(self) -> tuple[list[tuple[int, ...]], int]:
-        """Each client and its neighbours, by their numbers, as a scripted server draws the graph of all; and t."""
+        """Each client with its neighbours, by number, in the graph of all that a scripted server draws; and t."""
         around, places = _around(self.names), {name: place for place, name in enumerate(self.names)}
         threshold = degree_of(self.clients, Tolerance()).threshold
         return [tuple(places[one] for one in around[name]) for name in self.names], threshold
 
     @property
     def least(self) -> int:
-        """The fewest clients of whose inputs a combination may follow; of rows of scores none may, of however many."""
+        """The smallest number of clients whose combined inputs may be revealed; for rows of scores, none are enough."""
         return self.min_clients if self.of_vectors else self.clients + 1
 
     @property
     def label(self) -> str:
-        """The name in a replay: its kind, and the number of clients where they are many."""
+        """The name in a replay: the kind, with the number of clients if they are many."""
         return f"{self.kind}@{self.clients}" if self.is_large else self.kind
 
     @property
@@ -123,17 +123,18 @@ class Miniature(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The clients."""
+        """The names of the clients."""
         return tuple(f"client/{number}" for number in range(self.clients))
 
     @property
     def blocks(self) -> int:
-        """Blocks of a client's input: chunks of a vector, or rows of class scores, one for each client."""
+        """The number of blocks of a client's input: chunks of a vector, or rows of class scores, one for each
+        client."""
         return 2 if self.of_vectors else self.clients
 
 
 class Contribute(Protocol):
-    """A client's part in a sum, with its input (blocks, words) and its pair secrets."""
+    """Runs a client's part in a sum, with its input (blocks, words) and its pair secrets."""
 
     def __call__(
         self, me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature
@@ -143,10 +144,10 @@ class Contribute(Protocol):
 class Outcome(Struct, frozen=True):
     """The result of a program.
 
-    `exposed`: clients too few of whose inputs alone the server knows a combination; `failure`: of a client's program.
-    `relations`: the number of masked blocks received; `opened`: that of masks, and `guessed` that of masks under keys
-    which do not depend on the clients' randomness. `sent`: of each type the
-    server sent, how often, whether it has names, and whether a number.
+    `exposed`: too few clients, of whose inputs alone the server knows a combination; `failure`: that of a client's
+    program. `relations`: the number of masked blocks received; `opened`: that of masks, and `guessed` that of masks
+    under keys that do not depend on the clients' randomness. `sent`: for each type that the server sent, the number of
+    occurrences, true if it has names, and true if it has a number.
     """
 
     exposed: tuple[str, ...]
@@ -158,7 +159,7 @@ class Outcome(Struct, frozen=True):
 
 
 async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature) -> None:
-    """A client's part as it is in production."""
+    """Run a client's production code."""
     if miniature.kind == "committee":
         assert isinstance(me, _Contributor)
         await committee.client(me, numbers(values), me.group, _committee_settings(miniature))
@@ -196,21 +197,21 @@ def _recovery(miniature: Miniature) -> SecureRowSums:
 
 
 def perform(miniature: Miniature, program: Program, part: Contribute = contribute) -> Outcome:
-    """Run `program` as the server of clients that take `part`; judge what it received.
+    """Run `program` as the server of clients that run `part`, and judge the messages that it received.
 
-    It knows the keys that are the same in another run of the program, in which clients draw other randomness.
+    It knows the keys that are equal in another run of the program with other randomness of the clients.
     """
-    view, sent, failure = _performed(miniature, program, part, 0)
-    twin, _, _ = _performed(miniature, program, part, 1)
+    view, sent, failure = performed(miniature, program, part, 0)
+    twin, _, _ = performed(miniature, program, part, 1)
     known, relations, opened, guessed = view.judged(twin.keys, miniature.least)
     shown = tuple((kind, len(every), *_fields(every[0])) for kind, every in sent.items())
     return Outcome(known, failure, relations, opened, shown, guessed)
 
 
-def _performed(
+def performed(
     miniature: Miniature, program: Program, part: Contribute, drawing: int
 ) -> tuple[View | CommitteeView, dict[str, list[Message]], str]:
-    """Return the messages that the server saw and sent, and failures; `drawing`: which randomness clients draw."""
+    """Run `program`; return the server's view, messages and failures. `drawing` selects the clients' randomness."""
     world = _FreshWorld(miniature.seed, cost=Free())
     world.drawing = drawing
     values = {
@@ -248,7 +249,7 @@ def _fields(message: Message) -> tuple[bool, bool]:
 
 
 class _FreshWorld(World):
-    """Draws new randomness each time, as from the operating system."""
+    """A world that draws new randomness each time, as from the operating system."""
 
     drawn = drawing = 0
 
@@ -258,7 +259,7 @@ class _FreshWorld(World):
 
 
 class _Contributor(Client):
-    """Joins every round that is announced to it, and contributes its values of that round's model."""
+    """A client that joins every announced round, and contributes its values for that round's model."""
 
     def __init__(
         self,
@@ -296,13 +297,13 @@ def _contribution(miniature: Miniature) -> setup.Contribution:
 
 
 class _Calling(Server):
-    """Opens rounds. `group`: the clients of the last."""
+    """A server that opens rounds. `group`: the clients of the last round."""
 
     miniature: Miniature
     group = setup.Group((), {}, {})
 
     async def call(self, number: int, model: int, least: int) -> setup.Group:
-        """Call all to round `number`, which begins with a `model`. Raises Abort."""
+        """Call all clients to round `number`, which begins with a `model`. Raises Abort."""
         self.advance(number, 0)
         self.advance(number, self.attempt + 1)
         self.broadcast(self.clients, Called(model))
@@ -313,7 +314,7 @@ class _Calling(Server):
 
 
 class _Lying(_Calling):
-    """The production server, whose messages are changed as `lies` say. `sent` keeps what it meant to send, by type."""
+    """The production server with messages changed by `lies`. `sent` has its unchanged messages, by type."""
 
     def __init__(self, world: World, miniature: Miniature, lies: Sequence[Lie]) -> None:
         super().__init__(world, miniature.names)
@@ -398,7 +399,7 @@ class _Lying(_Calling):
 
 
 def _around(clients: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Each client and its neighbours, in a graph in their order; itself and all others where it is complete."""
+    """Each client and its neighbours, in a graph in their order; itself and all others if it is complete."""
     names = tuple(clients)
     degree = degree_of(max(1, len(names)), Tolerance())
     if degree.complete:
@@ -408,9 +409,11 @@ def _around(clients: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 class _Scripted(_Calling):
-    """Does what `moves` say, and takes whatever comes."""
+    """A server that makes the `moves`, and ignores the answers."""
 
-    def __init__(self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[Client]) -> None:
+    def __init__(
+        self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[_Contributor]
+    ) -> None:
         super().__init__(world, miniature.names)
         self.miniature, self.moves, self._machines = miniature, moves, machines
         self._parties: Present[_Contributor] = Present(machines)
@@ -503,12 +506,14 @@ class _Scripted(_Calling):
         members = drawn(self.group, one.members)
         shown = committee.bits(members, members), committee.bits(survivors, self.group.names)
         self.broadcast(to, committee.CommitteeSurvivors(*shown))
-        for name in corrupt(self.group, one.members, one.private):
-            machine = self._parties[name]
-            if machine.group.identities is not None and machine.group.digest == self.group.digest:
-                await consistency.sign(machine, machine.group.identities, members, survivors)
         signed = self._signatures.setdefault((self.attempt, members, survivors), {})
-        found = await self.collect(consistency.Agreed, members, deadline=_SHORT)
+        collude = corrupt(self.group, one.members, one.private)
+        for machine in map(self._parties.__getitem__, collude):
+            keys = machine.group.identities
+            if keys is not None and machine.group.digest == self.group.digest and machine.attempt == self.attempt:
+                signed[machine.name] = await consistency.signature_of(machine, keys, members, survivors)
+        honest = [name for name in members if name not in collude]
+        found = await self.collect(consistency.Agreed, honest, deadline=_SHORT)
         signed |= {name: answer.signature for name, answer in found.answers.items()}
         places = [members.index(name) for name in signed]
         self.broadcast(to, consistency.Agreement(places, list(signed.values())))

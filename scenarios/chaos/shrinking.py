@@ -1,7 +1,7 @@
-"""Shrinks faults that break a promise to the smallest that still do.
+"""Shrinks faults that break a promise to a smallest schedule that still does.
 
 Delta debugging (Zeller, Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002, algorithm ddmin)
-over the list, then each fault's keywords are taken away or made plain, until nothing more can go.
+over the list; then keywords of each fault are removed or set to plain values, as long as possible.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ def shrink(faults: Schedule, fails: Callable[[Schedule], bool], clients: int, mo
 
 
 def _fewer(items: list[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
-    """ddmin: of `items` that fail together, some without any one of which they do not."""
+    """Shrink `items` that fail together by ddmin: no single one of the result can be removed."""
     if fails([]):
         return []
     parts = 2
@@ -58,7 +58,7 @@ def _fewer(items: list[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
 
 
 def _plainer(fault: Fault) -> Iterator[Fault]:
-    """The same fault with less to say: as a crash, without a key, or with a plain value."""
+    """Yield plainer variants of the fault: a crash, the fault without a key, or with a plain value."""
     given, own = fault.given(), structs.fields(type(fault))
     crash = {key: value for key, value in given.items() if key in Crash.__struct_fields__}
     plain = {field.name: _PLAIN.get(field.name, field.default) for field in reversed(own)}
@@ -77,7 +77,7 @@ _PLAIN = {"time": 0.0, "factor": 10.0, "by": 1.0}
 
 
 def _can_be(faults: Schedule, clients: int) -> bool:
-    """True if each of the faults stands for something in a run with that number of `clients`."""
+    """Return true if each of the faults is possible in a run with this number of `clients`."""
     try:
         return all(faults_of(fault, clients) for fault in faults)
     except ValueError:

@@ -1,6 +1,6 @@
-"""One run under the eyes of `tacit chaos`: with everything that its promises are checked against.
+"""One run observed by `tacit chaos`, with all data for checking its promises.
 
-The observer sees what no party can: all announcements of the server, what the clients' masking jobs work with, and
+The observer sees more than any party: all announcements of the server, the inputs of the clients' masking jobs, and
 every event. It changes nothing: the trace is that of `tacit run`.
 """
 
@@ -29,16 +29,16 @@ __all__ = ["Announcement", "Calm", "Limits", "Masking", "Overdue", "Trial", "Upd
 R = TypeVar("R")
 
 _MOST_EVENTS = 10_000
-"""The most events that a run without faults may take, in hundreds: more than a hundred clients have."""
+"""The most events of a run without faults for each hundred clients, at least once."""
 
 
 class Overdue(KeyboardInterrupt):
-    """A run goes on for longer than any of its waits may. (Of that class, asyncio lets it through everywhere.)"""
+    """A run takes longer than its waits allow. It derives from KeyboardInterrupt, which asyncio passes through."""
 
 
 @dataclass(frozen=True)
 class Calm:
-    """The events and virtual seconds of a scenario's run without faults."""
+    """The numbers of events and virtual seconds of a scenario's run without faults."""
 
     events: int
     seconds: float
@@ -46,16 +46,17 @@ class Calm:
 
 @dataclass(frozen=True)
 class Limits:
-    """How far a run may go: virtual seconds, and events."""
+    """The limits of a run: virtual seconds, and events."""
 
     seconds: float
     events: int
 
     @classmethod
     def of(cls, scenario: Scenario, waits: int, calm: Calm | None) -> "Limits":
-        """For a run of `scenario`, from how many waits a client of one round has patience for.
+        """The limits for a run of `scenario`; `waits` is the number of waits for which a client of one round has
+        patience.
 
-        `calm`: of the run without faults; None for that run itself.
+        `calm`: the numbers of the run without faults; None for that run itself.
         """
         if calm is None:
             calm = Calm(_MOST_EVENTS, 0.0)
@@ -70,9 +71,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Announcement:
-    """A message of the server that says who is in, as `receiver` gets it.
+    """A message of the server that determines members, as `receiver` gets it.
 
-    `names`: those in it, None where it names nobody. `place`: how many events there were before it was sent.
+    `names`: the names in it, None if it has none. `place`: the number of events before it was sent.
     """
 
     type: str
@@ -86,7 +87,7 @@ class Announcement:
 
 @dataclass(frozen=True)
 class Masking:
-    """A job in which a party makes masks: who, where, in which of its lives, when, and with which keys of 32 bytes."""
+    """A job in which a party makes masks: the party, step, incarnation, round and attempt, and the keys of 32 bytes."""
 
     party: str
     step: str
@@ -98,7 +99,7 @@ class Masking:
 
 @dataclass(frozen=True)
 class Update:
-    """A client's local update that has begun: who, in which round, and the arguments of `jobs.train`."""
+    """A client's local update that has begun: the party, the round, and the arguments of `jobs.train`."""
 
     party: str
     round: int
@@ -107,7 +108,7 @@ class Update:
 
 @dataclass(eq=False)
 class Trial:
-    """A run that has ended, one way or another: `simulated` is the result, or `error` what went wrong."""
+    """A run that has ended in any way: `simulated` is the result, or `error` the exception."""
 
     scenario: Scenario
     simulation: Simulation
@@ -118,7 +119,7 @@ class Trial:
     masking: list[Masking] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     models: list[bytes] = field(default_factory=list)
-    """The models of training: the first, and that of each round as it ended."""
+    """The models of training: the first one, and that of each round at its end."""
     records: list[Any] = field(default_factory=list)
     """The server's record of each round."""
     simulated: Simulated | None = None
@@ -143,11 +144,11 @@ class Trial:
 
     @property
     def in_flight(self) -> int:
-        """Messages that were still on their way at the end."""
+        """The number of messages in flight at the end."""
         return self.simulation.server.world.network.in_flight
 
     def again(self, function: Callable[..., R], *arguments: Any) -> R:
-        """The value of `function(*arguments)`; an engine that remembers need not run it a second time."""
+        """The value of `function(*arguments)`; an engine that remembers does not run it twice."""
         return self.simulation.server.world.computing.engine.submit(function, arguments).result()
 
     @property
@@ -157,9 +158,9 @@ class Trial:
 
 
 def observed(scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None) -> Trial:
-    """Run `scenario`, computing in this process, by an `engine` of one's own or as always.
+    """Run `scenario` in this process, with its jobs in the given `engine` if any.
 
-    Raises KeyboardInterrupt also where Python drops it: a run that lost one would seem to break a promise.
+    Raises KeyboardInterrupt even where Python drops it: a run that lost one would seem to break a promise.
     """
     with Interruption() as interruption, interruption.raising():
         trial = _observed(scenario, limits, engine, interruption)
@@ -198,7 +199,7 @@ def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, 
 
 
 def _watch(trial: Trial) -> None:
-    """Let `trial` record what is in no event, by the taps of its world and as an observer of its server."""
+    """Let `trial` record data that is in no event, by the taps of its world and as an observer of its server."""
     server, world = trial.simulation.server, trial.simulation.server.world
     parties: Present[Any] = Present((server, *trial.simulation.clients))
     kinds = PROTOCOLS[trial.scenario.protocol.name].types_with(trial.scenario)
@@ -243,7 +244,7 @@ def _watch(trial: Trial) -> None:
 
 
 def _keys(values: Any) -> Iterator[bytes]:
-    """The byte strings of 32 bytes in nested lists and tuples."""
+    """Yield the byte strings of 32 bytes in nested lists and tuples."""
     if isinstance(values, bytes):
         if len(values) == 32:
             yield values

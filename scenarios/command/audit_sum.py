@@ -1,4 +1,4 @@
-"""The command `tacit audit-sum`: is each round's aggregate the exact one over its survivors?"""
+"""The command `tacit audit-sum`: compares each round's aggregate with the exact one over its survivors."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["audit_sum"]
 
 _LONG = 30
-"""Characters of a reason that is printed only once."""
+"""The length in characters from which a reason is printed only once."""
 
 
 def audit_sum(

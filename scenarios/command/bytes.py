@@ -24,10 +24,10 @@ __all__ = ["show_bytes"]
 def show_bytes(
     console: Console, folders: Sequence[Path], csv_file: Path | None, json_file: Path | None, *, check: bool = False
 ) -> int:
-    """Print a table for each of the folders of runs and sweeps, and write all counts into the given files.
+    """Print a table for each of the folders of runs and sweeps, and write all counts to the given files.
 
-    A file ``-`` is standard output, and no table is printed then. Returns the exit code: 1 with `check` if a formula is
-    wrong. Raises FolderError.
+    For the file ``-`` it writes to standard output and prints no table. Returns the exit code: 1 with `check` if a
+    formula is wrong. Raises FolderError.
     """
     if str(csv_file) == str(json_file) == "-":
         raise FolderError("--csv - and --json - both go to standard output; allowed: one of them")
@@ -90,7 +90,7 @@ def _mean(values: Sequence[int | None]) -> str:
 
 
 def _csv(runs: Sequence[Counted]) -> str:
-    """CSV with a line for each step and type of each run."""
+    """Format CSV with a line for each step and type of each run."""
     swept = list(dict.fromkeys(key for run in runs for key, _ in run.values))
     about = [name for name in ("scenario", "protocol", "seed", "outcome", "fidelity") if name not in swept]
     text = io.StringIO()
@@ -104,7 +104,7 @@ def _csv(runs: Sequence[Counted]) -> str:
 
 
 def _json(runs: Sequence[Counted]) -> str:
-    """JSON with the values, counts and sums of each run."""
+    """Format JSON with the values, counts and sums of each run."""
     records = [{**run.about(), "values": dict(run.values), **run.sums(), "rows": run.lines()} for run in runs]
     return json.dumps({"runs": records}, indent=2) + "\n"
 

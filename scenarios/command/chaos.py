@@ -20,7 +20,7 @@ from tacit.sim.ray_cluster import ClusterError
 __all__ = ["Progressing", "chaos", "replay"]
 
 _REPORTS = 10
-"""The number of progress lines, and the most broken promises shown, where the output is no terminal."""
+"""The number of progress lines, and of broken promises shown, if the output is no terminal."""
 
 
 def chaos(
@@ -32,7 +32,7 @@ def chaos(
     json_file: Path | None,
     out: Path | None,
 ) -> int:
-    """Carry out `plan` on the scenario in `file`. Returns the exit code: 0 if every promise held, 1 if not."""
+    """Run `plan` on the scenario in `file`. Returns the exit code: 0 if every promise held, 1 if not."""
     loaded, aside = ready(file, plan, changes)
     folder, findings = new_folder(out, loaded.name + "-chaos"), Findings([], [])
     lost: ClusterError | None = None
@@ -68,7 +68,7 @@ def chaos(
 def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[str, bool]) -> int:
     """Run the scenario in `file` with its own faults, as in a campaign, and check the promises. Returns the exit code.
 
-    `others` says for each option of a campaign whether it was given. Raises ScenarioError if one was.
+    `others` is true for each campaign option that was given. Raises ScenarioError if there is one.
     """
     if given := [name for name, is_given in others.items() if is_given]:
         problem = f"it runs FILE once, with its own faults; {', '.join(given)} cannot go with it; allowed: --set"
@@ -99,7 +99,7 @@ def _summary(findings: Findings, promises: int) -> str:
 
 
 class Progressing:
-    """Shows the progress of a campaign: a bar on a terminal, elsewhere some lines; a broken promise at once."""
+    """Shows the progress of a campaign: a bar on a terminal, elsewhere some lines; a broken promise immediately."""
 
     def __init__(self, notes: Console) -> None:
         self._notes = notes
@@ -118,7 +118,8 @@ class Progressing:
             self._bar.stop()
 
     def __call__(self, done: int, of: int, broken: bool, line: str) -> None:
-        """Show that `done` of `of` runs have ended; `line` describes the last, `broken` says if it broke a promise."""
+        """Show that `done` of `of` runs have ended; `line` describes the last one, `broken` is true if it broke a
+        promise."""
         self._broken += broken
         if broken and self._broken <= _REPORTS:
             print_lines(self._notes, [line])

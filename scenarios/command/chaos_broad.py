@@ -35,7 +35,7 @@ def broad(
     json_file: Path | None,
     out: Path | None,
 ) -> int:
-    """Carry out `plan` on all configurations. Returns the exit code: 0 if every promise held, 1 if not."""
+    """Run `plan` on all configurations. Returns the exit code: 0 if every promise held, 1 if not."""
     folder, found = new_folder(out, f"broad-chaos-{plan.seed}"), BroadFindings({}, [])
     what = f"{plan.schedules} mixtures of faults over {len(CONFIGURATIONS)} configurations"
     print_lines(console, [f"chaos     {what}   (seed {plan.seed})"])
@@ -67,7 +67,7 @@ def broad(
 
 
 class _Lines:
-    """The file of all runs, a line of JSON each, written as they end, so that a killed campaign leaves it."""
+    """A file of all runs, a line of JSON each, written as they end, so that it remains after a killed campaign."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8")

@@ -28,7 +28,7 @@ _COUNTS = ("runs", "blocks received", "masks opened", "broken")
 
 
 def check_options(refused: Mapping[str, bool]) -> None:
-    """Raise ScenarioError if one of the options that cannot go with ``--server`` was given."""
+    """Raise ScenarioError if an option was given that cannot be combined with ``--server``."""
     if given := [name for name, is_given in refused.items() if is_given]:
         problem = (
             f"it tries lies in place of faults; {', '.join(given)} cannot go with it; "
@@ -40,7 +40,7 @@ def check_options(refused: Mapping[str, bool]) -> None:
 def lying_server(
     console: Console, notes: Console, file: str, plan: Sweep, changes: Sequence[str], json_file: Path | None
 ) -> int:
-    """Carry out `plan` on the sums of the scenario in `file`. Returns 0 if every promise held, 1 if not."""
+    """Run `plan` on the sums of the scenario in `file`. Returns 0 if every promise held, 1 if not."""
     loaded, sums = _sums(file, changes, plan.quick)
     _begin(console, loaded, sums)
     found, noise = Trials([], []), list[NoiseTrial]()
@@ -102,7 +102,7 @@ def _sums(file: str, changes: Sequence[str], quick: bool) -> tuple[Loaded, tuple
         problem = (
             f'"{loaded.scenario.protocol.name}" takes no secure sum that a server could lie in, and its clients add no '
             "noise; allowed: protocols with XCLP or tacit.protocols.sums.secure_sum, or with noise at the clients, and "
-            'training with training.averaging = "secure" or "secagg+"'
+            'training with training.averaging = "secure", "secagg+" or "committee"'
         )
         raise ScenarioError(loaded.where, "protocol.name", problem)
     return loaded, sums

@@ -1,4 +1,4 @@
-"""The command `tacit compare`: two runs side by side, and the first event at which they part."""
+"""The command `tacit compare`: the differences of two runs, and the first event at which they diverge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 _LINES = 12
-"""The most parties, links or losses that are shown one by one."""
+"""The most parties, links or losses that are listed one by one."""
 
 
 def compare(
@@ -123,7 +123,8 @@ def _print_pairs(
     *,
     by_size: bool = False,
 ) -> None:
-    """A table of two columns; with `by_size` the largest first, and of many only the first ones."""
+    """Print a table of two columns; with `by_size` the largest rows first, and only the first ones if there are
+    many."""
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting.compared import pair
 

@@ -1,6 +1,6 @@
-"""The words that a shell completes after `tacit --install-completion`: those that begin with `incomplete`.
+"""Shell completion, set up by `tacit --install-completion`: the words that begin with `incomplete`.
 
-Where nothing fits, the shell completes names of files.
+If nothing fits, the shell completes names of files.
 """
 
 import io
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Words = list[tuple[str, str]]
-"""Words, each with what a shell shows beside it."""
+"""Words, each with the text that a shell shows beside it."""
 
 
 def _fitting(words: Iterable[str | tuple[str, str]], incomplete: str) -> Words:
@@ -37,7 +37,7 @@ def _fitting(words: Iterable[str | tuple[str, str]], incomplete: str) -> Words:
 
 
 def scenarios(incomplete: str) -> Words:
-    """The scenarios that come with Tacit."""
+    """The built-in scenarios."""
     from tacit.scenarios.files.shipped import shipped
 
     return _fitting(shipped(), incomplete)
@@ -51,7 +51,7 @@ def keys(incomplete: str) -> Words:
 
 
 def changes(incomplete: str) -> Words:
-    """``KEY=`` for each key that --set changes; behind it the values, where they can be listed."""
+    """The text ``KEY=`` for each key that --set changes; after it the values, if they can be listed."""
     from tacit.scenarios.schema.keys import keys as all_keys
 
     found: list[str | tuple[str, str]] = []
@@ -65,7 +65,7 @@ def changes(incomplete: str) -> Words:
 
 
 def swept(incomplete: str) -> Words:
-    """Complete the values of --over as `changes` does: those before the last comma stay as they are."""
+    """Complete the values of --over like `changes`; values before the last comma are kept."""
     key, equals, values = incomplete.partition("=")
     before = values.rpartition(",")[0] + "," if "," in values else ""
     found = changes(f"{key}{equals}{values.removeprefix(before)}")
@@ -73,14 +73,15 @@ def swept(incomplete: str) -> Words:
 
 
 def _values(allowed: str) -> list[str]:
-    """The values that a key may have, of which `allowed` is the description in the table of keys; none if endless."""
+    """The values that a key may have, parsed from `allowed`, its type in the table of keys; none if there is no finite
+    list."""
     if allowed == "true or false":
         return ["true", "false"]
     return re.findall(r'"([^"]+)"', allowed) if re.fullmatch(r'"[^"]*"(, "[^"]*")*', allowed) else []
 
 
 def protocols(incomplete: str) -> Words:
-    """The protocols, and the scenarios that come with Tacit."""
+    """The protocols and the built-in scenarios."""
     from tacit.protocols.registry import PROTOCOLS
 
     return _fitting(((name, one.summary) for name, one in PROTOCOLS.items()), incomplete) + scenarios(incomplete)
@@ -94,12 +95,12 @@ def data_sets(incomplete: str) -> Words:
 
 
 def engines(incomplete: str) -> Words:
-    """Where computing can run."""
+    """The choices for the place of computations."""
     return _fitting(("auto", "inline", "pool:1", "pool:2", "pool:4", "ray", "ray:auto"), incomplete)
 
 
 def jobs(incomplete: str) -> Words:
-    """How many runs can be made at a time, or where."""
+    """The choices for parallel runs, or for their place."""
     return _fitting(("1", "2", "4", "8", "ray", "ray:auto"), incomplete)
 
 
@@ -109,7 +110,7 @@ def x_axes(incomplete: str) -> Words:
 
 
 def quantities(incomplete: str) -> Words:
-    """The quantities that `tacit plot` can draw of every run."""
+    """The quantities of a run that `tacit plot` can draw."""
     return _fitting(("accuracy", "seconds", "bytes", "messages", "called", "answers"), incomplete)
 
 
@@ -119,7 +120,7 @@ def parties(context: typer.Context, incomplete: str) -> Words:
 
 
 def steps(context: typer.Context, incomplete: str) -> Words:
-    """The steps that were taken in the run whose folder is given before."""
+    """The steps taken in the run whose folder is given before."""
     return _recorded(context, "step", incomplete)
 
 
@@ -145,7 +146,8 @@ def _by_number(name: str) -> tuple[str, int]:
 
 @contextmanager
 def unsplit_words() -> Iterator[None]:
-    """Within it what bash asks for is one word where bash has split it at ``=``, and only the last part is printed."""
+    """Inside this context, a word that bash has split at ``=`` is joined for completion, and only its last part is
+    printed."""
     place = int(os.environ.get("COMP_CWORD", "0"))
     given = os.environ.get("COMP_WORDS", "").split("\n")[: place + 1]
     words: list[str] = []

@@ -56,7 +56,7 @@ def certify(
         typer.echo(str(path))
     typer.echo("each party needs its own two files and authority.pem; authority.key stays here")
     if scenario.protocol.identity == "signed":
-        typer.echo(f"each party needs all of {IDENTITIES}/*.pub, and a client its own {IDENTITIES}/client-N.key")
+        typer.echo(f"each party needs all of {IDENTITIES}/*.pub, and a client or helper its own {IDENTITIES}/*.key")
     return 0
 
 
@@ -231,14 +231,14 @@ def _ignore(line: str) -> None:
 
 
 def _use_one_thread() -> None:
-    """Let libraries that are not loaded yet compute with one thread: a sum must not depend on how many there are."""
+    """Let libraries that are not loaded yet use one thread: a sum must not depend on the number of threads."""
     from tacit.sim.compute import ONE_THREAD
 
     os.environ.update(ONE_THREAD)
 
 
 def _read(file: str, changes: list[str] | None, seed: int | None, *, seeded: bool) -> "Loaded":
-    """The scenario; that its secrets are drawn from the seed only if that is said on the command line."""
+    """Read the scenario. Secrets are drawn from the seed only if the command line asks for it."""
     from tacit.scenarios.deploying.plan import refuse_seeded
     from tacit.scenarios.files.reading import read
 

@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def main(commands: Callable[[], "typer.Typer"]) -> None:
-    """Run the `tacit` command on the arguments of this process; `commands` imports all that it has."""
+    """Run the `tacit` command on the arguments of this process; `commands` imports all commands."""
     stopping.leave_at_once()
     _use_utf8()
     _use_streams()
@@ -33,7 +33,7 @@ def main(commands: Callable[[], "typer.Typer"]) -> None:
 
 
 def _carried_out(app: "typer.Typer") -> int:
-    """The exit code of the command in this process's arguments; a mistake in them is one line on standard error."""
+    """Run the command in this process's arguments and return its exit code; a mistake is one line on standard error."""
     import click
 
     try:
@@ -54,11 +54,11 @@ def _carried_out(app: "typer.Typer") -> int:
 
 
 _WORKING = ("run", "flower", "sweep", "chaos", "serve", "join", "deploy-local", "bench")
-"""Commands whose work is worth finishing where nobody reads what they print; the others end."""
+"""The commands that finish their work even if nobody reads their output; the others end."""
 
 
 class _Pipe(io.RawIOBase):
-    """Standard output that is a pipe. A command that works goes on where nobody reads its output any longer."""
+    """Standard output that is a pipe. Working commands continue when nobody reads their output any longer."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._broken = descriptor, False

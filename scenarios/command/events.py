@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["events"]
 
 _SECONDS = 0.2
-"""Real time between two looks at a run that is under way."""
+"""The real seconds between two reads of a run in progress."""
 
 
 _HIDDEN = "no such event; --all shows what matters less, too"
@@ -102,7 +102,7 @@ def _check_step(folder: Path, step: str) -> None:
 
 
 def _followed(folder: Path, story: Story) -> Iterator[Iterable[Line]]:
-    """The new lines at each look, until the run has ended, or nobody runs it any more."""
+    """Yield the new lines at each read, until the run has ended or its process is gone."""
     from tacit.scenarios.running.folder import FolderError
     from tacit.scenarios.seeing.reading import Record, is_under_way
 

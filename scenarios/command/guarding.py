@@ -1,4 +1,4 @@
-"""The end of a command: its exit code, and the mistakes of a user in one line."""
+"""The end of a command: its exit code, and one-line messages for user mistakes."""
 
 import errno
 import functools
@@ -21,7 +21,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def guarded(command: Callable[P, int]) -> Callable[P, None]:
-    """The command with its exit code, and with the mistakes of a user in one line."""
+    """Wrap a command so that it exits with its code, and reports user mistakes in one line."""
 
     @functools.wraps(command)
     def ending(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -46,7 +46,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def _is_users(error: ValueError | OSError) -> bool:
-    """True if the user's input is wrong, and not the program."""
+    """Return true if the user's input is wrong, not the program."""
     from tacit.parties.datasets.error import DataError
     from tacit.scenarios.running.folder import FolderError
     from tacit.scenarios.schema.scenario import ScenarioError
@@ -57,7 +57,7 @@ def _is_users(error: ValueError | OSError) -> bool:
 
 
 def in_a_line(error: ValueError | OSError) -> str:
-    """The error in one line, with the file that it is about."""
+    """The error in one line, with the file concerned."""
     if isinstance(error, FileExistsError) and Path(str(error.filename)).is_file():
         return f"{error.filename}: is a file; a folder is needed there"
     if isinstance(error, FileExistsError):

@@ -87,7 +87,7 @@ def _choice(what: str, given: Any, usual: Any, known: Iterable[str]) -> Any:
 
 
 def _beside(plugin: Path, folder: Path) -> str:
-    """The path of `plugin` as a file in `folder` names it. Raises ScenarioError where it is elsewhere."""
+    """The path of `plugin` relative to `folder`. Raises ScenarioError if it is elsewhere."""
     from tacit.scenarios.schema.scenario import ScenarioError
 
     try:
@@ -98,7 +98,7 @@ def _beside(plugin: Path, folder: Path) -> str:
 
 
 def _write_schema(path: Path) -> str:
-    """Write the schema to `path`, unless another file is there; return what to say of it."""
+    """Write the schema to `path`, unless another file exists; return a message about it."""
     from tacit.scenarios.files.json_schema import TITLE, schema_text
 
     if path.exists():

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 import inspect
 import sys
@@ -54,7 +54,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Print the traceback of an 
 
 
 def give(files: list[Path] | None) -> list[Path] | None:
-    """`files`, which become plugins of all scenarios that the command reads."""
+    """Make `files` plugins of all scenarios that the command reads; return them."""
     if files or "tacit.scenarios.files.plugins" in sys.modules:  # importing it takes a second
         from tacit.scenarios.files import plugins
 
@@ -71,7 +71,7 @@ Plugins = Annotated[
 
 
 def _look(context: typer.Context, trust: bool) -> bool:
-    """`trust`; while the command runs, code in the folders that it looks at is not run without."""
+    """Return `trust`. Without it, code in the folders that the command reads is not run."""
     from tacit.scenarios.files import plugins
 
     context.with_resource(plugins.looking(trust))
@@ -115,14 +115,14 @@ class PlainGroup(TyperGroup):
     """A group whose help is plain text, with the first paragraph of each command's help, uncut."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the names of the commands and what they do."""
+        """Write the names of the commands and their descriptions."""
         shown = [(name, one.get_short_help_str(1000)) for name, one in self.commands.items() if not one.hidden]
         with formatter.section("Commands"):
             formatter.write_dl(shown)
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and end the command, if that is `wanted`."""
+    """Print the version and end the command, if `wanted`."""
     if wanted:
         from tacit.scenarios.running.environment import version
 
@@ -132,7 +132,7 @@ def show_version(wanted: bool) -> None:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Within it, a plugin that is left out, or a run that is given up, is a line on standard error."""
+    """Inside this context, warnings about skipped plugins and abandoned runs are lines on standard error."""
     with warnings.catch_warnings():
         others = warnings.showwarning
 

@@ -23,7 +23,7 @@ __all__ = ["predict"]
 
 
 class By(Enum):
-    """The quantity that is to be smallest."""
+    """The quantity to minimize."""
 
     BYTES = "bytes"
     TIME = "time"
@@ -86,8 +86,7 @@ def predict(
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.whole import check_whole
-    from tacit.scenarios.schema.scenario import ScenarioError
-    from tacit.scenarios.sweeping.predicted import FEW_SEEDS, MANY, predicted_of
+    from tacit.scenarios.sweeping.predicted import FEW_SEEDS, MANY, check_energy, predicted_of
     from tacit.scenarios.sweeping.runs import plan
 
     check_whole(Path(file))
@@ -106,11 +105,11 @@ def predict(
     console = printing.make_console()
     count = seeds or FEW_SEEDS
     plans = plan(file, over or (), count, changes or (), seed, to_run=False)
+    if by is By.ENERGY:
+        for one in plans:
+            check_energy(one.loaded)
     most = None if seeds else MANY
     found = [predicted_of(plans[first : first + count], most) for first in range(0, len(plans), count)]
-    if by is By.ENERGY and any(one.energy is None for one in found):
-        problem = "is needed for --by energy, or device.processor"
-        raise ScenarioError(found[0].plan.loaded.where, "device.radio", problem)
     complete = [one for one in found if one.outcome == "completed"]
     least = min((_cost(one, by) for one in complete), default=None)
     cheapest = [one for one in complete if _cost(one, by) == least]
@@ -128,14 +127,14 @@ def predict(
 
 
 def _cost(one: Predicted, by: By) -> float:
-    """The number by which choices are compared."""
+    """The cost by which choices are compared."""
     joules = 0.0 if one.energy is None else one.energy.joules
     costs = {By.BYTES: one.sums()["total"], By.TIME: one.virtual_seconds, By.MEMORY: one.memory, By.ENERGY: joules}
     return costs[by]
 
 
 def _in_words(one: Predicted, by: By) -> str:
-    """`_cost` with its unit."""
+    """The cost with its unit."""
     exact = f"{one.sums()['total']:,} bytes"
     return {
         By.BYTES: exact, By.TIME: format_duration(one.virtual_seconds), By.MEMORY: format_bytes(one.memory),
@@ -144,7 +143,7 @@ def _in_words(one: Predicted, by: By) -> str:
 
 
 def _time_in_words(one: Predicted) -> str:
-    """The virtual time, and how it differs with the seed."""
+    """The virtual time, and its variation between seeds."""
     found = format_duration(one.virtual_seconds)
     if len(one.seconds) == 1:
         return found
@@ -153,7 +152,8 @@ def _time_in_words(one: Predicted) -> str:
 
 
 def _ending_in_words(one: Predicted) -> list[str]:
-    """How the run with the scenario's own seed ends, and whom its server misses; nothing where all goes well."""
+    """The end of the run with the scenario's own seed, and the parties that its server misses; empty for a normal
+    end."""
     from tacit.protocols.experiment.simulated import SHOWN, more_than
 
     lines = [f"outcome   {one.outcome}: {one.reason}"] if one.reason else []
@@ -187,6 +187,8 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
         if (energy := found[0].energy) is not None:
             printing.print_lines(console, [printed.energy_line(energy)])
             console.print(printed.energy_table(energy))
+    unused = dict.fromkeys(line for one in found for line in one.plan.loaded.without_effect())
+    printing.print_lines(console, (f"unused    {line}" for line in unused))
     printing.print_lines(console, _remarks([one.plan.loaded.scenario for one in found]))
     noted = dict.fromkeys(line for one in found for line in notes(one.plan.loaded.scenario))
     printing.print_lines(console, (f"note      {line}" for line in noted))
@@ -195,7 +197,7 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
 
 
 def _print_devices(console: Console, scenario: Scenario) -> None:
-    """Print the devices that the clients of the one predicted run have drawn, by class."""
+    """Print the devices drawn for the clients of the predicted run, by class."""
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting.parties import device_table
 
@@ -205,7 +207,7 @@ def _print_devices(console: Console, scenario: Scenario) -> None:
 
 
 def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
-    """A line for each combination of values, and the cheapest of them."""
+    """Print a line for each combination of values, and the cheapest ones."""
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.list_fields import label
 
@@ -250,7 +252,7 @@ def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Seque
 
 
 def _a_round(one: Predicted) -> tuple[str, str]:
-    """Bytes and virtual time of a round, the mean over all."""
+    """The bytes and virtual time of a round, averaged over all rounds."""
     rounds = one.extent["rounds"]
     if not rounds:
         return "-", "-"
@@ -258,7 +260,7 @@ def _a_round(one: Predicted) -> tuple[str, str]:
 
 
 def _remarks(scenarios: Sequence[Scenario]) -> list[str]:
-    """A line for each thing that is taken for granted."""
+    """A line for each assumption."""
     from tacit.protocols.registry import PROTOCOLS
 
     found = list(

@@ -1,4 +1,4 @@
-"""The progress of a run: round, step, accuracy, bytes, virtual clock, who is waited for, real time left."""
+"""The progress of a run: round, step, accuracy, bytes, virtual clock, awaited parties, real time left."""
 
 import threading
 import time
@@ -24,20 +24,20 @@ _SENT = frozenset(("send", "relay"))
 _ENOUGH = 0.03
 
 _NAMES = 3
-"""The most parties that are named of those who are waited for."""
+"""The most awaited parties that are named."""
 
 _BAR = 8
-"""The width of the bar of computing that is done."""
+"""The width of the progress bar of computations."""
 
 _SECONDS_A_LINE = 10.0
-"""Real time between two lines where the output is no terminal."""
+"""The real seconds between two lines if the output is no terminal."""
 
 
 class Progress(Watch):
-    """Shows one line, drawn eight times a second and erased at the end; without a terminal a new one every 10 seconds.
+    """Shows one line, drawn eight times a second and erased at the end; without a terminal a new line every 10 seconds.
 
-    The estimate of the time left assumes that the rest of the announced computing is as fast as before. `wait` waits
-    for a number of seconds, or until the run has ended, and says whether it has.
+    The estimate of the time left assumes that the remaining announced work is as fast as before. `wait` waits for a
+    number of seconds, or until the run has ended, and returns true if it has.
     """
 
     def __init__(self, console: Console, wait: Callable[[float], bool] | None = None) -> None:
@@ -109,7 +109,8 @@ class Progress(Watch):
         return line
 
     def left(self, planned: float, done: float) -> str:
-        """The real time left, in words; empty while too little is done for an estimate, and when all planned is."""
+        """The real time left, in words; empty while too little is done for an estimate, and when all planned work is
+        done."""
         here = done - self._done
         if here < _ENOUGH * planned or here <= 0:
             return ""

@@ -1,4 +1,4 @@
-"""Commands that print what there is: `tacit list`, `keys`, `steps` and `schema`."""
+"""Commands that print reference lists: `tacit list`, `keys`, `steps` and `schema`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _FIRST = (
     "xclp-digits", "xclp-direct", "fedavg-xclp-digits", "fedct-digits", "training-secure-average",
     "fedavg-secagg-plus", "dropout-30-percent", "straggler", "rejoin", "private-cells",
 )  # fmt: skip
-"""The scenarios to begin with."""
+"""The recommended first scenarios."""
 
 _TOPICS = {
     "library": "more protocols",
@@ -127,7 +127,7 @@ def steps(
 
 
 def _of_all() -> list[list[str]]:
-    """Lines for each set of steps: the protocols that take just these, then the steps of each role."""
+    """Lines for each set of steps: the protocols with exactly these steps, then the steps of each role."""
     from tacit.protocols.registry import PROTOCOLS
 
     groups: dict[tuple[tuple[str, str], ...], list[Declaration]] = {}
@@ -142,11 +142,11 @@ def _of_all() -> list[list[str]]:
 
 
 _WIDTH = 120
-"""The longest lines of descriptions."""
+"""The most characters in a line of descriptions."""
 
 
 def _print_parties(file: str) -> None:
-    """Print who has what in a scenario."""
+    """Print the devices, networks and machines of a scenario's parties."""
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.reading import read
     from tacit.scenarios.reporting.parties import party_tables

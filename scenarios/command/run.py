@@ -102,9 +102,9 @@ def carry_out(
     limit: str | None = None,
     ci: bool = False,
 ) -> int:
-    """Run what was read, print it all, and return the exit code.
+    """Run a loaded scenario, print its progress and results, and return the exit code.
 
-    `checkpoint`: the folder of a run that could go on. `ci`: whether problems are reported to continuous integration.
+    `checkpoint`: the folder of a run that may be resumed. `ci`: report problems to continuous integration.
     """
     from tacit.scenarios.command.progress import Progress
     from tacit.scenarios.console import printing
@@ -113,9 +113,7 @@ def carry_out(
 
     scenario, console, seconds = loaded.scenario, printing.make_console(), seconds_of(limit)
     _introduce(console, loaded)
-    unused = dict.fromkeys(loaded.unused, f"not a key of {scenario.protocol.name}")
-    unused |= {key: f"only with {takes}" for key, takes in loaded.needless.items()}
-    printing.print_lines(console, (f"unused   {key}: {why}" for key, why in unused.items()))
+    printing.print_lines(console, (f"unused   {line}" for line in loaded.without_effect()))
     if checkpoint:
         note = f"note     starts again; tacit run --resume {checkpoint} continues the interrupted run"
         printing.print_lines(console, [note])
@@ -161,7 +159,7 @@ def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool, 
 
 @contextmanager
 def _annotated(file: str) -> Iterator[None]:
-    """Within it, a mistake in the scenario `file` is also reported to continuous integration."""
+    """Inside this context, a mistake in the scenario `file` is also reported to continuous integration."""
     from tacit.scenarios.files.reading import find
     from tacit.scenarios.schema.scenario import ScenarioError
     from tacit.scenarios.testing.outcomes import Problem

@@ -72,7 +72,7 @@ _LINES = (
     _Line("learner.steps", 20, "The steps of training on the labels of a round.", "learner.*"),
     _Line("cotraining.rounds", 5, "The rounds in which clients share labels.", "cotraining.rounds"),
 )
-"""The keys of every new file, in its order; values of None are those that are asked for."""
+"""The keys of every new file, in their order; values of None are asked for."""
 
 _CALM = Expect(outcome="completed", lost_at_most=1)
 
@@ -85,9 +85,9 @@ _OF_FAULTS = {
 
 
 def starter(wanted: Wanted, folder: Path) -> str:
-    """Return the text of a scenario file that runs in `folder`.
+    """Write the text of a scenario file that runs in `folder`.
 
-    Raises ScenarioError for a protocol, network or fault that is not known, and for choices that do not go together.
+    Raises ScenarioError for an unknown protocol, network or fault, and for contradictory choices.
     """
     for option, value, known in (
         ("--protocol", wanted.protocol, [*PROTOCOLS]),
@@ -108,14 +108,14 @@ def starter(wanted: Wanted, folder: Path) -> str:
 
 
 def _expected(scenario: Scenario) -> Expect:
-    """Return the expectations for a run of `scenario`, which has a fault, as a run on hollow values predicts them."""
+    """The expectations for a run of `scenario` with a fault, predicted by a run on hollow values."""
     found = predict_run(scenario, "the new scenario")
     most = max(1, len({loss.party for loss in found.lost}))
     return Expect(outcome=found.outcome, lost_at_most=most)  # type: ignore[arg-type]  # of a run that has ended
 
 
 def _checked(text: str, folder: Path) -> Scenario:
-    """The scenario that `text`, as a file in `folder`, is. Raises ScenarioError."""
+    """Parse `text` as a scenario file in `folder`. Raises ScenarioError."""
     path = folder / f".{SCHEMA_FILE}.toml"
     path.write_text(text, encoding="utf-8")
     try:
@@ -169,7 +169,7 @@ def _lines(wanted: Wanted, fault: Iterable[str], expect: Expect) -> Iterator[str
 
 
 def _about(key: str, protocol: str) -> str:
-    """The comment on the name of the protocol; none on other keys."""
+    """The comment on the name of the protocol; "" for other keys."""
     if key != "protocol.name":
         return ""
     summary = PROTOCOLS[protocol].summary
@@ -220,7 +220,7 @@ def _fault(wanted: Wanted, calm: Scenario) -> list[str]:
 
 
 def _client_steps(scenario: Scenario) -> list[str]:
-    """The steps of a client in a run of `scenario`, after those of enrolment where there are others."""
+    """The steps of a client in a run of `scenario`, without those of enrolment if there are others."""
     steps = PROTOCOLS[scenario.protocol.name].steps_with(scenario)
     names = list(dict.fromkeys(step.name for step in steps if step.role == "client"))
     return [name for name in names if name not in {step.name for step in ENROLL}] or names

@@ -1,4 +1,4 @@
-"""Ctrl-C (SIGINT) and SIGTERM: at first they end the command at once, later they interrupt its work."""
+"""Ctrl-C (SIGINT) and SIGTERM: at first they end the command immediately, later they interrupt its work."""
 
 import os
 import signal

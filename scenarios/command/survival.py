@@ -1,4 +1,4 @@
-"""The command `tacit predict --runs`: how often a run completes under losses, at which costs, and who is lost where."""
+"""The command `tacit predict --runs`: the probability and costs of completion under losses, and the losses by step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.sim.units import format_bytes, format_duration
+from tacit.sim.units import format_bytes, format_duration, format_joules
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +31,7 @@ def survival(
     from tacit.scenarios.reporting.charts import check_charts
     from tacit.scenarios.reporting.survival_page import survival_page
     from tacit.scenarios.running.workers import jobs_of
+    from tacit.scenarios.sweeping.predicted import check_energy
     from tacit.scenarios.sweeping.runs import plan
     from tacit.scenarios.sweeping.survival import survival_of
     from tacit.sim.cores import cores
@@ -40,6 +41,9 @@ def survival(
     at_a_time = (cores() if runs > 100 else 1) if jobs is None else jobs_of(jobs)
     console = printing.make_console()
     plans = plan(file, over, 1, changes, seed, to_run=False)
+    if by == "energy":
+        for one in plans:
+            check_energy(one.loaded)
     stopping.interrupt_work()
     found = []
     for one in plans:
@@ -69,11 +73,12 @@ def survival(
     return 0
 
 
-_NAMES = {"bytes": "bytes", "time": "seconds", "memory": "memory"}
+_NAMES = {"bytes": "bytes", "time": "seconds", "memory": "memory", "energy": "joules"}
 
 
 def choose(found: Sequence[Survival], by: str, survive: float | None) -> Survival | None:
-    """The cheapest of `found` that completes with the probability `survive`; without one, that ever completes.
+    """The cheapest of `found` that completes with the probability `survive`; without it, the cheapest that ever
+    completes.
 
     The cost is the mean over the runs that complete.
     """
@@ -84,11 +89,13 @@ def choose(found: Sequence[Survival], by: str, survive: float | None) -> Surviva
 def _in_words(value: float, name: str) -> str:
     if name == "seconds":
         return format_duration(value)
+    if name in ("joules", "most_joules"):
+        return format_joules(value)
     return format_bytes(value) if name in ("bytes", "memory") else f"{value:.4g}"
 
 
 def _chance(value: float) -> str:
-    """A probability with as many digits as it needs near 0 and 1."""
+    """Format a probability with more digits near 0 and 1."""
     return f"{value:.4f}" if 0.001 <= value <= 0.999 or value in (0, 1) else f"{value:.6f}"
 
 
@@ -109,8 +116,16 @@ def _print(
         _print_choices(console, found, chosen, by, survive)
     else:
         _print_one(console, first, survive)
+    unused = dict.fromkeys(line for one in found for line in one.loaded.without_effect())
+    printing.print_lines(console, (f"unused    {line}" for line in unused))
     warnings = dict.fromkeys(line for one in found for line in cautions(one.loaded.scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in warnings))
+
+
+_ROWS = (
+    ("bytes", "bytes"), ("virtual time", "seconds"), ("rounds lost", "rounds_lost"),
+    ("energy of all clients", "joules"), ("most energy of a client", "most_joules"),
+)  # fmt: skip
 
 
 def _print_one(console: Console, one: Survival, survive: float | None) -> None:
@@ -125,7 +140,7 @@ def _print_one(console: Console, one: Survival, survive: float | None) -> None:
         lines.append(f"survives  {_verdict(one, survive)}")
     printing.print_lines(console, lines)
     rows = []
-    for title, name in (("bytes", "bytes"), ("virtual time", "seconds"), ("rounds lost", "rounds_lost")):
+    for title, name in _ROWS:
         for over, completed in (("all runs", False), ("runs that complete", True)):
             figure = one.figure(name, completed=completed)
             if figure is None or (completed and one.completed == one.runs):
@@ -163,14 +178,14 @@ def _verdict(one: Survival, survive: float) -> str:
 def _print_choices(
     console: Console, found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None
 ) -> None:
-    """A line for each combination of values, and the cheapest of them that survives."""
+    """Print a line for each combination of values, and the cheapest one that survives."""
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.list_fields import label
     from tacit.scenarios.sweeping.survival import enough_runs
 
     scenarios = [one.loaded.scenario for one in found]
     labels = {key: label(key, scenarios) for key, _ in found[0].values}
-    exact = any(one.exact is not None for one in found)
+    exact, energy = any(one.exact is not None for one in found), any(one.counts_energy for one in found)
     rows = []
     for one in found:
         low, high = one.interval
@@ -183,15 +198,20 @@ def _print_choices(
                 _in_words(figure.mean, name), _in_words(figure.percentile_95, name)
             ]  # fmt: skip
         lost = one.figure("rounds_lost")
-        rows.append([*cells, "-" if lost is None else f"{lost.mean:.4g}"])
+        cells.append("-" if lost is None else f"{lost.mean:.4g}")
+        if energy:
+            figure = one.figure("joules", completed=True)
+            cells += ["-", "-"] if figure is None else [
+                format_joules(figure.mean), format_joules(figure.percentile_95)
+            ]  # fmt: skip
+        rows.append(cells)
     columns = (
         "completes", "95 % interval", *(["exact"] if exact else []), "bytes", "bytes, 95 %", "time", "time, 95 %",
-        "rounds lost",
+        "rounds lost", *(["energy", "energy, 95 %"] if energy else []),
     )  # fmt: skip
-    console.print(
-        printing.table((*labels.values(), *columns), rows, columns, optional=("time, 95 %", "bytes, 95 %", "exact"))
-    )
-    lines = ["figures   bytes and times are of the runs that complete; rounds lost are of all"]
+    optional = ("energy, 95 %", "time, 95 %", "bytes, 95 %", "exact")
+    console.print(printing.table((*labels.values(), *columns), rows, columns, optional=optional))
+    lines = ["figures   costs are of the runs that complete; rounds lost are of all"]
     wanted = "ever completes" if survive is None else f"completes with a probability of {survive}"
     if chosen is None:
         lines.append(f"cheapest  none: no combination {wanted}")

@@ -20,11 +20,11 @@ from tacit.scenarios.sweeping.tables import Planned, fill, show
 __all__ = ["sweep"]
 
 _TROUBLES = 12
-"""How many runs that are not as expected are named, and how many warnings."""
+"""The most unexpected runs, and the most warnings, that are listed."""
 
 
 def sweep(asked: Asked, jobs: Jobs, out: Path | None = None, resume: Path | None = None) -> int:
-    """Make the sweep in the folder `out`, or resume that in the folder `resume`. Returns the exit code.
+    """Make the sweep in the folder `out`, or resume the sweep in the folder `resume`. Returns the exit code.
 
     A resumed sweep makes the runs that have not ended. Raises ScenarioError and FolderError.
     """
@@ -78,14 +78,14 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
 
 
 def _warning_lines(found: Iterable[tuple[str, int]], runs: int) -> list[str]:
-    """Each warning once, with the number of the runs that it is about if these are not all."""
+    """Each warning once, with the number of its runs if it does not concern all."""
     lines = [f"WARNING  {line}" + (f" (in {count} of {runs} runs)" if count < runs else "") for line, count in found]
     more = len(lines) - _TROUBLES
     return [*lines[:_TROUBLES], *([f"WARNING  {more} more: warnings in each run's result.json"] if more > 0 else [])]
 
 
 def _trouble_lines(found: list[str], folder: Path) -> list[str]:
-    """The first lines of `found`, and where the others are listed."""
+    """The first lines of `found`, and the place where the others are listed."""
     lines = [f"NOT AS EXPECTED  {line}" for line in found[:_TROUBLES]]
     if len(found) > _TROUBLES:
         more = len(found) - _TROUBLES

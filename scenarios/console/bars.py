@@ -12,12 +12,12 @@ from tacit.parties.datasets.content import Report
 __all__ = ["shown"]
 
 _SECONDS_A_LINE = 5.0
-"""The least time between two lines of progress where the output is no terminal."""
+"""The least seconds between two lines of progress if the output is no terminal."""
 
 
 @contextlib.contextmanager
 def shown(console: Console, name: str) -> Iterator[Report]:
-    """A function that shows the progress of `name`: as a bar on a terminal, otherwise in lines."""
+    """Yield a function that shows the progress of `name`: as a bar on a terminal, otherwise in lines."""
     if not console.is_terminal:
         yield _Lines(console, name)
         return

@@ -1,4 +1,4 @@
-"""Tables and lines that can be read on a terminal and in a file alike."""
+"""Tables and lines that are readable on a terminal and in a file."""
 
 import itertools
 import os
@@ -14,26 +14,26 @@ from rich.text import Text
 __all__ = ["Table", "asked_width", "make_console", "print_lines", "table"]
 
 _PLAIN_WIDTH = 120
-"""The width of tables where the output is no terminal: they must not depend on the window that happens to be open."""
+"""The width of tables if the output is no terminal, so that they do not depend on an open window."""
 
 _PLAIN_HEIGHT = 25
 """The height of a terminal that reports none."""
 
 _ANY_WIDTH = 10_000
-"""The width of such output itself: a table with longer lines than that is printed whole."""
+"""The width of such output itself, so that tables with longer lines are printed whole."""
 
 _WORD = 20
-"""Words of a text longer than this may be broken if a table is too wide."""
+"""The length from which a word may be broken if a table is too wide."""
 
 _AT_ONCE = 1000
-"""How many lines are printed at once: one by one, each takes forty microseconds."""
+"""The number of lines printed at a time; printing them one by one takes forty microseconds each."""
 
 _GAP = 3
-"""Characters between two columns."""
+"""The number of characters between two columns."""
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console as wide as COLUMNS or the terminal; a file gets plain text, and tables as wide as they must be."""
+    """Make a console as wide as COLUMNS or the terminal; a file gets plain text, and tables of their full width."""
     file = sys.stderr if stderr else sys.stdout
     if file.isatty():  # rich takes a terminal without cursor movements (TERM=dumb) to be 80 wide
         size = os.get_terminal_size(file.fileno())
@@ -45,7 +45,7 @@ def make_console(stderr: bool = False) -> Console:
 
 
 def asked_width() -> int | None:
-    """The width that the environment variable COLUMNS asks for."""
+    """The width in the environment variable COLUMNS; None without one."""
     asked = os.environ.get("COLUMNS", "")
     return int(asked) if asked.isascii() and asked.isdigit() and int(asked) else None
 
@@ -58,12 +58,12 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
 
 
 class Table:
-    """A plain table, of which no figure is ever cut.
+    """A plain table in which no figure is ever cut.
 
     The columns named in `numbers` are right-aligned, and their cells stand on one line. The first column has names,
     whose words stay whole. On a terminal that is too narrow for the longest words and numbers, the columns in
-    `optional` are left out, the first of them first, and a line says so. Where that is not enough, each row becomes a
-    block of lines. In a file or a pipe the table is as wide as it must be, unless COLUMNS is set.
+    `optional` are left out, the first of them first, and a line says so. If that is not enough, each row becomes a
+    block of lines. In a file or a pipe the table has its full width, unless COLUMNS is set.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Table:
         return [row[place] for row in self.rows]
 
     def _least(self, place: int) -> int:
-        """The fewest characters that the column at `place` can have."""
+        """The smallest width in characters of the column at `place`."""
         heads = [len(word) for word in self.columns[place].split()]
         if self.columns[place] in self.numbers:
             return max([*heads, *(len(line) for cell in self._cells(place) for line in cell.split("\n"))], default=1)
@@ -159,7 +159,8 @@ def table(
     title: str | None = None,
     optional: Sequence[str] = (),
 ) -> Table:
-    """A plain table; the columns in `numbers` are right-aligned, those in `optional` left out where it must be."""
+    """Make a plain table; columns in `numbers` are right-aligned, those in `optional` are left out on narrow
+    terminals."""
     result = Table(columns, numbers, title, optional)
     for row in rows:
         result.add_row(*row)

@@ -1,4 +1,4 @@
-"""Progress of what takes long while a run is built; what it takes to print is imported when it is needed."""
+"""Progress of long activities before a run; the printing modules are imported on demand."""
 
 from contextlib import AbstractContextManager
 
@@ -8,7 +8,7 @@ __all__ = ["progress"]
 
 
 def progress(title: str) -> AbstractContextManager[Report]:
-    """Shown on stderr, with `title`, while something takes long."""
+    """A context that shows the progress of a long activity with `title` on stderr."""
     from tacit.scenarios.console.bars import shown
     from tacit.scenarios.console.printing import make_console
 

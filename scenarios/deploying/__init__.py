@@ -1,1 +1,1 @@
-"""Deployed runs: each party of a scenario in a process of its own, here or on other machines."""
+"""Deployed runs: each party of a scenario is a separate process, here or on other machines."""

@@ -1,4 +1,4 @@
-"""The records of a deployed run's processes as one: clocks compared, messages numbered, events in order."""
+"""Combines the records of a deployed run's processes: clocks are aligned, messages numbered, events ordered."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class PartFile:
-    """One process's record: the `party`, and the file."""
+    """The record of one process: its `party`, and the file."""
 
     party: str
     path: Path
@@ -29,9 +29,10 @@ class PartFile:
 
 @dataclass
 class Gathered:
-    """All `events`, numbered from 1 as ``run.sqlite`` has them, `rounds` and `contents`, and what there is of the run.
+    """The combined record: all `events`, numbered from 1 as in ``run.sqlite``, `rounds`, `contents`, and facts on the
+    run.
 
-    `ledger` are the bytes that were sent, `shifted` the seconds by which each party's clock was put right.
+    `ledger` has the bytes sent, `shifted` the seconds by which each party's clock was corrected.
     """
 
     about: dict[str, Any]
@@ -43,7 +44,7 @@ class Gathered:
 
     @property
     def seconds(self) -> float:
-        """When the last event happened."""
+        """The time of the last event."""
         return max((float(event["time"]) for event in self.events), default=0.0)
 
     def of(self, party: str, kind: str) -> list[Row]:
@@ -81,7 +82,7 @@ def _about(path: Path) -> dict[str, Any]:
 
 
 def gather_events(parts: Iterable[PartFile]) -> Gathered:
-    """The records of all processes as one. Raises FolderError."""
+    """Combine the records of all processes. Raises FolderError."""
     parts = list(parts)
     found: list[Row] = []
     for number, part in enumerate(parts):
@@ -105,9 +106,9 @@ def gather_events(parts: Iterable[PartFile]) -> Gathered:
 
 
 def _shifts(rows: Iterable[Row]) -> dict[str, float]:
-    """The seconds to add to each client's clock, so that the fastest message takes as long to the server as from it.
+    """The seconds to add to each client's clock, so that the fastest messages in both directions take the same time.
 
-    With that no message arrives before it was sent, if clocks do not drift.
+    With this no message arrives before it was sent, if clocks do not drift.
     """
     sent: dict[tuple[str, int], tuple[str, float]] = {}
     for row in rows:
@@ -131,7 +132,7 @@ def _shifts(rows: Iterable[Row]) -> dict[str, float]:
 
 
 def _unrecorded(rows: Iterable[Row]) -> list[Row]:
-    """The sending of messages whose sender was killed before it could write that down, as of when they arrived."""
+    """The sends of messages whose sender was killed before recording them, with their times of arrival."""
     sent = {(row["sender"], row["message"]) for row in rows if row["kind"] == "send"}
     found: dict[tuple[str, int], Row] = {}
     for row in rows:
@@ -142,7 +143,7 @@ def _unrecorded(rows: Iterable[Row]) -> list[Row]:
 
 
 def _number(rows: list[Row]) -> dict[tuple[int, int], int]:
-    """Number events, messages and waits from 1; returns each event's new number by its file and number there."""
+    """Number events, messages and waits from 1; return each event's new number by its file and old number."""
     messages: dict[tuple[str, int], int] = {}
     waits: dict[tuple[int, int], int] = {}
     places: dict[tuple[int, int], int] = {}
@@ -160,7 +161,7 @@ def _number(rows: list[Row]) -> dict[tuple[int, int], int]:
 
 
 def _ledger(events: Iterable[Mapping[str, Any]]) -> list[LedgerRow]:
-    """The bytes that were sent, by what the ledger of a simulated run counts them by."""
+    """The bytes sent, with the keys of a simulated run's ledger."""
     rows: dict[tuple[Any, ...], LedgerRow] = {}
     for event in events:
         if event["kind"] not in ("send", "relay"):

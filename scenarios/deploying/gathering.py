@@ -1,4 +1,4 @@
-"""Puts what the processes of a deployed run have left together: one folder, as that of a simulated run."""
+"""Combines the folders of a deployed run's processes into one folder, like that of a simulated run."""
 
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ __all__ = ["gather"]
 
 
 class _Seen:
-    """A run that has ended elsewhere, as `result_of` looks at runs."""
+    """A run that has ended elsewhere, with the interface that `result_of` needs."""
 
     engine = "processes"
     troubles = Statistics(0, {})
@@ -43,10 +43,9 @@ class _Seen:
 
 
 def gather(scenario: Scenario, name: str, folders: Sequence[Path], out: Path) -> Result:
-    """Put the `folders` of a run's processes together in the folder `out`, which holds no run.
+    """Combine the `folders` of a run's processes in the folder `out`, which must hold no run.
 
-    Needs the scenario's data, to measure by. Raises FolderError where a folder does not belong to
-    this run.
+    It needs the scenario's data for measurements. Raises FolderError if a folder does not belong to this run.
     """
     gathered = gather_events(parts_in(folders))
     endings = {one.party: one for one in _endings(folders)}
@@ -77,7 +76,7 @@ def _endings(folders: Iterable[Path]) -> list[Ending]:
 
 
 def _looked_at(scenario: Scenario, gathered: Gathered, endings: dict[str, Ending]) -> "tuple[Any, Simulated]":
-    """The run as its observer sees it, with the parties as they have ended."""
+    """The run in the form for its observer, with the parties in their final states."""
     parts = parts_of(scenario)
     world = World(scenario.seed)
     made = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
@@ -119,10 +118,10 @@ def _looked_at(scenario: Scenario, gathered: Gathered, endings: dict[str, Ending
 def _falls(
     gathered: Gathered, endings: dict[str, Ending], made: Sequence[tuple[Fault, ...]]
 ) -> tuple[list[Fired], list[tuple[Fault, ...]]]:
-    """When each party fell, as faults; those of the scenario are its own, others are made and returned, too.
+    """The times at which parties went down, as faults: those of the scenario, and new ones, which are also returned.
 
-    A party says itself that it falls by a fault. Of one that was killed the server says that its connection was lost;
-    it fell in the step that it was in last.
+    A party records a fall by a fault itself. For a killed party the server records the lost connection; it went down in
+    the step that it was in last.
     """
     falls: list[Fired] = []
     more: list[tuple[Fault, ...]] = []

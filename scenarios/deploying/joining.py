@@ -1,4 +1,4 @@
-"""The process of a client or helper in a deployed run: it connects, and connects again where it was cut off."""
+"""The process of a client or helper in a deployed run, which reconnects when its connection is lost."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from tacit.protocols.identity_files import enter_run
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
 from tacit.scenarios.deploying.plain_state import write_whole
-from tacit.scenarios.deploying.plan import IDENTITIES, clients_of, digest_of, identities_in
+from tacit.scenarios.deploying.plan import IDENTITIES, digest_of, identities_in
 from tacit.sim.deployed.certificates import Identity, context
 from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.deployed.records import Begin, Carry, Ended, Record, RecordError, Welcome
@@ -21,7 +21,7 @@ __all__ = ["join"]
 
 
 class _Stored(msgspec.Struct):
-    """``state.json`` of a client or a helper: its last incarnation, and the run that it was in."""
+    """The file ``state.json`` of a client or a helper: its last incarnation, and its run."""
 
     incarnation: int = 0
     run_id: bytes = b""
@@ -32,23 +32,21 @@ def _stored(path: Path) -> _Stored:
 
 
 class _Joined:
-    """The process of a client or a helper, while it is connected and while it is not."""
+    """The process of a client or a helper, connected or not."""
 
     def __init__(self, run: PartyRun, loop: RealLoop, spoke: Spoke, options: ProcessOptions) -> None:
         self.run, self._loop, self.spoke, self._log = run, loop, spoke, options.log
         self._certificates = options.certificates
-        self._identities = None
-        if run.name in clients_of(run.scenario):  # which sign; a helper does not
-            self._identities = identities_in(options.certificates, run.scenario, [run.name], seeded=options.seeded)
+        self._identities = identities_in(options.certificates, run.scenario, [run.name], seeded=options.seeded)
         self.begun = self.ended = False
         self._patience = options.patience + options.limits.idle
         self._begins_by = 0.0  # by `time.monotonic`: the loop's clock is set when the run begins
 
     def welcome(self, welcome: Welcome) -> None:
-        """Be the incarnation that the server says: the same, if only the server was away.
+        """Become the incarnation that the server assigns: the same one, if only the server was away.
 
-        Raises RefusedError for an earlier one, for one that an earlier process of the client has been, and, where
-        clients sign, for an earlier run: what was signed is old.
+        Raises RefusedError for an earlier incarnation, for one of an earlier process of the client, and, if clients
+        sign, for an earlier run, whose signatures are old.
         """
         path = self.run.path / "state.json"
         is_new, used = self.run.recorder is None, self.spoke.incarnation
@@ -73,7 +71,7 @@ class _Joined:
         self.spoke.ready(welcome)
 
     def take(self, record: Record) -> None:
-        """Do what the server says. Raises RecordError and WireError."""
+        """Process a record from the server. Raises RecordError and WireError."""
         if isinstance(record, Carry):
             if not self.begun:
                 raise RecordError("a message before the run began")
@@ -93,7 +91,7 @@ class _Joined:
             raise RecordError("a server sends no such record")
 
     async def stay_connected(self, patience: float) -> None:
-        """Take what the server sends, and connect again where the connection ends, for as long as it takes."""
+        """Process the server's records, and reconnect when the connection ends, without a limit."""
         while True:
             connection = self.spoke.connection
             assert connection is not None
@@ -108,7 +106,7 @@ class _Joined:
             self._log(f"connected again, as incarnation {self.spoke.incarnation}")
 
     async def wait(self) -> None:
-        """Wait until something has changed. Raises TimeoutError where the run has not begun when it must have."""
+        """Wait for a change. Raises TimeoutError if the run has not begun in time."""
         changed, left = self.run.changed, self._begins_by - time.monotonic()
         try:
             async with asyncio.timeout(None if self.begun else max(0.0, left)):
@@ -120,15 +118,15 @@ class _Joined:
 
     @property
     def over(self) -> bool:
-        """True if nothing is left to do: the party has ended, or waits for rounds that will not come."""
+        """True if nothing is left to do: the party has ended, or waits for rounds that will not begin."""
         return self.run.recorder is not None and self.begun and (self.run.over or (self.ended and self.run.idle))
 
 
 async def join(run: PartyRun, loop: RealLoop, host: str, port: int, options: ProcessOptions) -> None:
-    """Run the party of a client or helper, of a server at `host` and `port`, tried for the options' `patience`.
+    """Run the party of a client or helper of the server at `host` and `port`, tried for the options' `patience`.
 
-    Raises TimeoutError where there is no such server, where it does not begin the run in time, and where it is lost and
-    not found again while the party only waits for a round to begin; RefusedError, CertificateError and OSError.
+    Raises TimeoutError if there is no such server, if it does not begin the run in time, and if it is lost and not
+    found again while the party only waits for a round to begin; RefusedError, CertificateError and OSError.
     """
     log = options.log
     last = _stored(run.path / "state.json").incarnation

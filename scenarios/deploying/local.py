@@ -1,4 +1,4 @@
-"""Starts all processes of a deployed run on this machine, and those again that a scenario's fault brings back."""
+"""Starts all processes of a deployed run on this machine, and restarts those that a scenario's fault brings back."""
 
 import asyncio
 import os
@@ -19,14 +19,14 @@ from tacit.sim.deployed.certificates import certify, file_stem
 __all__ = ["Local"]
 
 _LATE = 10.0
-"""Seconds that clients have to end after the server has: one that is not done by then was started again too late."""
+"""The seconds that clients have to end after the server; a client that is not done then was restarted too late."""
 
 
 class Local:
     """The processes of a run below the folder `path`, each started with the command line's `options`.
 
-    `with_faults`: the scenario's crashes are carried out, by SIGKILL. `log` is called with what the processes say.
-    `address` is the server's, `around` makes, of a party and a command, the one that is to be started in its place.
+    `with_faults`: the scenario's crashes are made by SIGKILL. `log` is called with the processes' output. `address` is
+    the server's; `around` maps a party and its command to the command to start instead.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Local:
                 process.terminate()
 
     async def _live(self, name: str) -> None:
-        """Run the process of a party, and again if it was killed by a fault that brings it back."""
+        """Run the process of a party, and restart it if a fault killed it that brings it back."""
         while True:
             code = self.codes[name] = await self._once(name)
             back = self._back_after(name) if code == -signal.SIGKILL else None
@@ -116,7 +116,7 @@ class Local:
         self._log(f"{name:<10} {line}")
 
     def _back_after(self, name: str) -> float | None:
-        """After how many seconds a party that was killed is to come back; None if never, or if no fault has done it."""
+        """The seconds after which a killed party comes back; None if never, or if no fault killed it."""
         stored = DiskFile(self._path / file_stem(name) / "faults")
         struck, self._struck[name] = self._struck.get(name, 0), len(stored["state"]["fired"]) if stored else 0
         back: float | None = stored["back_after"] if self._struck[name] > struck else None

@@ -1,4 +1,4 @@
-"""How the process of a party runs, whichever party it is."""
+"""The options of any party's process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ __all__ = ["ProcessOptions"]
 class ProcessOptions:
     """The options of `tacit serve` and `tacit join`.
 
-    `path` is the folder of the process, `certificates` that of its certificate and key. `seeded`: its cryptography is
-    that of the simulator, and no secret. `with_faults`: it carries out the scenario's crashes of itself. `patience`:
-    seconds to wait for the others. `engine`: where jobs run. `log` is called with lines for people. `data`: a file with
-    the party's own points, in place of its share of the scenario's.
+    `path` is the folder of the process, `certificates` that of its certificate and key. `seeded`: its keys are those of
+    the simulator and not secret. `with_faults`: it crashes as in the scenario. `patience`: the seconds to wait for
+    other parties. `engine`: the place where jobs run. `log` is called with lines for people. `data`: a file with the
+    party's own points, instead of its share of the scenario's.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""The points that one process of a deployment has: its party's share of the scenario's data, and what all know."""
+"""The points of one process in a deployment: its party's share of the scenario's data, and public points."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ __all__ = ["OwnShards", "own_data"]
 
 
 class OwnShards(Shards):
-    """The share of client `own`, None for another party; of the others only how many points and labels they have."""
+    """The share of client `own` (None for another party), and only the numbers of points and labels of the others."""
 
     def __init__(self, all_shards: Shards, empty: Dataset, own: int | None) -> None:
         self.labels, self.points = all_shards.labels, all_shards.points
@@ -33,11 +33,11 @@ class OwnShards(Shards):
 
 
 def own_data(scenario: Scenario, party: str, file: Path | None = None) -> tuple[Parts, OwnShards]:
-    """Return the data that `party` knows: its own share, points that all know, and at the server the test data.
+    """The data that `party` knows: its own share, public points, and at the server the test data.
 
-    The split follows from the scenario's seed, so that each process finds its share by itself. A client's points are
-    those of `file`, if there is one: then the scenario's data are an outline (`tacit.parties.data.outlines`), with as
-    many rows and labels of that client as the file has. Raises DataError.
+    The split follows from the scenario's seed, so that each process computes its share by itself. A client's points are
+    those of `file`, if given: then the scenario's data are an outline (`tacit.parties.data.outlines`), with the file's
+    numbers of rows and labels for that client. Raises DataError.
     """
     parts = parts_of(scenario)
     number = int(party.removeprefix("client/")) if party.startswith("client/") else None
@@ -51,7 +51,7 @@ def own_data(scenario: Scenario, party: str, file: Path | None = None) -> tuple[
 
 
 def _with_own(scenario: Scenario, outline: Dataset, number: int, file: Path) -> Dataset:
-    """The `outline` with the points and labels of `file` in the place of those of a client. Raises DataError."""
+    """The `outline` with the points and labels of one client replaced by those of `file`. Raises DataError."""
     data = scenario.data
     if not data.path or data.partition != "natural" or outline.clients is None or data.test is not None:
         raise DataError(

@@ -1,14 +1,14 @@
-"""One party of a deployed run, in this process: its world, its program, and what it leaves in its folder.
+"""One party of a deployed run in this process: its world, its program, and the files in its folder.
 
 | file | holds |
 | --- | --- |
 | ``scenario.toml`` | the scenario with every default filled in |
-| ``state.json`` | what a server that comes back goes on from; of a client its incarnation |
-| ``record-N.sqlite`` | what the party did and saw, each time that its process was started |
-| ``lasting`` | the secret that randomised labels and hash bits are made of, in all incarnations |
-| ``disk`` | what survives the party's fall |
-| ``faults`` | where the scenario's faults stand, of a party that one of them has killed |
-| ``ending`` | how it ended, and what it found, for who looks at the run afterwards |
+| ``state.json`` | the state from which a server continues after a restart; for a client its incarnation |
+| ``record-N.sqlite`` | the events at the party, one file for each start of its process |
+| ``lasting`` | the secret of randomised labels and hash bits, for all incarnations |
+| ``disk`` | the state that survives the party's fall |
+| ``faults`` | the progress of the scenario's faults, for a party that one of them has killed |
+| ``ending`` | the end of the party and its results, for observers after the run |
 """
 
 import asyncio
@@ -58,9 +58,9 @@ __all__ = ["PartyRun"]
 
 
 class PartyRun:
-    """The party `name` of a scenario that is called `title`, in the folder that the `options` name.
+    """The party `name` of the scenario `title`, in the folder that the `options` name.
 
-    The data are read at once, the party is made by `make`. Raises DataError, and ValueError for a damaged folder.
+    The data are read immediately, the party is made by `make`. Raises DataError, and ValueError for a damaged folder.
     """
 
     def __init__(self, scenario: Scenario, title: str, name: str, engine: Engine, options: ProcessOptions) -> None:
@@ -81,9 +81,9 @@ class PartyRun:
     def make(
         self, loop: RealLoop, line: Line, run_id: bytes, incarnation: int, identities: Identities | None = None
     ) -> None:
-        """Make the world and the party, as the given incarnation; it begins by `begin`.
+        """Make the world and the party, as the given incarnation; `begin` starts it.
 
-        `identities`: the long-term keys, where clients sign by others than the seed's.
+        `identities`: the long-term keys, if clients sign with other keys than the seed's.
         """
         scenario, parts, shards = self.scenario, self._parts, self._shards
         number = 1 + len(list(self.path.glob("record-*.sqlite")))
@@ -134,7 +134,7 @@ class PartyRun:
         self._go_on_observing(incarnation)
 
     def _go_on_observing(self, incarnation: int) -> None:
-        """Let who looks at the run see what was to be seen of earlier incarnations."""
+        """Restore the observed attributes of earlier incarnations."""
         path, observer = self.path / "ending", self._experiment.observer
         if incarnation == 1 or not path.is_file():
             return
@@ -153,7 +153,7 @@ class PartyRun:
         self.device.start(lambda device: self.changed.set(), again=incarnation > 1)
 
     def lose(self, why: str) -> None:
-        """Let the party fall, as one does in the simulator: what it has in memory is lost."""
+        """Let the party go down, as in the simulator: its memory is lost."""
         endpoint = self.device.endpoint
         assert isinstance(endpoint, DeployedEndpoint)
         on_fall, endpoint.on_fall = endpoint.on_fall, None
@@ -161,13 +161,13 @@ class PartyRun:
         endpoint.on_fall = on_fall
 
     def come_back(self, incarnation: int) -> None:
-        """Let a party that has fallen come back as the given incarnation."""
+        """Let a party that went down come back as the given incarnation."""
         self.device.endpoint.incarnation = incarnation - 1
         self.device.rejoin()
 
     @property
     def over(self) -> bool:
-        """True if the party's program has ended. Raises its error, if one ended it."""
+        """True if the party's program has ended. Raises the error that ended it, if any."""
         if self.device.rest is None and self.device.party.failure is not None:
             raise self.device.party.failure
         return self.device.finished
@@ -178,7 +178,7 @@ class PartyRun:
         return self.device.idle
 
     def close(self, error: BaseException | None = None) -> None:
-        """Write how the party ended, by an `error` if there is one, and stop what goes on."""
+        """Write the end of the party, by an `error` if there is one, and stop its activities."""
         if self.recorder is not None:
             self._write_ending(alive=self.device.alive)
             error = error or self.device.party.failure
@@ -192,7 +192,7 @@ class PartyRun:
         write_ending(self.path / "ending", msgspec.structs.replace(ending, alive=alive))
 
     def close_record(self, error: BaseException | None) -> None:
-        """Write what is left of the record, and stop what goes on."""
+        """Write the rest of the record, and stop all activities."""
         if self.recorder is not None:
             reason = "" if error is None else f"{type(error).__name__}: {error}"
             self.recorder.close(Ending("failed" if error else "completed", reason, self.world.loop.time()))
@@ -200,7 +200,7 @@ class PartyRun:
         self._engine.close()
 
     def _kill(self) -> None:
-        """End the process, as a crash does. What an observer of the run sees is no part of the party: it stays."""
+        """End the process like a crash. The state of observers is no part of the party and persists."""
         assert self.recorder is not None
         self.recorder.flush()
         self._faults["back_after"] = optional(getattr(self.world.faults.fired[-1].fault, "back_after", None))
@@ -211,7 +211,7 @@ class PartyRun:
 
 
 def warm_up(scenario: Scenario) -> None:
-    """Import and begin to use what the party's jobs need, so that the first of them does not take the time for it."""
+    """Import and warm up the libraries for the party's jobs, so that the first job is not slower."""
     names = (
         ["scipy.sparse.linalg", "sklearn.tree", "sklearn.ensemble"] if PROTOCOLS[scenario.protocol.name].learns else []
     )
@@ -223,5 +223,5 @@ def warm_up(scenario: Scenario) -> None:
 
 
 def _limit_threads() -> None:
-    """Let sums of this thread be computed by one thread, as in the simulator."""
+    """Let sums in this thread use one thread, as in the simulator."""
     one_thread().__enter__()

@@ -1,8 +1,7 @@
-"""Files of a deployed process: its party's disk, and how the party has ended.
+"""Files of a deployed process: its party's disk, and the end of the party.
 
-The format is that of `tacit.sim.plain`, in MessagePack: reading it makes records and arrays, and runs no code of the
-file's. Nothing of cryptography is stored: what holds a key or a secret is left out, but for the secret that randomised
-answers are made of.
+The format is that of `tacit.sim.plain`, in MessagePack: reading makes records and arrays, and runs no code from the
+file. Keys and secrets are not stored, except for the secret of randomised answers.
 """
 
 import dataclasses
@@ -37,11 +36,11 @@ _OURS = {
     "world", "device", "channels", "shard", "settings", "parameters", "incarnations", "clients", "groups", "name",
     "patience", "last_round", "until", "protocol", "keys", "call", "failure", "server", "authority",
 }  # fmt: skip
-"""Attributes of parties that follow from the scenario, or are of the process."""
+"""Attributes of parties that follow from the scenario, or belong to the process."""
 
 
 def lasting_secret(folder: Path) -> bytes:
-    """The secret of 32 bytes in the file ``lasting`` of a party's folder, which is made when it is first asked for."""
+    """The secret of 32 bytes in the file ``lasting`` of a party's folder, made on first use."""
     path, size = folder / "lasting", 32
     if not path.exists():
         write_whole(path, os.urandom(size))
@@ -63,7 +62,7 @@ _found: dict[str, type] = {}
 
 
 def _kinds() -> dict[str, type]:
-    """The records of which an object may be stored, by module without ``tacit.`` and name; modules are read once."""
+    """The record classes that may be stored, by module without ``tacit.`` and name; modules are read once."""
     for title in sys.modules.keys() - _scanned:
         ours = title.startswith(_ROOMS) and not title.startswith(_SECRET)
         if ours and getattr(sys.modules[title].__spec__, "_initializing", False):  # a thread is importing it
@@ -79,13 +78,13 @@ def _kinds() -> dict[str, type]:
 
 
 def _stored(value: Any) -> Any:
-    """`value` as plain data. Raises NotPlain."""
+    """Convert `value` to plain data. Raises NotPlain."""
     writer = _PlainWriter({}, _kinds())
     return [writer.write(value), writer.objects]
 
 
 def _restored(stored: Any) -> Any:
-    """The value of which `stored` is the plain data. Raises ValueError."""
+    """Convert plain data back to a value. Raises ValueError."""
     try:
         content, objects = stored
         return Reader({}, _kinds(), objects, {}).read(content)
@@ -94,7 +93,7 @@ def _restored(stored: Any) -> Any:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, for its owner alone; it is on the disk when this returns."""
+    """Write a file completely or not at all, for its owner only; it is on the disk when this returns."""
     partial = path.with_name(f".{path.name}.partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -105,9 +104,9 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 class DiskFile(dict[str, Any]):
-    """A party's disk, which is in the file `path`: what a process finds there that starts again.
+    """A party's disk, stored in the file `path`, where a restarted process finds it.
 
-    Raises ValueError where the file is damaged.
+    Raises ValueError if the file is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -130,10 +129,10 @@ class DiskFile(dict[str, Any]):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How a party has ended, for who looks at the run afterwards: what it has found, and what observers see of it.
+    """The end of a party for observers after the run: its attributes, and the observed ones.
 
-    `alive`: it had not fallen. `handling`: CPU seconds outside of jobs: messages, their bytes, TLS, the record.
-    `records` are those of the rounds that a server has reported, `seen` the state of the observer of them.
+    `alive`: it had not gone down. `handling`: CPU seconds outside of jobs for messages, their bytes, TLS and the
+    record. `records` are those of the rounds that a server has reported, `seen` is the state of their observer.
     """
 
     party: str
@@ -150,7 +149,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def ending_of(party: Party, records: list[Any], seen: Any = None, handling: float = 0.0) -> Ending:
-    """The ending of `party`, and the `records` and the observer's state, if it is the server."""
+    """The ending of `party`, with the `records` and the observer's state if it is the server."""
     device = party.device
     attributes = {name: value for name, value in vars(party).items() if name[0] != "_" and name not in _OURS}
     observed = {name: value for name, value in device.observed.items() if name != "observers"}
@@ -170,7 +169,7 @@ def ending_of(party: Party, records: list[Any], seen: Any = None, handling: floa
 
 
 def _all_stored(values: dict[str, Any]) -> dict[str, Any]:
-    """Those of `values` that can be stored."""
+    """The elements of `values` that can be stored."""
     found = {}
     for name, value in values.items():
         try:
@@ -188,7 +187,7 @@ def write_ending(path: Path, ending: Ending) -> None:
 
 
 def read_ending(path: Path) -> Ending:
-    """The ending that a file holds. Raises ValueError."""
+    """Read an ending from a file. Raises ValueError."""
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=Ending)
     except msgspec.DecodeError as error:
@@ -196,7 +195,7 @@ def read_ending(path: Path) -> Ending:
 
 
 def restore_ending(party: Party, ending: Ending) -> list[Any]:
-    """Let `party`, which was never begun, look as it has ended; returns the records of rounds. Raises ValueError."""
+    """Restore the final state of `party`, which was never begun; return the records of rounds. Raises ValueError."""
     device = party.device
     device.endpoint.incarnation, device.endpoint.alive = ending.incarnation, ending.alive
     for name, value in ending.attributes.items():
@@ -207,7 +206,7 @@ def restore_ending(party: Party, ending: Ending) -> list[Any]:
 
 
 def restore_observed(device: Device, ending: Ending) -> list[Any]:
-    """Let observers see of `device` what they saw of it by the `ending`; returns the records of rounds.
+    """Restore the observed attributes of `device` from the `ending`; return the records of rounds.
 
     Raises ValueError.
     """

@@ -1,4 +1,4 @@
-"""The plan of a deployment: its parties, what they must agree on, and what a deployment cannot do."""
+"""The plan of a deployment: its parties, their agreement on the scenario, and the limits of deployments."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -20,13 +20,13 @@ __all__ = [
 ]  # fmt: skip
 
 IDENTITIES = "identities"
-"""The folder of long-term keys, in that of the certificates."""
+"""The folder of long-term keys, inside that of the certificates."""
 
 _NOT_AGREED = (
     "title", "name", "network", "device", "client", "link", "host", "cost", "engine", "entropy", "fault", "expect",
     "plugins",
 )  # fmt: skip
-"""The tables that each party may change: a real network and real machines are in the place of the simulated ones."""
+"""The tables that each party may change, because real networks and machines replace the simulated ones."""
 
 
 def clients_of(scenario: Scenario) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def joining(scenario: Scenario) -> tuple[str, ...]:
 
 
 def digest_of(scenario: Scenario, *, seeded: bool) -> bytes:
-    """The 32 bytes that two parties have in common if their scenarios, Tacit's version and `seeded` are the same."""
+    """The 32 bytes that are equal for two parties if their scenarios, Tacit's version and `seeded` are equal."""
     table = {key: value for key, value in as_table(scenario).items() if key not in _NOT_AGREED}
     data = table["data"]
     assert isinstance(data, dict)
@@ -50,22 +50,22 @@ def digest_of(scenario: Scenario, *, seeded: bool) -> bytes:
 
 
 def certified_identities(scenario: Scenario, certificates: Path) -> list[Path]:
-    """Make long-term keys of the clients that have none below `certificates`, where they sign; returns the files."""
+    """Make long-term keys of clients and a helper that lack them, below `certificates`; returns the files."""
     if scenario.protocol.identity != "signed":
         return []
     folder = certificates / IDENTITIES
-    return identity_files.make(folder, identity_files.missing(folder, clients_of(scenario)))
+    return identity_files.make(folder, identity_files.missing(folder, joining(scenario)))
 
 
 def identities_in(certificates: Path, scenario: Scenario, own: Iterable[str], *, seeded: bool) -> Identities | None:
-    """The long-term keys of the clients, the private ones of `own`; None where nobody signs, or by the seed's keys.
+    """The long-term keys of clients and a helper, private ones of `own`; None where nobody signs, or by seeded keys.
 
-    Raises CertificateError where a file is missing or has no key.
+    Raises CertificateError if a file is missing or has no key.
     """
     if seeded or scenario.protocol.identity != "signed":
         return None
     try:
-        return identity_files.load(certificates / IDENTITIES, clients_of(scenario), own)
+        return identity_files.load(certificates / IDENTITIES, joining(scenario), own)
     except FileNotFoundError as error:
         raise CertificateError(f"{error.filename}: there is no such file; `tacit certify` makes it") from None
     except ValueError as error:
@@ -73,7 +73,7 @@ def identities_in(certificates: Path, scenario: Scenario, own: Iterable[str], *,
 
 
 def check_deployable(scenario: Scenario, where: str) -> None:
-    """Raise ScenarioError for what a deployment cannot do."""
+    """Raise ScenarioError for values that a deployment does not support."""
     wrong = (
         ("network.topology", scenario.network.topology, "star", "clients connect to the server alone, which relays"),
         ("fidelity", scenario.fidelity, "real", "there is nobody to stand in for the cryptography"),
@@ -85,7 +85,7 @@ def check_deployable(scenario: Scenario, where: str) -> None:
 
 
 def refuse_seeded(file: str, changes: Sequence[str]) -> None:
-    """Raise ScenarioError where the file, or a change, says that secrets are to be drawn from the seed."""
+    """Raise ScenarioError if the file, or a change, asks for secrets drawn from the seed."""
     source = next((f"--set {text}" for text in changes if text.replace('"', "").strip() == "entropy=seeded"), "")
     if not source and parse_toml(find(file).read_bytes().decode()).get("entropy") == "seeded":
         source = file
@@ -95,7 +95,7 @@ def refuse_seeded(file: str, changes: Sequence[str]) -> None:
 
 
 def check_faults(scenario: Scenario, where: str) -> None:
-    """Raise ScenarioError unless each [[fault]] is one that a process can carry out on itself: a crash."""
+    """Raise ScenarioError unless each [[fault]] is one that a process can apply to itself: a crash."""
     for number, fault in enumerate(scenario.fault):
         if fault.kind != "crash":
             problem = (

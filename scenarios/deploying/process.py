@@ -19,13 +19,13 @@ from tacit.sim.engines import make_engine
 __all__ = ["PORT", "run_joining", "run_server", "split_address"]
 
 PORT = 4433
-"""The server's port, if no other is given."""
+"""The default port of the server."""
 
 Main = Callable[[PartyRun, RealLoop], Coroutine[Any, Any, None]]
 
 
 def run_server(loaded: Loaded, host: str, port: int, options: ProcessOptions, opened: Callable[[int], object]) -> int:
-    """Run the server's process; returns its exit code. For `opened` see `serve`, for errors `_run`."""
+    """Run the server's process; return its exit code. For `opened` see `serve`, for errors `_run`."""
 
     async def main(run: PartyRun, loop: RealLoop) -> None:
         await serve(run, loop, host, port, options, opened)
@@ -34,7 +34,7 @@ def run_server(loaded: Loaded, host: str, port: int, options: ProcessOptions, op
 
 
 def run_joining(loaded: Loaded, name: str, host: str, port: int, options: ProcessOptions) -> int:
-    """Run the process of the party `name`, a client or a helper; returns its exit code. For errors see `_run`."""
+    """Run the process of the party `name`, a client or a helper; return its exit code. For errors see `_run`."""
     names = joining(loaded.scenario)
     if name not in names:
         *helpers, first = names[: -loaded.scenario.data.clients + 1 or None]
@@ -48,9 +48,9 @@ def run_joining(loaded: Loaded, name: str, host: str, port: int, options: Proces
 
 
 def _run(loaded: Loaded, name: str, options: ProcessOptions, main: Main) -> int:
-    """Run the party `name`; 0 if its program has ended, 3 if nobody was there, or no longer.
+    """Run the party `name`. Returns 0 if its program has ended, 3 if the other end was missing or lost.
 
-    Raises ScenarioError for what cannot be deployed, FolderError where the folder is another process's, DataError,
+    Raises ScenarioError for unsupported scenarios, FolderError if the folder belongs to another process, DataError,
     CertificateError, RefusedError, OSError, and the error of a party's program.
     """
     if options.engine.partition(":")[0] == "ray":
@@ -87,7 +87,7 @@ def _run(loaded: Loaded, name: str, options: ProcessOptions, main: Main) -> int:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``, ``[ADDRESS]:PORT`` or ``HOST``. Raises ScenarioError."""
+    """Parse host and port from ``HOST:PORT``, ``[ADDRESS]:PORT`` or ``HOST``. Raises ScenarioError."""
     host, colon, port = text.rpartition(":")
     if not colon or (text.endswith("]") and text.startswith("[")):
         host, port = text, str(PORT)

@@ -1,4 +1,4 @@
-"""The server's process of a deployed run: it waits for the others, runs its party, and relays until all have ended."""
+"""The server's process of a deployed run: it waits for the clients, runs its party, and relays until all have ended."""
 
 import asyncio
 import time
@@ -20,11 +20,11 @@ from tacit.sim.deployed.world import new_run_id
 __all__ = ["serve"]
 
 _RETURN = 10.0
-"""Seconds that a server which comes back gives its clients to connect again before its program begins."""
+"""The seconds that a restarted server gives its clients to reconnect before its program begins."""
 
 
 class _Stored(msgspec.Struct):
-    """``state.json`` of a server. `began` is by the clock of the day, None before the run began."""
+    """The file ``state.json`` of a server. `began` is by the clock of the day, None before the run began."""
 
     run_id: bytes
     incarnation: int
@@ -37,7 +37,7 @@ async def serve(
 ) -> None:
     """Run the server's party. `opened` is called with the number of the port.
 
-    Those that have not connected within the options' `patience` are lost to the run until they do. Raises
+    Parties that have not connected within the options' `patience` are lost to the run until they do. Raises
     CertificateError and OSError.
     """
     seeded, log = options.seeded, options.log
@@ -97,7 +97,7 @@ async def serve(
 
 
 async def _wait_for(hub: Hub, patience: float, log: Callable[[str], object]) -> None:
-    """Wait until all parties are ready, for `patience` seconds at most."""
+    """Wait until all parties are ready, for at most `patience` seconds."""
     try:
         async with asyncio.timeout(patience):
             while len(hub.ready) < len(hub.names):
@@ -109,7 +109,7 @@ async def _wait_for(hub: Hub, patience: float, log: Callable[[str], object]) -> 
 
 
 def _stored(path: Path, seed: int, *, seeded: bool) -> _Stored:
-    """Return the state that a server finds in its folder after a restart; a new run, if there is nothing."""
+    """The stored state of a server after a restart; a new run without a file."""
     if not path.is_file():
         return _Stored(new_run_id(seed, seeded=seeded), 1, {})
     try:

@@ -1,1 +1,1 @@
-"""Scenario files: their structs, reading them, and what is checked before a run."""
+"""Scenario files: their structs, their reading, and the checks before a run."""

@@ -1,4 +1,4 @@
-"""Checks of what Python code gives to the public functions: a value of another type is a TypeError in one line."""
+"""Checks of arguments from Python code to the public functions: a wrong type is a TypeError in one line."""
 
 import reprlib
 from collections.abc import Iterable

@@ -42,10 +42,11 @@ __all__ = ["cautions", "check", "notes"]
 
 
 def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run: bool = True) -> Scenario:
-    """The scenario with what the data decides filled in; ScenarioError naming `where` if it cannot run.
+    """Check a scenario and fill in values that the data determine. Raises ScenarioError naming `where` if it cannot
+    run.
 
-    `clients_given`: whether the user wrote `data.clients`; if not, `natural` takes all that the data names.
-    `to_run`: whether it must fit into this machine's memory.
+    `clients_given`: the user wrote `data.clients`; if not, `natural` takes all clients of the data. `to_run`: it must
+    fit into this machine's memory.
     """
     try:
         protocol = PROTOCOLS[scenario.protocol.name]
@@ -71,7 +72,7 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
 
 
 def cautions(scenario: Scenario) -> list[str]:
-    """One line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
+    """A line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
     sized, others = _cautions_by_data(scenario)
     return [*sized, *fault_cautions(scenario), *others]
 
@@ -80,7 +81,7 @@ _kept: dict[str, tuple[list[str], list[str]]] = {}
 
 
 def _cautions_by_data(scenario: Scenario) -> tuple[list[str], list[str]]:
-    """Kept, for they are asked for before and after a run; the lines alone, for data are large."""
+    """The cautions and notes by data, cached because they are needed before and after a run, without the large data."""
 
     @cache
     def shards() -> Mapping[str, Shard]:
@@ -96,7 +97,7 @@ def _cautions_by_data(scenario: Scenario) -> tuple[list[str], list[str]]:
 
 
 def notes(scenario: Scenario) -> list[str]:
-    """One line for each thing that follows from the protocol's keys, as how likely its sums are to fail."""
+    """A line for each consequence of the protocol's keys, such as the failure probability of its sums."""
     protocol = PROTOCOLS[scenario.protocol.name]
     clients = ceil(protocol.share(scenario) * scenario.data.clients - 1e-9)
     of_sums = [_left_note(one, clients) for one in protocol.sums(scenario, clients)]
@@ -104,7 +105,7 @@ def notes(scenario: Scenario) -> list[str]:
 
 
 def _left_note(one: SumBounds, clients: int) -> str:
-    """A line for a sum that needs more of its clients than its keys say; else ""."""
+    """A line for a sum that needs more of its clients than its keys state; otherwise ""."""
     if one.kind not in ("secure_sum", "shamir"):  # others need no more, or say it themselves
         return ""
     threshold = threshold_of(one.threshold, clients)
@@ -119,7 +120,7 @@ def _left_note(one: SumBounds, clients: int) -> str:
 
 
 def _check_specs(scenario: Scenario) -> None:
-    """Everything written as text with a grammar of its own."""
+    """Check all texts with a grammar."""
     network, protocol = scenario.network, scenario.protocol
     read_text("network.latency", parse_latency, network.latency)
     read_text("network.jitter", duration, network.jitter)
@@ -203,7 +204,7 @@ def _deal(scenario: Scenario, dataset: Dataset) -> Shards:
 
 
 def _about_data(error: ValueError, key: str) -> ScenarioError:
-    """`error` at the setting of the data that it is about, else at `key`."""
+    """The error at the data setting that it concerns, otherwise at `key`."""
     if isinstance(error, DataSettingError):
         return ScenarioError("", f"data.{error.key}", f"{error.shown} {error.problem}")
     return ScenarioError("", f"data.{key}", str(error))

@@ -1,4 +1,4 @@
-"""From the tables of a scenario file to its structs, and in our own words what is wrong with them."""
+"""Converts the tables of a scenario file to its structs, with our own error messages."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ Table = dict[str, Any]
 
 
 def converted(raw: Table, where: str) -> ScenarioFile:
-    """`raw` as the struct that it stands for. Raises ScenarioError naming `where`."""
+    """Convert `raw` to its struct. Raises ScenarioError naming `where`."""
     protocol = raw.get("protocol")
     name = protocol.get("name") if isinstance(protocol, dict) else None
     if isinstance(name, str) and name not in PROTOCOLS:  # whose keys nobody knows
@@ -53,7 +53,7 @@ def converted(raw: Table, where: str) -> ScenarioFile:
 
 
 def _without_others(raw: Table, node: types.StructType) -> Table:
-    """`raw` without the [protocol] keys that only other protocols have which were added."""
+    """A copy of `raw` without the [protocol] keys that only other, added protocols have."""
     table = raw.get("protocol")
     (protocol,) = (field.type for field in node.fields if field.encode_name == "protocol")
     if not isinstance(table, dict) or not isinstance(protocol, types.StructType):
@@ -64,7 +64,7 @@ def _without_others(raw: Table, node: types.StructType) -> Table:
 
 
 def _with_kinds(raw: Table) -> Table:
-    """`raw` with the kind of each fault, and without keys of other kinds that say nothing, as files had them once."""
+    """A copy of `raw` with the kind of each fault, and without empty keys of other kinds, which older files contain."""
     faults = raw.get("fault")
     if not isinstance(faults, list) or not all(isinstance(one, dict) for one in faults):
         return raw
@@ -78,12 +78,12 @@ def _with_kinds(raw: Table) -> Table:
 
 
 def _is_empty(value: object) -> bool:
-    """True for what the keys of other kinds had in the file of a run that did not give them."""
+    """Return true for the empty values of other kinds' keys in files of older runs."""
     return value is False or value in ("", "*")
 
 
 def _one_of(value: object, node: types.Type, path: str) -> types.Type:
-    """The struct of a union that a table `value` at `path` is of, by its tag; `node` itself if there are no tags."""
+    """The struct of a union for the table `value` at `path`, by its tag; `node` itself if there are no tags."""
     kinds = [kind for kind in node.types if isinstance(kind, types.StructType)] if _is_tagged(node) else []
     if not kinds or not isinstance(value, dict):
         return node
@@ -94,7 +94,7 @@ def _one_of(value: object, node: types.Type, path: str) -> types.Type:
 
 
 def _is_tagged(node: types.Type) -> TypeGuard[types.UnionType]:
-    """True if `node` is a union of structs, each with its tag."""
+    """Return true if `node` is a union of structs, each with its tag."""
     return isinstance(node, types.UnionType) and any(getattr(kind, "tag_field", None) for kind in node.types)
 
 
@@ -110,7 +110,7 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 
 def _check_known(raw: object, node: types.Type, path: str) -> None:
-    """Every key in `raw` is one of the struct's. Wrong types are left for the conversion."""
+    """Check that every key in `raw` belongs to the struct. Wrong types are left for the conversion."""
     node = _one_of(raw, node, path)
     if isinstance(node, types.StructType) and isinstance(raw, dict):
         fields = {field.encode_name: field.type for field in node.fields}
@@ -130,7 +130,7 @@ def _check_known(raw: object, node: types.Type, path: str) -> None:
 
 
 def _check_named(raw: object, node: types.Type, path: str) -> None:
-    """Every name in `raw` of a registry's things is one that is there."""
+    """Check that every name in `raw` of a registry's thing exists."""
     if isinstance(node, types.StructType) and isinstance(raw, dict):
         for field in node.fields:
             if field.encode_name in raw:
@@ -149,7 +149,7 @@ def _elsewhere(key: str) -> str:
 
 
 class _Misfit(NamedTuple):
-    """The first value in a file that its type does not allow: its key, itself and its type with its unit."""
+    """The first value in a file that does not fit its type: its key, the value, and the type with its unit."""
 
     key: str
     value: object
@@ -160,7 +160,7 @@ class _Misfit(NamedTuple):
 def _misfits(
     value: object, kind: Any, node: types.Type, key: str, unit: str = ""
 ) -> Iterator[_Misfit | FaultError | str]:
-    """Yield the parts of `value` that do not fit the type `kind`, described by `node`; and keys that are missing."""
+    """Yield the parts of `value` that do not fit the type `kind`, described by `node`; and missing keys."""
     plain = _plain(_one_of(value, node, key))
     if isinstance(plain, types.StructType) and isinstance(value, dict):
         inner = f"{key}." if key else ""
@@ -207,7 +207,7 @@ def _items(kind: Any, count: int) -> Sequence[Any]:
 
 
 def _plain(node: types.Type) -> types.Type:
-    """`node` without its notes; of a choice between a type and nothing, the type."""
+    """The type `node` without annotations; for an optional type, the type."""
     while isinstance(node, types.Metadata):
         node = node.type
     if isinstance(node, types.UnionType):

@@ -1,7 +1,7 @@
-"""Dropouts drawn by chance: what the option --loss of `tacit predict` says, and the faults that it stands for in a run.
+"""Random dropouts: the syntax of the option --loss of `tacit predict`, and the faults that it makes in a run.
 
-A dropout is written ``SHARE[@STEP][,party=PATTERN][,back_after=DURATION]``. SHARE is the chance of each client, as
-``10%`` or ``0.1``, or a whole number of clients that are drawn, as ``3``. It applies in each round to the clients that
+A dropout is written ``SHARE[@STEP][,party=PATTERN][,back_after=DURATION]``. SHARE is the probability for each client,
+such as ``10%`` or ``0.1``, or a number of clients to draw, such as ``3``. It applies in each round to the clients that
 take part in it: they crash before the STEP; without one before a step that is drawn from those of the round.
 """
 
@@ -27,9 +27,10 @@ _ENROLMENT = frozenset(step.name for step in ENROLL)
 
 
 class Dropout(Struct, frozen=True):
-    """Clients that crash by chance in each round: with a `chance` each, or a `count` of them that is drawn.
+    """Random crashes of clients in each round: each with probability `chance`, or a `count` of drawn clients.
 
-    `step`: before which, "" for any step of the round. `back_after`: the duration until they are back, if they are.
+    `step`: the step before which they crash, "" for any step of the round. `back_after`: the duration until they are
+    back, if they are.
     """
 
     text: str
@@ -52,7 +53,7 @@ class Dropout(Struct, frozen=True):
 
 
 def dropouts(texts: Sequence[str], scenario: Scenario) -> list[Dropout]:
-    """The dropouts that `texts` write, for a run of `scenario`. Raises ScenarioError."""
+    """Parse dropouts for a run of `scenario` from `texts`. Raises ScenarioError."""
     return [_dropout(text, scenario) for text in texts]
 
 
@@ -86,7 +87,7 @@ def _dropout(text: str, scenario: Scenario) -> Dropout:
 
 
 def _amount(text: str, where: str, most: int) -> tuple[float | None, int | None]:
-    """The chance of each client, or the number of clients, of which there are `most`."""
+    """Parse the probability of each client, or the number of clients, of which there are `most`."""
     if re.fullmatch(r"[0-9]+", text):
         if int(text) > most:
             raise ScenarioError(
@@ -109,7 +110,7 @@ def _meant(party: str, clients: int) -> list[str]:
 def drawn(found: Sequence[Dropout], scenario: Scenario, steps: Mapping[int, Sequence[str]]) -> tuple[Crash, ...]:
     """The crashes of one run, drawn by the scenario's seed.
 
-    `steps`: by the number of each round those that clients take in it with nobody lost.
+    `steps`: the steps that clients take in each round without losses, by its number.
     """
     crashes: list[Crash] = []
     for number, one in enumerate(found):

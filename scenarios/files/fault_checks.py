@@ -1,4 +1,4 @@
-"""Checks of [[fault]] tables: steps, parties and messages that are not there."""
+"""Checks of [[fault]] tables for steps, parties and messages that do not exist."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -31,17 +31,17 @@ def messages_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def check_fault_places(scenario: Scenario) -> None:
-    """Check that parties, steps and messages that faults name exist, and `sim` takes the faults as they are."""
+    """Check that parties, steps and messages that faults name exist, and that `sim` accepts the faults."""
     for number, fault in enumerate(scenario.fault):
         for test in (_check_parties, _check_steps, _check_message, _check_return, _check_made):
             test(f"fault.{number}", fault, scenario)
 
 
 def fault_cautions(scenario: Scenario) -> list[str]:
-    """One line for each `round` after the last one, and for each `back_after` that can change nothing.
+    """A line for each `round` after the last one, and for each `back_after` without effect.
 
-    A `back_after` changes nothing if no round is left that the party could take part in. That is known of faults at a
-    step of a round; a party that falls before the first round may be back for it.
+    A `back_after` has no effect if no round is left that the party could take part in. This is known for faults at a
+    step of a round; a party that goes down before the first round may be back for it.
     """
     rounds, found = PROTOCOLS[scenario.protocol.name].rounds(scenario), []
     for number, fault in enumerate(scenario.fault):
@@ -69,7 +69,7 @@ def fault_cautions(scenario: Scenario) -> list[str]:
 
 
 def check_party(key: str, party: str, clients: int, patterns: bool = True, helpers: Sequence[str] = ()) -> None:
-    """Raise ScenarioError at `key` where `party` is no name, nor a pattern that matches one where those may be."""
+    """Raise ScenarioError at `key` if `party` is no name, nor an allowed pattern that matches one."""
     known = parties(clients, helpers)
     if not (matching(party, known) if patterns else party in known):
         problem = "matches no party" if patterns and set(party) & set("*?[") else "is not a party"
@@ -78,7 +78,7 @@ def check_party(key: str, party: str, clients: int, patterns: bool = True, helpe
 
 
 def read_text(key: str, parse: Callable[[str], object], value: str | float) -> None:
-    """Raise ScenarioError at `key` where `parse` cannot read `value`."""
+    """Raise ScenarioError at `key` if `parse` cannot read `value`."""
     try:
         parse(value)  # type: ignore[arg-type]
     except ValueError as error:
@@ -100,7 +100,7 @@ def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
 
 
 def _roles(fault: Fault, scenario: Scenario) -> list[str]:
-    """The roles of those who may be struck."""
+    """The roles of the parties that may be struck."""
     struck = matching(fault.get("party") or "*", parties_of(scenario))
     return list(dict.fromkeys(party.partition("/")[0] for party in struck))
 
@@ -129,7 +129,7 @@ def _check_message(key: str, fault: Fault, scenario: Scenario) -> None:
 
 
 def _choices(scenario: Scenario) -> str:
-    """The choices that bring in steps or messages, in words."""
+    """The choices that add steps or messages, in words."""
     choices = PROTOCOLS[scenario.protocol.name].choices(scenario)
     return ", ".join(f"{key.partition('.')[2]} = {toml(value)}" for key, value in choices.items()) or "these keys"
 

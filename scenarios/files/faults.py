@@ -1,4 +1,4 @@
-"""The faults that the [[fault]] tables of a scenario stand for, and the parties that they name."""
+"""The expansion of a scenario's [[fault]] tables, and the parties that they name."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -11,7 +11,7 @@ __all__ = ["faults_of", "matching", "parties", "parties_of"]
 
 
 def faults_of(fault: Fault, clients: int) -> tuple[Fault, ...]:
-    """The faults that `fault` stands for, with that number of `clients`: one, or a crash each time a trace says down.
+    """The faults that `fault` expands to with `clients` clients: one, or a crash for each down time of a trace.
 
     Raises ValueError in one line.
     """
@@ -19,7 +19,7 @@ def faults_of(fault: Fault, clients: int) -> tuple[Fault, ...]:
 
 
 def parties(clients: int, helpers: Iterable[str] = ()) -> list[str]:
-    """The names of all parties, in their order: the server, `helpers` and clients."""
+    """The names of all parties in order: the server, `helpers` and clients."""
     return ["server", *helpers, *(f"client/{number}" for number in range(clients))]
 
 
@@ -29,5 +29,5 @@ def parties_of(scenario: Scenario) -> list[str]:
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
-    """Those of `names` that are meant by a name or a pattern."""
+    """The elements of `names` that match a name or pattern."""
     return [name for name in names if fnmatchcase(name, pattern)]

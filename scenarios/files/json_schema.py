@@ -1,8 +1,8 @@
-"""The JSON Schema of scenario files: what editors complete and check, read off the structs that files are read into.
+"""The JSON Schema of scenario files, for completion and checks in editors, derived from the files' structs.
 
-It is draft 7, which taplo, and with it editors, reads. It holds keys, types, ranges, names, units and defaults, and
-which keys go with which kind of fault. What depends on the data, on other files or on several tables is checked by
-Tacit alone.
+It is draft 7, which taplo, and with it editors, reads. It contains keys, types, ranges, names, units and defaults, and
+the keys of each kind of fault. Tacit itself checks everything that depends on the data, on other files or on several
+tables.
 """
 
 import json
@@ -35,7 +35,7 @@ _PATTERNS = {
     "rate": f"^{RATE_PATTERN}$",
     "distribution": f"^({DURATION_PATTERN}|{_LATENCY})$",
 }
-"""The texts that a key of each unit may be."""
+"""The pattern of a key's text, by its unit."""
 
 _UNITS = {
     "duration": ' A duration, such as "40ms", or a number of seconds.',
@@ -43,23 +43,23 @@ _UNITS = {
     "distribution": "",
     "file": "",
 }
-"""The words for units that are no units of a number."""
+"""The description of units that are not units of a number."""
 
 _NAMES: dict[str, Mapping[str, object]] = {
     "protocol.name": PROTOCOLS,
     "data.name": DATASETS,
     "data.features": FEATURES,
 }
-"""Names that a key may be, whose struct does not list them."""
+"""The allowed names of keys whose struct does not list them."""
 
 
 def schema_text() -> str:
-    """Return the JSON Schema of scenario files as text, with what the active plugins add."""
+    """The JSON Schema of scenario files as text, including the additions of active plugins."""
     return json.dumps(scenario_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def scenario_schema() -> Schema:
-    """Return the JSON Schema of scenario files as plain dictionaries, with what the active plugins add."""
+    """The JSON Schema of scenario files as plain dictionaries, including the additions of active plugins."""
     root = structure()
     own = {name: one.keys for name, one in PROTOCOLS.items() if one.keys is not None}
     kinds = (root.cls, *own.values())
@@ -84,7 +84,7 @@ def scenario_schema() -> Schema:
 
 
 def _defined(kinds: Iterable[type[Struct]]) -> list[str]:
-    """The names under which msgspec defines `kinds` together, which differ from their own where two have the same."""
+    """The names under which msgspec defines `kinds` together; they differ from class names where two are equal."""
     references, _ = msgspec.json.schema_components(kinds, ref_template="{name}")
     return [one["$ref"] for one in references]
 
@@ -96,7 +96,8 @@ def _node(kind: type[Struct]) -> types.StructType:
 
 
 def _tables(path: str, node: types.StructType) -> Iterator[tuple[str, types.StructType]]:
-    """The struct `node` at `path`, and those within it: how their keys begin, as ``data.`` or ``fault.N.``."""
+    """Yield the struct `node` at `path` and those inside it, with the prefix of their keys, such as ``data.`` or
+    ``fault.N.``."""
     yield path, node
     for field in node.fields:
         kind = field.type
@@ -116,7 +117,7 @@ def _complete(
     rows: Mapping[tuple[str, tuple[str, ...]], Key],
     protocols: tuple[str, ...],
 ) -> None:
-    """Bring into the `definition` of a table what the table of keys has more than msgspec knows."""
+    """Complete the `definition` of a table by facts from the table of keys that msgspec does not know."""
     for field in node.fields:
         name, schema = path + field.encode_name, definition["properties"][field.encode_name]
         items = schema.get("items", {})
@@ -143,7 +144,7 @@ def _described(row: Key) -> str:
 
 
 def _without_nothing(schema: Schema) -> Schema:
-    """`schema` without null, which TOML does not have, and without its description."""
+    """A copy of `schema` without null, which TOML does not have, and without its description."""
     made = {key: value for key, value in schema.items() if key not in ("description", "anyOf")}
     if "default" in made and made["default"] is None:
         del made["default"]
@@ -154,7 +155,7 @@ def _without_nothing(schema: Schema) -> Schema:
 
 
 def _names_for(name: str, node: types.Type) -> list[str] | None:
-    """The names that the key `name` may have, if it is one of a registry's."""
+    """The names that the key `name` may have, if a registry lists them."""
     extra = (node.extra or {}) if isinstance(node, types.Metadata) else {}
     known = _NAMES.get(name, extra.get("registry", extra.get("listed")))
     return None if known is None else [*known]
@@ -168,7 +169,7 @@ def _pattern(unit: str, table: type) -> str:
 
 
 def _match(schema: Schema, pattern: str) -> None:
-    """Let texts under `schema` match `pattern`, and numbers, which are seconds or factors then, be positive or 0."""
+    """Require texts under `schema` to match `pattern`, and numbers, then seconds or factors, to be at least 0."""
     for one in schema.get("anyOf", [schema]):
         if one.get("type") == "string":
             one["pattern"] = pattern
@@ -180,9 +181,9 @@ def _match(schema: Schema, pattern: str) -> None:
 
 
 def _fault(kind: type[Fault], definition: Schema, described: str) -> None:
-    """Bring into the `definition` of a kind of fault what it needs, and that exactly one key says when.
+    """Complete the `definition` of a kind of fault by its required keys, and by the rule of exactly one trigger.
 
-    A table without a kind is the default one. Keys that only exclude each other may not both be given.
+    A table without a kind is the default one. Keys that exclude each other must not both be given.
     """
     needed = definition.get("required", ())
     definition["required"] = [key for key in needed if key != "kind" or kind.kind != DEFAULT_KIND]
@@ -201,10 +202,10 @@ def _fault(kind: type[Fault], definition: Schema, described: str) -> None:
 
 
 def _join(definitions: dict[str, Schema], own: Mapping[str, str]) -> None:
-    """Let the table [protocol] have the keys of all protocols, each as the protocol that is named defines it.
+    """Give the table [protocol] the keys of all protocols, each as defined by the protocol in the file.
 
-    `own` are the definitions of protocols with keys of their own. A key of another protocol than the named one may be
-    in a file; Tacit ignores it.
+    `own` are the definitions of protocols with keys of their own. Keys of other protocols may be in a file; Tacit
+    ignores them.
     """
     base = definitions[ProtocolKeys.__name__]
     given: dict[str, list[Schema]] = {key: [schema] for key, schema in base["properties"].items()}
@@ -231,6 +232,6 @@ def _join(definitions: dict[str, Schema], own: Mapping[str, str]) -> None:
 
 
 def _named(names: list[str], *, needed: bool) -> Schema:
-    """Schema of tables whose `name` is one of `names`; without `needed` also of those that give none."""
+    """The schema of tables whose `name` is one of `names`; without `needed` also of tables without a name."""
     chosen: Schema = {"properties": {"name": {"enum": names}}}
     return chosen | ({"required": ["name"]} if needed else {})

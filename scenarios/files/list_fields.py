@@ -1,4 +1,4 @@
-"""One field of one table of a list, as changes and sweeps name it: ``fault.0.factor``, ``client.2.up``.
+"""The names of fields in tables of a list, for changes and sweeps: ``fault.0.factor``, ``client.2.up``.
 
 The first is the `factor` of the first [[fault]], the second the `up` of the third [[client]].
 """
@@ -19,21 +19,21 @@ __all__ = ["LISTS", "change_item", "check_field", "check_fields", "is_field", "l
 _STRUCTS: dict[str, type[Struct]] = {"client": Client, "link": Link, "host": Host}
 
 LISTS = ("fault", *_STRUCTS)
-"""The tables of which a file may have several."""
+"""The tables that a file may repeat."""
 
 _FIELD = re.compile(rf"({'|'.join(LISTS)})\.(0|[1-9]\d{{0,5}})\.(.+)")
 _CHANCES = ("occurrence", "probability")
 _TITLES = {"fault": ("kind", "party"), "client": ("name",), "link": ("party", "peer"), "host": ()}
-"""The fields that say which one it is."""
+"""The fields that identify a table of a list."""
 
 
 def is_field(key: str) -> bool:
-    """True if `key` is meant to be a field of one table of a list."""
+    """Return true if `key` names a field of a table of a list."""
     return key.partition(".")[0] in LISTS and "." in key
 
 
 def check_field(key: str, option: str) -> None:
-    """Raise ScenarioError, which blames the `option`, where no table of the list can have the field `key`."""
+    """Raise ScenarioError, which names the `option`, if no table of the list can have the field `key`."""
     match, table = _FIELD.fullmatch(key), key.partition(".")[0]
     names = ("kind", *fault_keys()) if table == "fault" else _STRUCTS[table].__struct_fields__
     if match is None:
@@ -49,10 +49,10 @@ def check_field(key: str, option: str) -> None:
 
 
 def change_item(raw: dict[str, Any], key: str, value: object, made: Collection[str]) -> dict[str, Any]:
-    """The list of tables in `raw` that `key` is about, with `value` at the field: as a table of that one key.
+    """The list of tables in `raw` for `key`, with `value` at the field, as a table with only that key.
 
-    Of fields of which only one may be given the others go out, unless they are in `made`, which are changes as well.
-    Raises ScenarioError where there is no such table. What is no list of tables is left for the conversion.
+    If only one of several fields may be given, the others are removed, unless they are in `made`, which are changes as
+    well. Raises ScenarioError if there is no such table. Other values are left for the conversion.
     """
     table, number, name = _parts(key)
     items = raw.get(table, [])
@@ -71,7 +71,7 @@ def change_item(raw: dict[str, Any], key: str, value: object, made: Collection[s
 
 
 def check_fields(faults: Any, changed: Iterable[str]) -> None:
-    """Raise ScenarioError where one of `faults` is of a kind that does not have the field that a change names."""
+    """Raise ScenarioError if the kind of one of `faults` does not have a field that a change names."""
     for key in filter(is_field, changed):
         table, number, name = _parts(key)
         if table != "fault":
@@ -83,7 +83,7 @@ def check_fields(faults: Any, changed: Iterable[str]) -> None:
 
 
 def label(key: str, scenarios: Iterable[Scenario]) -> str:
-    """Return the name of `key` in a table; for a field of a list, with the table that it is of in all `scenarios`."""
+    """The name of `key` in a table; for a field of a list, with the title of its table in all `scenarios`."""
     if not _FIELD.fullmatch(key):
         return key
     table, number, name = _parts(key)
@@ -100,6 +100,6 @@ def _parts(key: str) -> tuple[str, int, str]:
 
 
 def _when(fault: dict[str, Any]) -> tuple[str, ...]:
-    """The fields of which exactly one says when the fault happens."""
+    """The fields of which exactly one is the trigger of the fault."""
     kind = fault.get("kind", DEFAULT_KIND)
     return KINDS[kind].when if isinstance(kind, str) and kind in KINDS else ()

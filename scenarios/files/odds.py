@@ -1,4 +1,4 @@
-"""The exact probability that a run of one round completes where clients are lost independently, or a number is drawn.
+"""The exact probability that a run of one round completes if clients are lost independently, or a number is drawn.
 
 XCLP with `recovery = "restart"`, and an average of models in the clear, need `min_clients` clients to the end. With
 `recovery = "shamir"`, of n clients that deal their keys in shares, t = `threshold_of(n)`, a run completes if
@@ -30,7 +30,7 @@ from tacit.sim.faults import Crash, Leave
 __all__ = ["Odds", "odds_of"]
 
 _MOST = 40
-"""The most clients for which it is worked out: the time grows with the fourth power, to a tenth of a second."""
+"""The most clients for an exact result: the time grows with the fourth power, to a tenth of a second."""
 
 _BEFORE, _MASKED, _REVEALED = range(3)
 
@@ -39,19 +39,19 @@ _STAGES = {
     "restart": {"rowsums.mask": _BEFORE},
     "average": {"train.update": _BEFORE},
 }
-"""The stage that clients have reached who are lost before a step; before any other: before they deal."""
+"""The stage reached by clients that are lost before a step; before any other step, they have not dealt."""
 
 _EARLY = ("setup.keys", "lsh.hash", "influence.request")
-"""Steps before a sum is begun, which every client takes once."""
+"""The steps before the beginning of a sum, which every client takes once."""
 
 _ONCE = (*_EARLY, "train.update")
-"""Steps that no client takes again in a round, so that a fault with a probability has one chance."""
+"""The steps that no client repeats in a round, so that a fault with a probability has one chance."""
 
 
 class Odds(Struct, frozen=True):
-    """The exact `probability` that a run completes, with the formula and what it needs in words (`why`).
+    """The exact `probability` that a run completes, with the formula and the requirements in words (`why`).
 
-    `keys`: those of the losses, and `need` what the run needs of its clients.
+    `keys`: those of the losses; `need`: the requirement on clients.
     """
 
     probability: float
@@ -61,7 +61,7 @@ class Odds(Struct, frozen=True):
 
 
 class _Loss(Struct, frozen=True):
-    """A chance by client to be lost at a stage."""
+    """The probabilities, by client, to be lost at a stage."""
 
     key: str
     stage: int
@@ -69,7 +69,7 @@ class _Loss(Struct, frozen=True):
 
 
 def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = ()) -> Odds | None:
-    """The exact odds of a run of `scenario` with these `dropouts`; None where no formula applies.
+    """The exact odds of a run of `scenario` with these `dropouts`; None if no formula applies.
 
     A formula applies to a protocol of one round with one secure sum over all clients, with nothing but crashes before
     steps: by chance, or of clients by name, or of a number of clients that is drawn. Links lose nothing.
@@ -102,7 +102,7 @@ def _called(scenario: Scenario) -> int:
 
 
 def _bounds(scenario: Scenario) -> SumBounds | None:
-    """The one secure sum of a run of one round; None where a formula would not say all that a run needs."""
+    """The only secure sum of a run of one round; None if a formula would not cover all requirements."""
     protocol = PROTOCOLS.get(scenario.protocol.name)
     keys = scenario.protocol
     if protocol is None or protocol.rounds(scenario) != 1:
@@ -122,7 +122,7 @@ def _bounds(scenario: Scenario) -> SumBounds | None:
 
 
 def _stage(kind: str, step: str) -> int | None:
-    """The stage of clients that are lost before `step`; None where no formula is known."""
+    """The stage of clients that are lost before `step`; None if no formula is known."""
     return _BEFORE if step in _EARLY and kind != "average" else _STAGES[kind].get(step)
 
 
@@ -151,7 +151,7 @@ def _of_dropouts(found: Sequence[Dropout], kind: str, clients: int) -> Iterator[
 
 
 def _of_count(scenario: Scenario, bounds: SumBounds, one: Dropout) -> Odds | None:
-    """The odds where a number of all clients is drawn to be lost."""
+    """The odds if a number of clients is drawn to be lost."""
     stage = _stage(bounds.kind, one.step)
     if stage is None or one.count is None:
         return None
@@ -166,7 +166,7 @@ def _of_count(scenario: Scenario, bounds: SumBounds, one: Dropout) -> Odds | Non
 
 
 def _enough(bounds: SumBounds, begin: int, masked: int, revealed: int) -> bool:
-    """True if a run completes where these numbers of clients deal, send masked values, and reveal shares."""
+    """Return true if a run completes with these numbers of clients that deal, send masked values, and reveal shares."""
     if begin < bounds.fewest:
         return False
     if bounds.kind in ("restart", "average"):
@@ -177,7 +177,7 @@ def _enough(bounds: SumBounds, begin: int, masked: int, revealed: int) -> bool:
 
 
 def _completes(bounds: SumBounds, clients: int, losses: Sequence[_Loss]) -> float:
-    """The sum of the probabilities of all numbers of clients that are left at each stage with which a run completes."""
+    """The sum of the probabilities of all numbers of clients at each stage with which a run completes."""
     kept = np.ones((3, len(losses[0].chances)))
     for one in losses:
         kept[one.stage] *= 1 - one.chances
@@ -195,7 +195,7 @@ def _completes(bounds: SumBounds, clients: int, losses: Sequence[_Loss]) -> floa
 
 
 def _need(bounds: SumBounds, clients: int) -> str:
-    """The clients that a run needs, in words with the keys."""
+    """The number of clients that a run needs, in words with the keys."""
     if bounds.kind != "shamir":
         table = "training" if bounds.kind == "average" else "protocol"
         return f"{bounds.fewest} of {clients} clients ({table}.min_clients = {bounds.fewest})"

@@ -1,4 +1,4 @@
-"""The plugins of a scenario: which files it takes, what is wrong with them in one line, and copies beside its results.
+"""The plugins of a scenario: their files, one-line messages on their mistakes, and copies beside its results.
 
 A plugin is code. It is taken from three places only: the scenario file's own folder or below (`plugins = [...]`), the
 command line (`--plugin FILE`), and installed packages that name a module in the entry-point group `tacit.plugins`. Of
@@ -41,23 +41,23 @@ __all__ = [
 _GROUP = "tacit.plugins"
 _PIN = "#sha256="
 _FOLDER = "plugins"
-"""The folder, in that of a run, that holds copies of its plugins."""
+"""The folder inside a run's folder that holds copies of its plugins."""
 
 _given: list[Path] = []
 
 _looking = False
-"""True if runs are only looked at: the code in a run's folder may be anybody's, and is not run."""
+"""True if runs are only inspected: code in a run's folder may come from anybody, and is not run."""
 
 
 class Untrusted(ScenarioError):
-    """Code that lies in the folder of a run, which was to be looked at alone."""
+    """Code in the folder of a run that is only inspected."""
 
 
 @contextmanager
 def looking(trust: bool) -> Iterator[None]:
-    """Within it code that lies in the folder of a run is not imported, unless there is `trust`.
+    """Inside this context code in the folder of a run is not imported without `trust`.
 
-    What this process has imported already is used: it was run here.
+    Code that this process has already imported is used.
     """
     global _looking
     before, _looking = _looking, not trust
@@ -68,7 +68,7 @@ def looking(trust: bool) -> Iterator[None]:
 
 
 def withheld(folder: Path) -> str:
-    """One line on the code of the run in `folder` that is not run for those who only look; "" where there is none."""
+    """A line on the code of the run in `folder` that is not run without trust; "" if there is none."""
     try:
         texts = tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8")).get("plugins", [])
         _check_trusted(texts, folder / "scenario.toml")
@@ -80,7 +80,7 @@ def withheld(folder: Path) -> str:
 
 
 def _check_trusted(texts: Iterable[str], path: Path) -> None:
-    """Raise Untrusted for code of the folder of `path` that this process has not imported."""
+    """Raise Untrusted for code in the folder of `path` that this process has not imported."""
     for text in texts if _looking else ():
         file, digest = _located(text, str(path), path.parent)
         content = digest or hashlib.sha256(file.read_bytes()).hexdigest()
@@ -92,14 +92,14 @@ def _check_trusted(texts: Iterable[str], path: Path) -> None:
 
 
 def give(files: Iterable[Path]) -> None:
-    """Let every scenario that this process reads from now on take `files` besides its own: those of --plugin."""
+    """Add `files`, those of --plugin, to every scenario that this process reads from now on."""
     _given[:] = [file.absolute() for file in files]
 
 
 def resolved(texts: object, where: str, folder: Path | None, *, of_run: bool = False) -> tuple[str, ...]:
-    """The `plugins` that the file `where` names, and those of --plugin, loaded, as a `Scenario` holds them.
+    """Load the `plugins` that the file `where` names, and those of --plugin; return them in the form of a `Scenario`.
 
-    `folder`: what the file's own must be in; None for a scenario made in Python, whose paths may lead anywhere.
+    `folder`: the folder that must contain the file's plugins; None for a scenario made in Python, with any paths.
     `of_run`: the file is that of a run's folder. Raises ScenarioError.
     """
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
@@ -117,7 +117,7 @@ def resolved(texts: object, where: str, folder: Path | None, *, of_run: bool = F
 
 
 def load_plugins() -> None:
-    """Load those that need no scenario, installed ones and those of --plugin. Raises ScenarioError."""
+    """Load the plugins that need no scenario: installed ones and those of --plugin. Raises ScenarioError."""
     resolved([], "", None)
 
 
@@ -159,7 +159,7 @@ def _error(error: PluginError) -> ScenarioError:
 
 
 def _use(plugins: Sequence[Plugin]) -> None:
-    """Make them active beside installed ones. Raises ScenarioError where two add things of one name."""
+    """Activate plugins in addition to installed ones. Raises ScenarioError if two add things of the same name."""
     try:
         plugged.use([*_installed(), *plugins])
     except PluginError as error:
@@ -173,7 +173,7 @@ def _use(plugins: Sequence[Plugin]) -> None:
 
 @functools.cache
 def _installed() -> tuple[Plugin, ...]:
-    """Those that can be used."""
+    """The installed plugins that can be used."""
     found = []
     for entry in sorted(metadata.entry_points(group=_GROUP), key=lambda entry: entry.name):
         try:
@@ -192,7 +192,7 @@ def _from(entry: metadata.EntryPoint) -> Plugin:
 
 
 def blamed(error: BaseException) -> ScenarioError | None:
-    """Return the mistake of a plugin that raised `error` before a run, in one line; None if none had a part in it."""
+    """The mistake of a plugin that raised `error` before a run, in one line; None if no plugin is in the traceback."""
     if isinstance(error, PluginError):
         return _error(error)
     place = plugged.place_in(error)
@@ -200,14 +200,14 @@ def blamed(error: BaseException) -> ScenarioError | None:
 
 
 def failure_reason(error: BaseException) -> str:
-    """Why a run failed, in words; with the file and the line of the plugin in which it did."""
+    """The reason why a run failed, in words; with the file and the line of a plugin in the traceback."""
     place = plugged.place_in(error)
     text = f"{type(error).__name__}: {error}" + (f" (in the plugin {place[0]}, line {place[1]})" if place else "")
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def with_copies(scenario: Scenario, folder: Path | None = None) -> dict[str, Any]:
-    """The table of `scenario` whose plugins, and other code, are copies in the folder that it is written to.
+    """The table of `scenario` with its plugins, and other code, as copies in its run's folder.
 
     The copies are made if a `folder` is given. Raises ScenarioError, and OSError.
     """
@@ -227,7 +227,7 @@ def with_copies(scenario: Scenario, folder: Path | None = None) -> dict[str, Any
 
 
 def _copies(scenario: Scenario) -> dict[str, Plugin]:
-    """Where in a folder the copy of each plugin is."""
+    """The path of each plugin's copy inside a run's folder."""
     found: dict[str, Plugin] = {}
     for plugin in use_plugins(scenario):
         own = Path(plugin.path).name
@@ -237,6 +237,6 @@ def _copies(scenario: Scenario) -> dict[str, Plugin]:
 
 
 def recorded(scenario: Scenario) -> list[PluginFile]:
-    """The plugins of a run of `scenario`, installed ones among them, for its result."""
+    """The plugins of a run of `scenario`, including installed ones, for its result."""
     copies = [PluginFile(copy, plugin.sha256) for copy, plugin in _copies(scenario).items()]
     return [*(PluginFile(plugin.path, plugin.sha256) for plugin in _installed()), *copies]

@@ -1,4 +1,4 @@
-"""The public points of a run: taken from the clients' data set, which is without them then, or from another one."""
+"""The public points of a run: taken from the clients' data set, which then excludes them, or from another one."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,10 +33,10 @@ def alpha_of(distribution: str) -> float | None:
 def set_apart(
     held: Dataset, keys: Public, clients: int, seed: int, source: Callable[[str], Dataset]
 ) -> tuple[Dataset, Dataset | None]:
-    """The clients' points without the public ones, and those; None if there are to be none.
+    """Separate the public points from the clients'; the second result is None without public points.
 
     They are drawn from the stream (seed, "public"). `source` loads the points of another data set by its name; their
-    labels are of other classes and become -1. Raises Problem.
+    labels belong to other classes and become -1. Raises Problem.
     """
     if not keys.size:
         return held, None
@@ -64,7 +64,7 @@ def set_apart(
 
 
 def _draw(dataset: Dataset, keys: Public, most: int, seed: int) -> NDArray[np.int64]:
-    """The rows, ascending. Raises Problem."""
+    """Draw the rows, ascending. Raises Problem."""
     alpha, dice = alpha_of(keys.distribution), generator(seed, "public")
     labels = dataset.labels
     size = round(keys.size * len(labels)) if keys.size < 1.0 else int(keys.size)
@@ -85,7 +85,7 @@ def _draw(dataset: Dataset, keys: Public, most: int, seed: int) -> NDArray[np.in
 
 
 def _kind(dataset: Dataset) -> str:
-    """Return the kind of a point, in words."""
+    """The kind of a point, in words."""
     if dataset.texts is not None:
         return "text"
     shape = dataset.points.shape[1:]

@@ -1,7 +1,7 @@
-"""From a scenario file and the command line's changes to a checked `Scenario`, and the table that the file may have.
+"""Reads a scenario file with the command line's changes into a checked `Scenario`, and the file's table if it has one.
 
-Every mistake ends as one `ScenarioError` line. Paths in a file are relative to the file, paths in a ``--set``
-to the current folder.
+Every mistake ends as one `ScenarioError` line. Paths in a file are relative to the file, paths in a ``--set`` to the
+current folder.
 """
 
 import itertools
@@ -50,16 +50,16 @@ __all__ = [
 
 
 def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
-    """The keys given in `raw` that only other protocols than `protocols`, those of a table's cells, use."""
+    """The keys in `raw` that only other protocols than `protocols` (those of a table's cells) use."""
     used = {key.name for key in keys() if not key.protocols or set(protocols) & set(key.protocols)}
     known = {key.name for key in keys()}
     return tuple(name for name in _given(raw) if name in known - used)
 
 
 def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
-    """The keys given in `raw` that the scenario's protocol could use, but with other choices, each with what it takes.
+    """The keys in `raw` that the protocol uses only with other choices, each with the choice that it needs.
 
-    `scenario` is what became of `raw`.
+    `scenario` is the result of reading `raw`.
     """
     found: dict[str, str] = {}
     for name in _given(raw):
@@ -80,7 +80,9 @@ def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
 
 def _takes_keys(scenario: Scenario) -> bool:
     """True if clients agree on keys."""
-    return scenario.training.averaging == "secure" or "protocol.hamming" in PROTOCOLS[scenario.protocol.name].uses
+    protocol = PROTOCOLS[scenario.protocol.name]
+    secure = scenario.training.averaging in ("secure", "lightsecagg", "committee")
+    return secure or "protocol.hamming" in protocol.uses or bool(protocol.helpers(scenario))
 
 
 _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
@@ -88,7 +90,7 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
     (
         "protocol.identity",
-        'XCLP or training.averaging = "secure"',
+        'XCLP, training.averaging = "secure", or prio3',
         lambda scenario: _takes_keys(scenario),
     ),
     ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),
@@ -108,14 +110,14 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("public.source", "public.size > 0", lambda scenario: scenario.public.size > 0),
     ("model.width", 'model.name = "cnn13"', lambda scenario: scenario.model.name == "cnn13"),
 )
-"""Keys, or how they begin, with a dot at the end; what gives them a meaning, and whether a scenario has it."""
+"""Keys, or prefixes with a dot at the end; the choice that makes them effective, and a test for it."""
 
 
 Source = Scenario | str | Path
 """A scenario, or the path of its file or of a run's folder, or the name of one that comes with Tacit."""
 
 _DATA = ("data.name", "data.path")
-"""Where points come from: one of the two is given."""
+"""The two sources of points; exactly one is given."""
 
 _EITHER = {
     "data.name": ("path",),
@@ -124,20 +126,20 @@ _EITHER = {
     "expect.lost_at_most": ("lost",),
     "expect.lost_includes": ("lost",),
 }
-"""Keys that exclude each other: a --set of the one takes the others out, unless they are set as well."""
+"""Keys that exclude each other: a --set of one removes the others, unless they are set as well."""
 
 _DEEPEST = 32
 
 _PATHS = (("file", ""), ("availability", ""), ("latency", "csv:"))
-"""Fields of tables in lists that are paths, behind a prefix."""
+"""Fields of tables in lists that are paths, after a prefix."""
 
 
 class Loaded(Struct, frozen=True):
-    """A checked scenario. `name`: its own, or the file's stem. `where`: the file as messages call it.
+    """A checked scenario. `name`: its own, or the file's stem. `where`: the file's name in messages.
 
     `unused`: keys that were given but belong to other protocols. `needless`: those that the protocol would use with
-    other choices, each with what it takes; of a file with a table, whose cells may choose that, none. `layout`: the
-    file's table, if it has one.
+    other choices, each with the choice that it needs; none for a file with a table, whose cells may make that choice.
+    `layout`: the file's table, if it has one.
     """
 
     scenario: Scenario
@@ -147,13 +149,19 @@ class Loaded(Struct, frozen=True):
     needless: Mapping[str, str] = {}
     layout: Layout | None = None
 
+    def without_effect(self) -> list[str]:
+        """A line for each key that was given and has no effect, with the reason."""
+        found = dict.fromkeys(self.unused, f"not a key of {self.scenario.protocol.name}")
+        found |= {key: f"only with {takes}" for key, takes in self.needless.items()}
+        return [f"{key}: {why}" for key, why in found.items()]
+
 
 def load(scenario: Source, changes: Sequence[str] = (), *, seed: int | None = None) -> Scenario:
     """Return the scenario in a file, checked.
 
-    `scenario`: the path of the file, or of a run's folder; the name of a scenario that comes with Tacit; or one made
-    in Python. `changes` are texts as after ``--set``, such as ``"protocol.k=5"``; paths in them are relative to the
-    current folder. `seed` is in place of the scenario's. Raises ScenarioError, in one line, for what cannot run, and
+    `scenario`: the path of the file, or of a run's folder; the name of a scenario that comes with Tacit; or one made in
+    Python. `changes` are texts in the form of ``--set``, such as ``"protocol.k=5"``; paths in them are relative to the
+    current folder. `seed` replaces the scenario's. Raises ScenarioError, in one line, for an invalid scenario, and
     TypeError.
     """
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
@@ -172,12 +180,12 @@ def read(
     to_run: bool = True,
     options: Mapping[str, str] = {},
 ) -> Loaded:
-    """`load`, with what the command line wants to know besides.
+    """Read a scenario like `load`, with further facts for the command line.
 
-    `cell`: dotted keys and values that come over all others, those of a cell of the file's table. `without_data`: the
-    scenario as it is written, of which only the types are checked; its data need not be on this machine. `to_run`:
-    whether it must fit into this machine's memory. `options`: of
-    keys among the `changes` that another option than --set has given, that option, to be named in errors.
+    `cell`: dotted keys and values that override all others, those of a cell of the file's table. `without_data`: the
+    scenario as written, with only its types checked; its data need not be on this machine. `to_run`: it must fit into
+    this machine's memory. `options`: the option, for error messages, that gave a key among the `changes` if it was not
+    --set.
     """
     changes = list(changes)
     if isinstance(file, Scenario):
@@ -222,7 +230,7 @@ def _read(
     to_run: bool,
     filled: bool,
 ) -> Loaded:
-    """`read`, with what is in the file. `filled`: all defaults stand in it, as in that of a run's folder."""
+    """Read a scenario from a file's content. `filled`: all defaults are in it, as in that of a run's folder."""
     where = str(path)
     plugins = raw["plugins"]
     _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
@@ -251,9 +259,9 @@ def _read(
 
 
 def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], changes: Iterable[str]) -> str:
-    """The source of the value that an error of the file `where` is about: the file, or an option of `given_by`.
+    """The source of the value that an error of the file `where` concerns: the file, or an option of `given_by`.
 
-    An error at a key of the file may be due to the `changes`, which are named then, too.
+    An error at a key of the file may be due to the `changes`, which are then named, too.
     """
     for key in sorted(given_by, key=len, reverse=True):
         if f"{error.key}.".startswith(f"{key}."):
@@ -265,17 +273,17 @@ def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], chang
 
 
 def checked(scenario: Scenario) -> Scenario:
-    """A scenario made in Python, checked as a file is. Raises ScenarioError."""
+    """Check a scenario made in Python like a file. Raises ScenarioError."""
     return read(scenario).scenario
 
 
 def _slug(title: str) -> str:
-    """Return a name for the runs of a scenario that has only its title."""
+    """A name for the runs of a scenario that has only a title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
 
 
 def find(file: str | Path) -> Path:
-    """The path of a scenario given as a path, a run's folder, or the name of one that comes with Tacit."""
+    """The path of a scenario given as a path, a run's folder, or the name of a built-in one."""
     path = Path(file)
     if path.is_dir() and (path / "scenario.toml").is_file():
         return path / "scenario.toml"
@@ -295,7 +303,7 @@ def find(file: str | Path) -> Path:
 
 
 def _without_defaults(raw: Table) -> Table:
-    """Return the values of `raw`, in which all defaults stand, that differ from these."""
+    """The values of `raw`, which contains all defaults, that differ from them."""
     known = {key: body for key, body in as_table(Scenario()).items() if isinstance(body, dict)}
     return {
         table: {key: value for key, value in raw[table].items() if defaults.get(key, msgspec.UNSET) != value}
@@ -305,7 +313,7 @@ def _without_defaults(raw: Table) -> Table:
 
 
 def parse_toml(text: str) -> Table:
-    """The table that `text` writes. Raises TOMLDecodeError, also for what is too deep or too long for Python."""
+    """Parse TOML into a table. Raises TOMLDecodeError, also for text that is too deep or too long for Python."""
     try:
         table = tomllib.loads(text)
         deep = _is_deep(table)
@@ -321,7 +329,7 @@ def parse_toml(text: str) -> Table:
 
 
 def _is_deep(table: Table) -> bool:
-    """True if tables and lists are nested more than `_DEEPEST` deep."""
+    """Return true if tables and lists are nested more than `_DEEPEST` deep."""
     level: list[Any] = [table]
     for _ in range(_DEEPEST):
         inside = itertools.chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
@@ -346,7 +354,7 @@ def _parse(path: Path) -> Table:
 
 
 def table_of_run(path: Path) -> Table:
-    """The tables of `path`, the scenario in the folder of a run. Paths are absolute, and lead to what moved with it.
+    """The tables of `path`, the scenario in a run's folder, with absolute paths, adapted if the folder was moved.
 
     Raises ScenarioError for a file that cannot be read.
     """
@@ -357,7 +365,7 @@ def table_of_run(path: Path) -> Table:
 
 
 def _anchored(raw: Table, folder: Path) -> Table:
-    """`raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
+    """A copy of `raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
     result = {key: dict(body) if isinstance(body, dict) else body for key, body in raw.items()}
     for name in LISTS:
         if isinstance(items := result.get(name), list | tuple):
@@ -373,7 +381,8 @@ def _follow(raw: Table, change: Callable[[Path], Path]) -> None:
 
 
 def paths_in(raw: Table) -> Iterator[tuple[Table, str, str]]:
-    """Each place in a scenario's tables that holds a path, other than plugins: the table, the key, the text before."""
+    """Yield each place of a path in a scenario's tables, except plugins: the table, the key, and the text before the
+    path."""
     own = raw.get("protocol")
     places = [(raw.get("data"), "path", ""), (raw.get("learner"), "path", ""), (own, "app", ""), (own, "recorded", "")]
     places += [(raw.get("network"), "latency", "csv:"), (raw, "cost", "replayed:")]
@@ -387,7 +396,7 @@ def paths_in(raw: Table) -> Iterator[tuple[Table, str, str]]:
 
 
 def _first_place(folder: Path) -> Path | None:
-    """Where the folder of a run was as the run began; None where its record does not say."""
+    """The place of a run's folder when the run began; None if its record does not contain it."""
     record = f"{(folder / 'run.sqlite').absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(record, uri=True)) as connection:
@@ -398,7 +407,7 @@ def _first_place(folder: Path) -> Path | None:
 
 
 def _moved(folder: Path, was: Path | None, path: Path) -> Path:
-    """The `path` in a run's scenario; if nothing is there, the one that moved together with the run's `folder`."""
+    """The `path` in a run's scenario; if it does not exist, the one that was moved together with the run's `folder`."""
     beside = Path(os.path.normpath(folder / os.path.relpath(path, was)))
     return beside if not path.exists() and beside.exists() else path
 
@@ -407,7 +416,7 @@ def _moved(folder: Path, was: Path | None, path: Path) -> Path:
 
 
 def _apply(raw: Table, changes: Iterable[tuple[str, Any]], folder: Path) -> None:
-    """Put dotted keys and their values in; what is a path is relative to `folder`."""
+    """Set dotted keys to their values; paths among them are relative to `folder`."""
     made: set[str] = set()
     for key, value in changes:
         made.add(key)
@@ -424,7 +433,7 @@ def _apply(raw: Table, changes: Iterable[tuple[str, Any]], folder: Path) -> None
 
 
 def _check_either(changed: Iterable[tuple[str, Any]]) -> None:
-    """Raise ScenarioError where --set gives two keys of which only one may be given."""
+    """Raise ScenarioError if --set gives two keys of which only one may be given."""
     given: dict[str, Any] = {}
     for key, value in changed:
         table = value if isinstance(value, dict) else {}
@@ -434,38 +443,38 @@ def _check_either(changed: Iterable[tuple[str, Any]]) -> None:
 
 
 def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
-    """Where data of the user's own choice takes the place of the file's, of which its title speaks."""
+    """Replace the title if the data that it describes are replaced by the user's choice."""
     for key in _DATA:
         if changed.get(key) and "title" not in changed:
             raw["title"] = f"{name} with {key} = {toml(changed[key])}"
 
 
 def _known() -> list[str]:
-    """The keys that a change may name, whole tables among them."""
+    """The keys that a change may name, including whole tables."""
     return [*(field.encode_name for field in structure().fields), *(row.name for row in keys() if not row.is_of_list)]
 
 
 def _settable() -> list[str]:
-    """Those of them that are no tables of keys."""
+    """The known keys without tables of keys, which a change may set."""
     known = [key for key in _known() if key != "plugins"]
     tables = {key.rpartition(".")[0] for key in known}
     return [key for key in known if not _owns(key) and key not in tables]
 
 
 def _owns(key: str) -> bool:
-    """True if `key` is the file's own and not a scenario's."""
+    """Return true if `key` is the file's own and not a scenario's."""
     return key.partition(".")[0] in OWN
 
 
 def _paper(file: ScenarioFile) -> list[tuple[str, Any]]:
-    """Return the changes that `scale = "paper"` makes in `file`."""
+    """The changes that `scale = "paper"` makes in `file`."""
     if not file.scales.paper:
         raise ScenarioError("", "scale", '"paper" is not in the file, which has no [scales.paper]; allowed: "small"')
     return list(flat(file.scales.paper, _settable(), "scales.paper"))
 
 
 def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
-    """A key that exists and its new value, from ``key=value``; `options` as in `read`."""
+    """Parse ``key=value`` into an existing key and its new value; `options` as in `read`."""
     key, equals, written = text.partition("=")
     key = key.strip()
     if not equals or not key:
@@ -500,5 +509,5 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
 
 
 def _scenario(file: ScenarioFile) -> Scenario:
-    """Return the part of the file that a run needs."""
+    """The part of the file that a run needs."""
     return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})

@@ -1,4 +1,4 @@
-"""The result of a run, as ``result.json`` holds it."""
+"""The result of a run, in the form of ``result.json``."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,8 @@ _draw: list[Callable[["Result"], str]] = []
 def draw_results(draw: Callable[["Result"], str]) -> None:
     """Let notebooks show each result as the HTML that `draw` makes of it.
 
-    What draws reads the record of a run, as only folders that stand above this one can: it is handed in from there.
+    Drawing reads the record of a run, which only folders above this one may do; therefore the function is passed in
+    from there.
     """
     _draw[:] = [draw]
 
@@ -92,7 +93,7 @@ class Result(ResultFields, kw_only=True):
     error: BaseException | None = None
 
     def __repr__(self) -> str:
-        """One line: which run it was, how it ended, what it cost, who was lost, and the folder."""
+        """One line: the run, its outcome, its costs, the lost parties, and the folder."""
         lost = list(dict.fromkeys(loss.party for loss in self.lost))
         parts = (
             f"{self.scenario}, seed {self.seed}: {self.outcome}",
@@ -105,7 +106,7 @@ class Result(ResultFields, kw_only=True):
         return f"<Result of {', '.join(filter(None, parts))}; {self.folder}>"
 
     def _repr_html_(self) -> str | None:
-        """Return the HTML of a notebook: verdict, bytes and a small timeline; None where it shows the text instead."""
+        """The HTML for a notebook: verdict, bytes and a small timeline; None if it should show the text instead."""
         return _draw[0](self) if _draw else None
 
     def frame(self, name: str) -> Any:
@@ -142,7 +143,7 @@ class Result(ResultFields, kw_only=True):
         return self.frame("events")
 
     def record(self) -> dict[str, Any]:
-        """The content of ``result.json``: which run it was and how it ended, what it found, and the rest."""
+        """The content of ``result.json``: the run and its outcome, its results, and the rest."""
         found = ResultFields.__struct_encode_fields__
         names = dict(zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True))
         own = [name for name in names if name not in (*found, "folder", "error")]
@@ -151,7 +152,7 @@ class Result(ResultFields, kw_only=True):
 
 
 def data_frame(lines: Iterable[Mapping[str, Any]]) -> Any:
-    """`lines` as a pandas DataFrame, a column for each key. Raises ImportError without pandas."""
+    """Convert `lines` to a pandas DataFrame, with a column for each key. Raises ImportError without pandas."""
     return _pandas().DataFrame(list(lines))
 
 

@@ -1,4 +1,4 @@
-"""The scenario files that come with Tacit; importing this is quick."""
+"""The built-in scenario files; importing this module is quick."""
 
 import functools
 from pathlib import Path
@@ -7,7 +7,7 @@ __all__ = ["shipped"]
 
 
 def shipped() -> dict[str, Path]:
-    """The scenarios that come with Tacit, by name."""
+    """The built-in scenarios, by name."""
     return dict(_library())
 
 

@@ -1,4 +1,4 @@
-"""Sized runs: which of them go on hollow values, and what to know about their numbers."""
+"""Sized runs: the choice of hollow values, and cautions about their numbers."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from tacit.sim.toml_text import toml
 __all__ = ["MOST_POINTS", "is_hollow", "sized_caution"]
 
 MOST_POINTS = 20_000
-"""The points up to which a sized run computes all but the cryptography, and has results."""
+"""The most points with which a sized run computes everything but the cryptography, and has results."""
 
 _SIZED = (
     'fidelity = "sized": sizes and modelled times are real, but SecureHamming is not run; '
@@ -19,9 +19,9 @@ _SIZED = (
 
 
 def is_hollow(scenario: Scenario, shards: Mapping[str, Shard]) -> bool:
-    """True if a run of `scenario`, among clients with `shards`, goes on hollow values (`tacit.sim.hollow`).
+    """Return true if a run of `scenario`, among clients with `shards`, uses hollow values (`tacit.sim.hollow`).
 
-    It trains nothing, knows the modelled times only, and nobody looks at how faults change its results.
+    Such a run trains nothing, uses modelled times only, and its results under faults are not observed.
     """
     if scenario.fidelity != "sized":
         return False
@@ -31,7 +31,7 @@ def is_hollow(scenario: Scenario, shards: Mapping[str, Shard]) -> bool:
 
 
 def sized_caution(scenario: Scenario, shards: Mapping[str, Shard]) -> str:
-    """Return a caution about the numbers of a sized run."""
+    """A caution about the numbers of a sized run."""
     if not is_hollow(scenario, shards):
         return _SIZED
     return (

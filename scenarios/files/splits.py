@@ -1,4 +1,4 @@
-"""The points of a run: what clients hold, and what is kept apart to measure models by."""
+"""The points of a run: the clients' points, and those held out for measuring models."""
 
 import weakref
 from collections.abc import Iterator
@@ -33,12 +33,12 @@ _PLACEHOLDER = Dataset("none", np.zeros((1, 1)), np.zeros(1, np.int64), ("none",
 
 
 PER_CLIENT = 12_000
-"""Bytes of a client with its links and its place in the record, at the least."""
+"""The least bytes of a client with its links and its place in the record."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """The data of a scenario, each client's share of them, and its devices and links."""
+    """The data of a scenario, the shares of clients, and the devices and links."""
 
     parts: Parts
     shards: Shards
@@ -46,11 +46,11 @@ class Material:
 
 
 _last: list[tuple[weakref.ref[Scenario], Material]] = []
-"""The material of the scenario that was last checked, until it is run or no longer there."""
+"""The material of the scenario that was last checked, until it is run or deleted."""
 
 
 def keep(scenario: Scenario, material: Material) -> None:
-    """Let `material` be what `material_of` returns for this very `scenario`."""
+    """Make `material_of` return `material` for exactly this `scenario` object."""
 
     def forget(dead: weakref.ref[Scenario]) -> None:
         _last[:] = [one for one in _last if one[0] is not dead]
@@ -59,9 +59,9 @@ def keep(scenario: Scenario, material: Material) -> None:
 
 
 def material_of(scenario: Scenario, *, taken: bool = False) -> Material:
-    """The data, shares and devices of `scenario`, as checked or read here. Raises DataError and Problem.
+    """The data, shares and devices of `scenario`, from its check or read now. Raises DataError and Problem.
 
-    `taken`: for a run, whose alone it is then, for hosts of the fleet count the jobs that go on.
+    `taken`: for a run, which then owns it exclusively, because hosts of the fleet count running jobs.
     """
     found = None if _at_hand else next((material for kept, material in _last if kept() is scenario), None)
     if found is None:
@@ -74,7 +74,7 @@ def material_of(scenario: Scenario, *, taken: bool = False) -> Material:
 
 @contextmanager
 def parts_at_hand(parts: Parts) -> Iterator[None]:
-    """Within it the data of every scenario are `parts`: those of the one in hand, read on another machine."""
+    """Inside this context the data of every scenario are `parts`: those of the current one, read on another machine."""
     _at_hand.append(parts)
     try:
         yield
@@ -83,12 +83,13 @@ def parts_at_hand(parts: Parts) -> Iterator[None]:
 
 
 def parts_of(scenario: Scenario) -> Parts:
-    """The data as the scenario's protocol uses it. Raises DataError, and Problem where an attacker has too few.
+    """The data in the form for the scenario's protocol. Raises DataError, and Problem if an attacker has too few
+    points.
 
     Training learns from the training part alone, and is tested on the test part of data sets with a name, or on the
-    `data.test` rows; `data.limit` bounds both. Of the training part the public points are taken first, then, for
-    training, `training.validation` is drawn from the stream (seed, "validation"). With an [attack], half of what is
-    left is the attacker's.
+    `data.test` rows; `data.limit` bounds both. The public points are first removed from the training part; then, for
+    training, `training.validation` is drawn from the stream (seed, "validation"). With an [attack], half of the rest is
+    the attacker's.
     """
     if _at_hand:
         return _at_hand[-1]
@@ -120,7 +121,7 @@ def _parts_of(scenario: Scenario) -> Parts:
 
 
 def _check_memory(clients: int) -> None:
-    """Raise Problem where parties without points do not fit into the memory of this machine."""
+    """Raise Problem if parties without points do not fit into the memory of this machine."""
     needed, free = clients * PER_CLIENT, psutil.virtual_memory().available
     if needed > free:
         problem = f"{clients} clients need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
@@ -128,13 +129,13 @@ def _check_memory(clients: int) -> None:
 
 
 def split_data(scenario: Scenario) -> tuple[Dataset, Shards]:
-    """The clients' data, and each one's share of it. Raises DataError."""
+    """The clients' data, and each client's share. Raises DataError."""
     material = material_of(scenario)
     return material.parts.held, material.shards
 
 
 def split(held: Dataset, data: Data, seed: int) -> Shards:
-    """Each client's share of `held`. Raises DataError."""
+    """Split `held` into the shares of clients. Raises DataError."""
     if held.name == _PLACEHOLDER.name:
         data = Data(clients=data.clients, labeled=1.0)
     names = [f"client/{i}" for i in range(data.clients)]
@@ -157,7 +158,7 @@ def split(held: Dataset, data: Data, seed: int) -> Shards:
 
 
 def _whole(data: Data, seed: int) -> Dataset:
-    """Return all data that are dealt where nothing is kept apart for testing, unless `data.test` says so."""
+    """All data to distribute if nothing is held out for testing, unless `data.test` requires it."""
     if data.test is not None:
         whole = _apart(data, data.test, seed)[0].first(data.limit)
     elif data.path:
@@ -168,7 +169,7 @@ def _whole(data: Data, seed: int) -> Dataset:
 
 
 def _apart(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
-    """All rows but `test` of them, and those, drawn with the seed. The numbers of a file are taken as they are."""
+    """All rows but `test` of them, and those, drawn with the seed. The numbers of a file are used unchanged."""
     if data.path:
         return drawn(load_file(data.path, data.label_column, data.client_column), test, seed)
     return load_drawn(data.name, test, seed)
@@ -180,7 +181,7 @@ def _named(name: str, data: Data) -> Dataset:
 
 
 def featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
-    """The data set with `features` for points. Raises DataError for texts, if they are then and must not be."""
+    """The data set with `features` as points. Raises DataError if the points would be texts and must not be."""
     if features != "identity":
         with progress(dataset.name) as tell:
             points = features_of(dataset.points, features, tell)

@@ -1,4 +1,4 @@
-"""The table of a scenario file at one scale: its rows and columns, and which keys each of them sets."""
+"""The table of a scenario file at one scale: its rows and columns, and the keys that each of them sets."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ __all__ = ["Claim", "Layout", "Place", "flat", "layout_of"]
 
 
 class Place(Struct, frozen=True):
-    """A row or a column: its heading and label, the paper's where that is another setting's, the keys that it sets."""
+    """A row or a column: its label and group, the paper's name if that differs, and the keys that it sets."""
 
     label: str
     group: str
@@ -26,7 +26,7 @@ class Place(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """`GROUP: LABEL`, or `LABEL`."""
+        """The name as `GROUP: LABEL`, or `LABEL`."""
         return f"{self.group}: {self.label}" if self.group else self.label
 
 
@@ -60,12 +60,12 @@ class Layout(Struct, frozen=True):
         return dict(self.rows[row].sets + self.columns[column].sets)
 
     def measure(self, row: int, column: int) -> tuple[str, str]:
-        """Return the path in a result and the unit of a cell's value."""
+        """The path in a result and the unit of a cell's value."""
         part = self.columns[column] if self.columns[column].measure else self.rows[row]
         return part.measure or "accuracy", part.unit or "%"
 
     def check_change(self, key: str) -> None:
-        """Raise ScenarioError if rows or columns set `key`, which then is not the command line's to change."""
+        """Raise ScenarioError if rows or columns set `key`, which the command line then must not change."""
         parts = [("row", part) for part in self.rows] + [("column", part) for part in self.columns]
         for kind, part in parts:
             for own, value in part.sets:
@@ -79,7 +79,10 @@ class Layout(Struct, frozen=True):
 
 
 def flat(tables: Mapping[str, Any], known: Collection[str], place: str) -> Iterator[tuple[str, Any]]:
-    """Each dotted key in `tables` with its value, nested or not. Raises ScenarioError, without a file, at `place`."""
+    """Yield each dotted key in `tables` with its value, nested or not.
+
+    Raises ScenarioError, without a file, at `place`.
+    """
     for key, value in tables.items():
         if key in known:
             yield key, value
@@ -91,7 +94,7 @@ def flat(tables: Mapping[str, Any], known: Collection[str], place: str) -> Itera
 
 
 def layout_of(file: ScenarioFile, known: Collection[str]) -> Layout:
-    """The table of `file` at its scale. Raises ScenarioError, without a file, where its parts do not fit each other.
+    """The table of `file` at its scale. Raises ScenarioError, without a file, if its parts do not fit each other.
 
     `known`: the dotted keys that rows and columns may set.
     """
@@ -160,7 +163,7 @@ def _check_cell(row: Place, column: Place) -> None:
 
 
 def _claims(table: Table, columns: Sequence[Part], rows: Sequence[Part]) -> Iterator[Claim]:
-    """Those of its claims all of whose parts are there at this scale."""
+    """Yield the claims of the table whose parts all exist at this scale."""
     every: dict[str, Sequence[Part]] = {"column": table.column, "row": table.row}
     for number, claim in enumerate(table.order):
         at = f"table.order.{number}"
@@ -190,7 +193,7 @@ def _claims(table: Table, columns: Sequence[Part], rows: Sequence[Part]) -> Iter
 
 
 def _papers(part: Part) -> str:
-    """Return the paper's name for it; empty where that is no other name."""
+    """The paper's name for it; empty if it is the same."""
     return f"{part.group_paper}: {part.label_paper or part.label}" if part.group_paper else part.label_paper
 
 
@@ -199,6 +202,6 @@ def _name(part: Part) -> str:
 
 
 def _find(name: str, parts: Sequence[Part]) -> Part | None:
-    """The only one of that label, or `GROUP: LABEL`."""
+    """The only part with that label, or `GROUP: LABEL`; None otherwise."""
     found = [part for part in parts if _name(part) == name] or [part for part in parts if part.label == name]
     return found[0] if len(found) == 1 else None

@@ -133,11 +133,13 @@ def heat_map(
 def lines(
     series: Sequence[Series], title: str, x: str, y: str, *, kind: str = "quantitative",
     log: tuple[bool, bool] = (False, False), order: Sequence[Any] = (), whole: bool = False, legend: str = "",
+    stairs: bool = False,
 ) -> Html:  # fmt: skip
     """Lines over numbers x, or points over categories x, with bars of deviation.
 
     `kind` is Vega's type of x, `order` the order of its values without numbers. `log` says which of the two axes are
-    logarithmic, `whole` that x has no fractions, `legend` what the names of several lines are.
+    logarithmic, `whole` that x has no fractions, `legend` what the names of several lines are, `stairs` that a line
+    keeps its value until the next point.
     """
     import altair as alt
 
@@ -167,7 +169,8 @@ def lines(
         encoded["xOffset"] = alt.XOffset("series:N", scale=alt.Scale(domain=labels, paddingOuter=0.3))
     drawn: list[Any] = []
     if kind != "ordinal":  # between categories there is nothing
-        drawn.append(base.mark_line(strokeWidth=2).encode(y=alt.Y("y:Q", **up), strokeDash=dashes, **encoded))
+        line = base.mark_line(strokeWidth=2, interpolate="step-after" if stairs else "linear")
+        drawn.append(line.encode(y=alt.Y("y:Q", **up), strokeDash=dashes, **encoded))
     if kind == "ordinal" or max((len(one.points) for one in series), default=0) <= _MARKED:
         points = base.mark_point(size=36, filled=True, opacity=1)
         shape = by_series(alt.Shape, _SHAPES)

@@ -36,11 +36,11 @@ class PartyTable(Struct, frozen=True):
 def party_tables(scenario: Scenario) -> list[PartyTable]:
     """The parties by kind; and, where the scenario says anything of them, links of some pairs, hosts, and handling."""
     fleet, network = Fleet(scenario), scenario.network
-    device, own = scenario.device, network.server_bandwidth
-    servers = [(SERVER, "1", "", "", own, own, "", str(device.server_cores), f"{device.server_speed:g}", "")]
+    device, rate = scenario.device, network.server_bandwidth
+    servers = [(SERVER, "1", "", "", rate, rate, "", str(device.server_cores), f"{device.server_speed:g}", "")]
     if PROTOCOLS[scenario.protocol.name].helpers(scenario):
-        access, own = fleet.of(HELPER), network.helper_bandwidth or own
-        servers.append((HELPER, "1", "", "", own, own, "", str(access.cores), f"{access.speed:g}", ""))
+        access, rate = fleet.of(HELPER), network.helper_bandwidth or rate
+        servers.append((HELPER, "1", "", "", rate, rate, "", str(access.cores), f"{access.speed:g}", ""))
     columns = ("who", "parties", "preset", "latency", "up", "down", "loss", "cores", "speed", "is up")
     groups = list(fleet.groups())
     rows = [*servers, *(_row(*group, scenario) for group in groups[:_KINDS])]

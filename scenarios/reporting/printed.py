@@ -260,7 +260,8 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
     outputs, losses = (any(getattr(cell, name) for cell in cells) for name in ("output", "lost"))
     accuracies = not outputs or any(cell.accuracy for cell in cells)
     found = [*(["accuracy", "range"] if accuracies else []), *(["output"] if outputs else [])]
-    figures = ("runs", *found, "virtual time", "bytes")
+    energy = any(cell.joules for cell in cells)
+    figures = ("runs", *found, "virtual time", "bytes", *(["energy"] if energy else []))
 
     def accuracy(cell: Cell) -> tuple[str, str]:
         ends = "{:.4f}–{:.4f}".format(*cell.accuracy_range) if cell.accuracy_range else "-"
@@ -275,6 +276,7 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
             *([_output(cell)] if outputs else []),
             _spread(cell.virtual_seconds, format_duration),
             _spread(cell.bytes_total, format_bytes),
+            *([_spread(cell.joules, format_joules)] if energy else []),
             *([cell.lost or "nobody"] if losses else []),
             cell.endings or "0",
         )

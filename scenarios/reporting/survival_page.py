@@ -6,6 +6,7 @@ from tacit.scenarios.reporting import charts
 from tacit.scenarios.reporting.html import Html, bytes_of, element, join, number, seconds_of, table
 from tacit.scenarios.reporting.page import Section, page
 from tacit.scenarios.sweeping.survival import Survival
+from tacit.sim.units import format_joules
 
 __all__ = ["survival_page"]
 
@@ -19,6 +20,8 @@ _FIGURES = (
     ("bytes", "bytes", "bytes"),
     ("virtual time", "seconds", "virtual time (s)"),
     ("rounds lost", "rounds_lost", "rounds lost"),
+    ("energy of all clients", "joules", "energy of all clients (J)"),
+    ("most energy of a client", "most_joules", "most energy of a client (J)"),
 )
 """Each figure's title, its name in a fate, and the title of its axis."""
 
@@ -56,30 +59,36 @@ def _survival(found: Sequence[Survival], chosen: Survival | None, by: str, survi
         text = f"No combination {wanted}." if chosen is None else f"Cheapest by {by} that {wanted}: {_named(chosen)}"
         parts.append(element("p", text, class_="outcome good" if chosen else "outcome warn", data_name="cheapest"))
     parts += [element("p", f"Loss: {one.words()}.") for one in found[0].dropouts]
-    rows = []
+    rows, energy = [], any(one.counts_energy for one in found)
+    exact = any(one.exact is not None for one in found)
     for one in found:
         low, high = one.interval
         cells: list[str] = [
             _named(one), f"{one.completed:,} of {one.runs:,}", number(one.probability, f"{one.probability:.4f}"),
-            f"{low:.4f} to {high:.4f}", "-" if one.exact is None else f"{one.exact.probability:.4f} ({one.exact.why})",
+            f"{low:.4f} to {high:.4f}",
         ]  # fmt: skip
-        for name in ("bytes", "seconds", "rounds_lost"):
+        if exact:
+            cells.append("-" if one.exact is None else number(one.exact.probability, f"{one.exact.probability:.4f}"))
+        for name in ("bytes", "seconds", "rounds_lost", *(["joules"] if energy else [])):
             figure = one.figure(name, completed=name != "rounds_lost")
             values = () if figure is None else (figure.mean, figure.percentile_95)
             cells += [_shown(name, value) for value in values] or ["-", "-"]
         rows.append(cells)
     columns = (
-        "", "runs that complete", "probability", "95 % interval", "exact", "bytes", "bytes, 95 %", "time", "time, 95 %",
-        "rounds lost", "rounds lost, 95 %",
+        "", "runs that complete", "probability", "95 % interval", *(["exact"] if exact else []), "bytes",
+        "bytes, 95 %", "time", "time, 95 %",
+        "rounds lost", "rounds lost, 95 %", *(["energy", "energy, 95 %"] if energy else []),
     )  # fmt: skip
     parts.append(table(columns, rows, columns[1:], title="survival"))
-    parts.append(element("p", "Bytes and times are of the runs that complete; lost rounds of all.", class_="note"))
+    parts.append(element("p", "Costs are of the runs that complete; lost rounds of all.", class_="note"))
     return join(parts)
 
 
 def _shown(name: str, value: float) -> Html:
     if name == "bytes":
         return bytes_of(round(value))
+    if name in ("joules", "most_joules"):
+        return number(value, format_joules(value))
     return seconds_of(value) if name == "seconds" else number(value, f"{value:.4g}")
 
 
@@ -87,8 +96,19 @@ def _distributions(found: Sequence[Survival]) -> Html:
     """For each figure the share of all runs that stay at or below a value."""
     drawn = []
     for title, name, axis in _FIGURES:
-        series = [charts.Series(_named(one), _shares(one, name)) for one in found[:_SERIES]]
-        drawn.append(charts.lines(series, f"{title.capitalize()}: share of runs at or below", axis, "share of runs"))
+        if found[0].figure(name) is None:
+            continue
+        series = [charts.Series(_named(one), _shares(one, name)) for one in found[:_SERIES] if one.figure(name)]
+        drawn.append(
+            charts.lines(
+                series,
+                f"{title.capitalize()}: share of runs at or below",
+                axis,
+                "share of runs",
+                whole=name == "rounds_lost",
+                stairs=True,
+            )
+        )
     notes = []
     if len(found) > _SERIES:
         notes.append(element("p", f"The first {_SERIES} of {len(found)} combinations.", class_="note"))

@@ -163,6 +163,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[Cell], tuple[float, float | None] | No
     ("output", "", lambda one: one.output[0] if one.output else None),
     ("virtual time", " (s)", lambda one: one.virtual_seconds),
     ("bytes", "", lambda one: one.bytes_total),
+    ("energy", " (J)", lambda one: one.joules),
 )
 
 

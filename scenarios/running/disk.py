@@ -1,4 +1,4 @@
-"""Full disks: which errors report one, and room that is reserved for the files that must be written nevertheless."""
+"""Detection of full disks, and room that is reserved for the files that must be written nevertheless."""
 
 import contextlib
 import errno

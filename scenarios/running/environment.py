@@ -21,12 +21,12 @@ _PACKAGES = (
 
 
 def version() -> str:
-    """Tacit's version; ``source`` if it runs from a tree that is not installed."""
+    """Return Tacit's version, or ``source`` if it runs from a tree that is not installed."""
     return _version("tacit-fl") or "source"
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:
-    """Tacit's code, versions of packages and Python, the system, processor, device of networks, costs' SHA-256."""
+    """Return the versions of Tacit, Python and packages, the system, processor, device of networks, costs' SHA-256."""
     found = {name: _version(name) for name in _PACKAGES}
     return {
         "code": own_code.digest(),

@@ -1,4 +1,4 @@
-"""Fates of runs under losses: each is a run on hollow values, of which only the end and the costs are kept."""
+"""The fates of runs under losses. Each run computes on hollow values, and only its end and its costs are kept."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from tacit.scenarios.files.dropouts import Dropout, drawn
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.running.memory import predicted_memory
+from tacit.scenarios.running.prediction import energy_meter
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
@@ -23,7 +24,8 @@ Steps = dict[int, tuple[str, ...]]
 class Fate(Struct, frozen=True):
     """The end of one run, with its costs: bytes, virtual seconds, and the number of rounds without a result.
 
-    `lost`: who was lost where, as (party, step), each once a round. `memory`: predicted bytes at the peak.
+    `lost`: who was lost where, as (party, step), each once a round. `memory`: predicted bytes at the peak. `joules` of
+    all clients and `most_joules` of one: None if the scenario counts no energy.
     """
 
     seed: int
@@ -34,6 +36,8 @@ class Fate(Struct, frozen=True):
     rounds_lost: int
     lost: tuple[tuple[str, str], ...]
     memory: int = 0
+    joules: float | None = None
+    most_joules: float | None = None
 
     @property
     def completed(self) -> bool:
@@ -48,10 +52,10 @@ def fates_of(
     steps: Steps | None = None,
     where: str = "",
 ) -> list[Fate]:
-    """The fate of a run of `scenario` with each of `seeds`, and with `dropouts` besides the losses that it names.
+    """Return the fate of a run of `scenario` with each of `seeds`, with `dropouts` besides the losses that it names.
 
-    `steps`: as `steps_by_round`, for the dropouts. What has been loaded for a run, as its data set, is used for the
-    next. Raises ScenarioError, naming `where` and the seed, for a run that cannot be made.
+    `steps` are those of `steps_by_round`, for the dropouts. Files loaded for one run, such as its data set, are used
+    for the next. Raises ScenarioError, naming `where` and the seed, for a run that cannot be made.
     """
     found = []
     for seed in seeds:
@@ -61,14 +65,14 @@ def fates_of(
 
 
 def with_dropouts(scenario: Scenario, dropouts: Sequence[Dropout], steps: Steps) -> Scenario:
-    """The scenario with the crashes that the `dropouts` stand for with its seed."""
+    """Return the scenario with the crashes that the `dropouts` stand for under its seed."""
     if not dropouts:
         return scenario
     return structs.replace(scenario, fault=(*scenario.fault, *drawn(dropouts, scenario, steps)))
 
 
 def steps_by_round(scenario: Scenario, where: str = "") -> Steps:
-    """The steps that clients take in each round of a run in which nobody and nothing is lost."""
+    """Return the steps that clients take in each round of a run in which no party and no message is lost."""
     found: dict[int, dict[str, None]] = {}
 
     def note(event: Event) -> None:
@@ -85,7 +89,7 @@ def steps_by_round(scenario: Scenario, where: str = "") -> Steps:
 
 
 def _in_words(scenario: Scenario, where: str, *sinks: object) -> Fate:
-    """`fate_of`, whose errors are a line that names `where`."""
+    """Return `fate_of` the scenario; raise its errors as a ScenarioError of one line that names `where`."""
     try:
         return fate_of(scenario, *sinks)
     except Problem as error:
@@ -99,14 +103,18 @@ def _in_words(scenario: Scenario, where: str, *sinks: object) -> Fate:
 
 def fate_of(scenario: Scenario, *sinks: object) -> Fate:
     """The fate of a run of `scenario`. Raises Problem, and errors of a party's program."""
-    simulation = Simulation(scenario, sinks=sinks, engine="inline", hollow=True, hashed=False)  # type: ignore[arg-type]
+    metered = energy_meter(scenario)
+    every = (*sinks, *([metered[1]] if metered else []))
+    simulation = Simulation(scenario, sinks=every, engine="inline", hollow=True, hashed=False)  # type: ignore[arg-type]
     with closing(simulation):
         rounds = simulation.round[1]
         simulation.run()
         end = simulation.ending()
     sent = sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows())
+    used = metered[0].energy(metered[1].found()) if metered else None
     places = {(loss.party, loss.step, loss.round): (loss.party, loss.step) for loss in end.lost}
     return Fate(
         scenario.seed, end.outcome, end.reason, sent, simulation.now, max(0, rounds - end.held),
         tuple(places.values()), predicted_memory(*simulation.setting, simulation.most_held),
+        used and used.joules, used and max((one.most for one in used.classes), default=0.0),
     )  # fmt: skip

@@ -72,13 +72,13 @@ S = TypeVar("S", bound=Struct)
 
 
 LASTING = "lasting"
-"""The file's name."""
+"""The name of the file that holds the secret of randomised answers."""
 
 _LASTING_BYTES = 32
 
 
 def new_folder(out: Path | None, stem: str, base: Path = Path("runs"), *, overwrite: bool = False) -> Path:
-    """A folder that was not there before: `out`, or ``base/STEM-NUMBER`` with the first free number, from 1.
+    """Make and return a new folder: `out`, or ``base/STEM-NUMBER`` with the first free number, from 1.
 
     Raises FileExistsError if `out` exists; with `overwrite` a folder that is a run's is removed, and FolderError is
     raised for any other. Two runs never share a folder, even if they start at once.
@@ -103,11 +103,14 @@ _OF_A_RUN = (
     "run.sqlite-shm", "run.sqlite-journal", "checkpoint", LASTING, "model.npz", "failure.txt", "app-failure.txt",
     "report.html", "comparison.html",
 )  # fmt: skip
-"""The names of all that a run, or the page of it, leaves in its folder."""
+"""The names of all files and folders that a run, or its page, leaves in its folder."""
 
 
 def _remove_run(path: Path) -> None:
-    """Remove the folder of a run. Raises FolderError for a link, where a run is under way, and for anything else."""
+    """Remove the folder of a run.
+
+    Raises FolderError for a link, for a run that is under way, and for any other folder.
+    """
     allowed = "overwrite replaces only the folder of a run, with no files of others in it; name another folder"
     if path.is_symlink() or not path.is_dir():
         raise FolderError(f"{path}: it is no folder; {allowed}")
@@ -124,8 +127,8 @@ def _remove_run(path: Path) -> None:
 class RunFolder:
     """The files of one run in its folder `path`, beginning with the scenario, under the `name` of the run.
 
-    It is this process's alone until it is closed: one that is another's raises FolderError. Without a `scenario` the
-    folder is one that holds it already.
+    The folder is locked for this process until `close`; one that another process has locked raises FolderError. Without
+    a `scenario` the folder must hold one already.
     """
 
     def __init__(self, path: Path, scenario: Scenario | None = None, name: str = "") -> None:
@@ -139,9 +142,10 @@ class RunFolder:
         self._reserve = Reserve(path / _partial("reserve"))
 
     def lasting(self, scenario: Scenario) -> bytes:
-        """The secret that randomised answers are made of; empty where there are none, or it follows from the seed.
+        """Return the secret from which randomised answers are drawn; empty if no answer is, or if it follows from the
+        seed.
 
-        Raises FolderError if it is gone: then answers that were given could not be given again.
+        Raises FolderError if the file is gone: then answers that were given could not be given again.
         """
         if not _randomises(scenario):
             return b""
@@ -155,7 +159,7 @@ class RunFolder:
         return found
 
     def forget(self) -> None:
-        """Remove the secret of `lasting`: nothing is left to resume."""
+        """Remove the secret of `lasting`, as the run has ended and cannot be resumed."""
         (self.path / LASTING).unlink(missing_ok=True)
 
     def _write_lasting(self) -> None:
@@ -165,28 +169,28 @@ class RunFolder:
             os.fsync(file.fileno())
 
     def close(self) -> None:
-        """Let others have it. May be called twice."""
+        """Unlock the folder for other processes. May be called twice."""
         self._reserve.release()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def clear(self, *, record: bool) -> None:
-        """Remove what a run that was broken off has left behind but is not to go on from, `record` and all."""
+        """Remove the files of a run that was broken off and runs again; with `record` its record as well."""
         names = ["result.json", "failure.txt", "labels.csv", "rounds.csv", "report.html", "comparison.html"]
         of_record = ["run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.sqlite-journal"]
         for name in names + of_record * record:
             (self.path / name).unlink(missing_ok=True)
 
     def write_labels(self, predictions: Iterable[Prediction]) -> None:
-        """Write ``labels.csv``."""
+        """Write every prediction to ``labels.csv``."""
         with (self.path / "labels.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("party", "client", "row", "label", "confidence"))
             writer.writerows(predictions)
 
     def write_rounds(self) -> None:
-        """Write ``rounds.csv``, what the record of the run says of its rounds."""
+        """Write ``rounds.csv``: the table of rounds in the record of the run."""
         with contextlib.closing(sqlite3.connect(self.path / "run.sqlite")) as connection:
             found = connection.execute("SELECT * FROM rounds ORDER BY round")
             rows = found.fetchall()
@@ -196,11 +200,11 @@ class RunFolder:
             writer.writerows(rows)
 
     def make_room(self) -> None:
-        """Release the room that was kept on the disk for the last files of the run."""
+        """Release the room that was reserved on the disk for the last files of the run."""
         self._reserve.release()
 
     def write_result(self, result: Result) -> None:
-        """Write ``result.json``; on a full disk without what is as long as the run. Raises OSError."""
+        """Write ``result.json``; on a full disk without the fields that grow with the run. Raises OSError."""
         try:
             self._write_record(result.record())
         except OSError as error:
@@ -214,7 +218,7 @@ class RunFolder:
         self._write("result.json", encoded.decode() + "\n")
 
     def write_failure(self, traceback: str) -> None:
-        """Keep the traceback of what broke the run."""
+        """Write the traceback of the error that broke the run to ``failure.txt``."""
         self._write("failure.txt", traceback)
 
     def _write(self, name: str, text: str) -> None:
@@ -229,7 +233,7 @@ class RunFolder:
 
 
 def _randomises(scenario: Scenario) -> bool:
-    """True if answers depend on a secret that does not follow from the seed."""
+    """Return True if answers depend on a secret that does not follow from the seed."""
     privacy = scenario.privacy
     return scenario.entropy == "os" and {privacy.hash_epsilon, privacy.label_epsilon} != {"none"}
 
@@ -246,7 +250,7 @@ Files = dict[str, bytes]
 
 
 def packed(path: Path) -> Files:
-    """The files in the folder `path`, ``scenario.toml`` first and ``result.json`` last, as they are written.
+    """Return the files in the folder `path`, ``scenario.toml`` first and ``result.json`` last, as they are written.
 
     {} if there is no such folder.
     """
@@ -256,7 +260,7 @@ def packed(path: Path) -> Files:
 
 
 def unpack(files: Files, path: Path) -> None:
-    """Let the folder `path` hold `files` and no other."""
+    """Write `files` to the folder `path`, and remove every other file in it."""
     path.mkdir(parents=True, exist_ok=True)
     for name in packed(path).keys() - files.keys():
         (path / name).unlink()
@@ -267,7 +271,10 @@ def unpack(files: Files, path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """The folder `path` is this process's alone for so long. Raises FolderError if it is another's."""
+    """Lock the folder `path` for this process within the context.
+
+    Raises FolderError if another process has locked it.
+    """
     lock = _lock(path)
     try:
         yield
@@ -281,7 +288,7 @@ def _partial(name: str) -> str:
 
 
 def _lock(path: Path) -> int | None:
-    """Take the folder for this process, which gives it back however it ends; nothing where there are no such locks."""
+    """Lock the folder until this process ends or closes the descriptor; return None where there are no such locks."""
     if sys.platform == "win32":
         return None
     descriptor = os.open(path, os.O_RDONLY)
@@ -296,7 +303,7 @@ def _lock(path: Path) -> int | None:
 class ByteRow(Struct, frozen=True):
     """Messages and bytes of one type in one step; both hops of a relayed message count.
 
-    `headers`, which are not in the total: what TCP and IP add, 0 under another transport.
+    `headers` are the bytes that TCP and IP add, 0 under another transport; they are not in the total.
     """
 
     step: str
@@ -309,12 +316,12 @@ class ByteRow(Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """All bytes."""
+        """The bytes of payload, sealing and envelope together."""
         return self.payload + self.sealing + self.envelope
 
 
 class FormulaError(Struct, frozen=True):
-    """A message type whose `payload` is not what the `formula` of its protocol gives, in bytes."""
+    """A message type whose `payload` differs from the one by the `formula` of its protocol, in bytes."""
 
     type: str
     payload: int
@@ -322,7 +329,7 @@ class FormulaError(Struct, frozen=True):
 
 
 def formula_errors(rows: Iterable[ByteRow], formula: Mapping[str, int]) -> list[FormulaError]:
-    """The message types of `rows` for which the `formula` is wrong, and those that were not sent though it has any."""
+    """Return the message types of `rows` for which the `formula` is wrong, and those it predicts that were not sent."""
     payloads = dict.fromkeys(formula, 0)
     for row in rows:
         if row.type in payloads:
@@ -333,7 +340,7 @@ def formula_errors(rows: Iterable[ByteRow], formula: Mapping[str, int]) -> list[
 def remarks_on(folder: Path) -> list[str]:
     """Return cautions for readers of the numbers of the run in `folder`: that it was sized, that it did not complete.
 
-    Nothing about one that is as it should be.
+    A run that completed in full needs none.
     """
     found = ["sized"] if _told(folder, "fidelity") == "sized" else []
     outcome = _told(folder, "outcome")
@@ -352,7 +359,7 @@ class Ending(Struct, frozen=True):
 
 
 def ending_of(folder: Path) -> Ending | None:
-    """How the run in `folder` ended; None where it was broken off: killed, interrupted, or stopped by an error.
+    """Return the end of the run in `folder`; None if it was broken off: killed, interrupted, or stopped by an error.
 
     Raises FolderError.
     """
@@ -364,7 +371,10 @@ def ending_of(folder: Path) -> Ending | None:
 
 
 def read_result(folder: Path) -> Result:
-    """The result of the run in `folder`; of its rounds only what those of all protocols have. Raises FolderError."""
+    """Return the result of the run in `folder`; its rounds have only the fields of all protocols.
+
+    Raises FolderError.
+    """
     check_whole(folder)
     result = _decoded(folder, Result)
     result.folder = folder
@@ -380,7 +390,7 @@ def _decoded(folder: Path, kind: type[S]) -> S:
 
 
 def message_bytes(folder: Path) -> dict[str, int]:
-    """`Result.message_bytes` of the run in `folder`; empty where it does not say."""
+    """Return `Result.message_bytes` of the run in `folder`, or {} if its ``result.json`` has no such field."""
     try:
         return msgspec.convert(_told(folder, "message_bytes"), dict[str, int])
     except msgspec.ValidationError:
@@ -388,7 +398,7 @@ def message_bytes(folder: Path) -> dict[str, int]:
 
 
 def _told(folder: Path, name: str) -> object:
-    """A field of ``result.json``, None where there is none."""
+    """Return the field `name` of ``result.json``, or None if there is no such field or file."""
     try:
         return msgspec.json.decode((folder / "result.json").read_bytes())[name]
     except (OSError, ValueError, KeyError, TypeError):

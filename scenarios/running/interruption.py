@@ -1,4 +1,4 @@
-"""Ctrl-C during a run, which is never lost, and a limit of its wall-clock time."""
+"""Interruption of a run by Ctrl-C, which never loses it, and by a limit of its wall-clock time."""
 
 import faulthandler
 import functools
@@ -29,14 +29,17 @@ _AGAIN = 1.0
 """Seconds after which `LimitReached` is raised again where a program has caught it."""
 
 _RUNNER = ".running.runner"
-"""The end of the name of the module from which on a stack is the run's."""
+"""The end of the name of the module that runs scenarios: frames of a stack inside of it belong to the run."""
 
 _NATIVE = 30.0
 """Seconds after the limit in which native code must return; then the process ends, with the stacks of its threads."""
 
 
 class LimitReached(SystemExit):
-    """A run was not over in time. No `except Exception` of a program catches it, and asyncio hands it on."""
+    """The exception of a run that exceeds its limit.
+
+    No `except Exception` of a program catches it, and asyncio hands it on.
+    """
 
 
 class Interruption:
@@ -71,7 +74,7 @@ class Interruption:
         return self
 
     def _watch(self, limit: float) -> None:
-        """Let the work be over after `limit` seconds."""
+        """Raise LimitReached in the work if it takes more than `limit` seconds."""
         if threading.current_thread() is not threading.main_thread():
             raise ValueError("a run with a limit must be in the main thread")
         self._others = frozenset(sys._current_frames())
@@ -89,7 +92,7 @@ class Interruption:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """The work: in this context the exception is raised. It may still be as the context ends."""
+        """Raise the exception at once within this context, or as the context ends."""
         try:
             self._raises = True
             if self.asked is not None:
@@ -99,7 +102,7 @@ class Interruption:
             self._raises = False
 
     def over(self) -> None:
-        """Raise nothing more in this work, which the exception may have kept from ending as it should."""
+        """Raise no exception any more in this work, which it may have kept from ending as it should."""
         self._raises = False
         self._stop_watching()
 
@@ -141,10 +144,10 @@ class Interruption:
 
 
 def _place(frame: FrameType | None, others: frozenset[int]) -> str:
-    """Where a run is: the innermost line of code that is neither Tacit's nor installed, or the job that it awaits.
+    """Return the place of a run: its innermost line of code that is neither Tacit's nor installed, or its awaited job.
 
-    Threads count in which something of Tacit's runs, as an app of Flower's does, but not `others`, by their numbers:
-    these were there before the run, which an app of an earlier run may have left behind.
+    Threads count in which some of Tacit's code runs, as under an app of Flower's, except for the threads numbered
+    `others`: they were there before the run, and an app of an earlier run may have left them behind.
     """
     here = list(takewhile(lambda one: not str(one.f_globals.get("__name__")).endswith(_RUNNER), _outwards(frame)))
     own = {ident: one for ident, one in sys._current_frames().items() if ident not in others}
@@ -166,7 +169,7 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _described(function: Callable[..., Any]) -> str:
-    """The name of a job's function, and where its code is."""
+    """Return the name of a job's function, and the place of its code."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__qualname__", type(function).__name__)
@@ -178,7 +181,7 @@ def _described(function: Callable[..., Any]) -> str:
 
 @functools.cache
 def _room_of(code: CodeType) -> str:
-    """Whose code it is: Tacit's ``own``, or ``installed``, with Python's library and generated texts; "" if neither."""
+    """Return the owner of the code: ``own`` for Tacit, ``installed`` for Python's library and packages, else ""."""
     path, root = Path(code.co_filename), Path(own_code.__file__).parents[1]
     if any(path.is_relative_to(root / room) for room in ("sim", "parties", "protocols", "scenarios", "tacit")):
         return "own"
@@ -187,7 +190,7 @@ def _room_of(code: CodeType) -> str:
 
 
 def seconds_of(limit: str | None, option: str = "--limit") -> float | None:
-    """The seconds of wall-clock time that the text of an `option` says, such as ``10min``. Raises ScenarioError."""
+    """Return the wall-clock seconds in the text of an `option`, such as ``10min``. Raises ScenarioError."""
     if limit is None:
         return None
     try:

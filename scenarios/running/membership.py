@@ -49,7 +49,7 @@ _PENALTY = 0.1
 
 
 def contents(scenario: Scenario) -> dict[str, int]:
-    """The types of message whose contents the attack needs, each with the first round in which it does."""
+    """Return the message types whose contents the attack needs, each with the first round in which it needs them."""
     if not scenario.attack.kind:
         return {}
     attacked = PROTOCOLS[scenario.protocol.name].attacked(scenario)
@@ -57,7 +57,7 @@ def contents(scenario: Scenario) -> dict[str, int]:
 
 
 def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vulnerability | None:
-    """The result of the attack of `scenario` on the messages in `record`, the ``run.sqlite`` of a run of it.
+    """Run the attack of `scenario` on the messages in `record`, the ``run.sqlite`` of one of its runs.
 
     The `sinks` see the events of the attacker's own runs. Returns None if no client's message was recorded. Raises
     FolderError for a record that cannot be read.
@@ -121,7 +121,7 @@ class _Asked:
 
 
 def _shadow(scenario: Scenario, parts: Parts, number: int, sinks: Iterable[Sink]) -> list[_Example]:
-    """The examples of each client from a run with the attacker's points, without faults and measurements."""
+    """Return the examples of each client from a run with the attacker's points, without faults and measurements."""
     seed = int.from_bytes(derive(scenario.seed, "attack", "shadow", number)[:7])
     own = msgspec.structs.replace(
         scenario, seed=seed, fault=(), expect=Expect(), cost="free", network=Network(latency="0ms")
@@ -164,13 +164,13 @@ class _AttackModel:
         self._model.fit(columns, np.concatenate([one.member for one in examples]))
 
     def auc(self, example: _Example) -> float:
-        """The area under the ROC curve of the scores of one client's points."""
+        """Return the area under the ROC curve of the scores of one client's points."""
         from sklearn.metrics import roc_auc_score
 
         return float(roc_auc_score(example.member, self._model.decision_function(self._columns(example))))
 
     def _columns(self, example: _Example) -> NDArray[np.float64]:
-        """The standardised signals, and again in separate columns for each class, (p, f + classes (f + 1))."""
+        """Return the standardised signals, and again in separate columns for each class, (p, f + classes (f + 1))."""
         scaled = (example.signals - self._mean) / self._spread
         own = np.eye(self._classes)[example.labels]
         beside = np.column_stack([np.ones(len(scaled)), scaled])

@@ -1,4 +1,4 @@
-"""The memory of this process, as its operating system counts it, and of one that carries out a run to come.
+"""The memory of this process, as its operating system counts it, and the memory that a run will need.
 
 Measured on Linux x86-64 by the `peak_memory` of runs with the engine inline, each in a process of its own.
 """
@@ -19,20 +19,20 @@ from tacit.scenarios.schema.scenario import Scenario
 __all__ = ["peak_memory", "predicted_memory"]
 
 BASE = 119_000_000
-"""Python, numpy and Tacit: a run of XCLP in the clear among ten clients, without n^2."""
+"""Bytes of Python, numpy and Tacit, in a run of XCLP in the clear among ten clients, without its n^2."""
 
 PER_CLIENT = 110_000
-"""A party with its links: a hundred clients beside ten, with a network of 2.6 kB."""
+"""Bytes of a party with its links: a hundred clients beside ten, with a network of 2.6 kB."""
 
 AT_REST = 8_000
-"""A client that rests, among ten thousand: 2 kB, and its first message and answer on their way at the same time."""
+"""Bytes of a client that rests, among ten thousand: 2 kB, and its first message and answer under way at once."""
 
 HELD_COPIES = 1.5
-"""A message as it travels, and what is made of it at either end: IKNP among eight clients."""
+"""Bytes held for each byte of a message, with the objects made of it at both ends: IKNP among eight clients."""
 
 
 def peak_memory() -> int:
-    """The most bytes of memory that this process has held so far; its workers' are their own."""
+    """Return the most bytes of memory that this process has held so far, without its workers'."""
     try:
         # On Linux getrusage begins with the memory of the process that started this one.
         status = Path("/proc/self/status").read_text()
@@ -43,7 +43,7 @@ def peak_memory() -> int:
 
 
 def predicted_memory(scenario: Scenario, parts: Parts, shards: Mapping[str, Shard], held: int) -> int:
-    """About the most bytes that a run of `scenario` holds, with nobody lost, in one process and on the processor.
+    """Estimate the most bytes that a run of `scenario` holds, with nobody lost, in one process and on the processor.
 
     `held`: the most bytes of messages at the same time.
     """
@@ -59,5 +59,5 @@ def predicted_memory(scenario: Scenario, parts: Parts, shards: Mapping[str, Shar
 
 
 def _size(points: Dataset) -> int:
-    """Bytes of the arrays of `points`, which their owners' shares take once more."""
+    """Return the bytes of the arrays of `points`, which their owners' shares take once more."""
     return sum(int(getattr(value, "nbytes", 0)) for value in vars(points).values())

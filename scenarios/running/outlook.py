@@ -1,4 +1,4 @@
-"""The outlook of a scenario before it is run: a caution where its own losses make it unlikely that a run completes."""
+"""The outlook of a scenario before it is run: a caution if its own losses make it unlikely that a run completes."""
 
 from msgspec import structs
 
@@ -12,7 +12,7 @@ from tacit.sim.faults import Availability
 __all__ = ["cautions", "survival_cautions"]
 
 _SMALL = 100
-"""The most clients times rounds of a scenario of which a few runs are tried."""
+"""The most clients times rounds of a scenario that is tried with a few runs."""
 
 _ENOUGH, _FAILURES = 4, 9
 """Runs are tried until this number complete, or this number do not.
@@ -23,12 +23,13 @@ _kept: dict[str, list[str]] = {}
 
 
 def cautions(scenario: Scenario) -> list[str]:
-    """One line for each choice that costs a run its secrecy or its time, or makes it unlikely that it completes."""
+    """Return a line for each choice that costs a run its secrecy or its time, or makes it unlikely that it
+    completes."""
     return [*checks.cautions(scenario), *survival_cautions(scenario)]
 
 
 def survival_cautions(scenario: Scenario) -> list[str]:
-    """A line where a run of `scenario` completes with a probability below 0.5, with the key that makes it so.
+    """Return a line if a run of `scenario` completes with a probability below 0.5, with the key that makes it so.
 
     The probability is exact where a formula applies (`odds`). Else a small scenario whose losses are by chance is tried
     with a few seeds, on hollow values. A scenario that expects another outcome gets none.
@@ -76,7 +77,7 @@ def _is_small(scenario: Scenario) -> bool:
 
 
 def _by_chance(scenario: Scenario) -> list[str]:
-    """The keys by which a run loses parties or messages by chance, or for as long as a file says."""
+    """Return the keys by which a run loses parties or messages by chance, or for as long as a file says."""
     found = [
         f"fault.{number}"
         for number, fault in enumerate(scenario.fault)
@@ -89,7 +90,7 @@ def _by_chance(scenario: Scenario) -> list[str]:
 
 
 def _named(scenario: Scenario, key: str) -> str:
-    """A key with its value."""
+    """Return a key with its value."""
     if key == "network.loss":
         return f"{key} = {scenario.network.loss:g}"
     if not key.startswith("fault."):

@@ -1,4 +1,4 @@
-"""Records of runs with many clients, of those who took part."""
+"""Records of runs with many clients, limited to the clients that take part."""
 
 from msgspec import structs
 
@@ -17,9 +17,9 @@ _ENROLMENT = frozenset(step.name for step in ENROLL)
 
 
 class SparingRecorder:
-    """Records a run with many clients, but for how each of them enrols: of that only the messages are recorded.
+    """A recorder of runs with many clients that records only the messages of their enrolment.
 
-    It leaves out the steps of enrolment and the wait before them, and how those ended who were never called.
+    It leaves out the steps of enrolment and the wait before them, and the ends of clients that were never called.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -44,10 +44,11 @@ def recording_of(recorder: Recorder, clients: int) -> Recorder | SparingRecorder
 
 
 def keep_participants(result: Result, clients: int) -> None:
-    """Leave out of a `result`, of a run with many `clients`, who was lost, struck or ended without ever being called.
+    """Remove the clients that were never called from the lists of lost, struck and ended in a `result` of many
+    `clients`.
 
-    A file then grows with those who took part, not with those who are registered. It is left as it is where rounds do
-    not say whom they called. The record of the run has all of it.
+    A file then grows with the clients that take part, not with those that are registered. The result is left as it is
+    if its rounds do not say which clients they called. The record of the run has all of it.
     """
     cohorts = [getattr(one, "cohort", None) for one in result.round_records]
     if clients <= AWAKE or not cohorts or None in cohorts:

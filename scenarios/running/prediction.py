@@ -31,17 +31,18 @@ from tacit.sim.toml_text import toml
 from tacit.sim.trace import Event
 from tacit.sim.wire import LedgerRow
 
-__all__ = ["Prediction", "energy_of", "payloads_of", "predict_run", "predicted"]
+__all__ = ["Prediction", "energy_meter", "energy_of", "payloads_of", "predict_run", "predicted"]
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
-    """The payload of each message type in the run in `folder`, by formula; 0 for those of `types` that carry none.
+    """Return the payload of each message type in the run in `folder`, by formula; 0 for those of `types` without one.
 
-    Types of which the number depends on the run are left out. It is read from ``result.json``; where that has none, as
+    Types whose number depends on the run are left out. The payloads are read from ``result.json``; if that has none, as
     of an earlier version, the data is loaded and split again.
-    Empty if the formulas do not apply or lack a value: a party was lost, the run did not complete, its
-    protocol has no formula here, or its scenario or data can no longer be read. Raises ScenarioError
-    where a plugin's formula fails.
+
+    The result is empty if the formulas do not apply or lack a value: a party was lost, the run did not complete, its
+    protocol has no formula here, or its scenario or data can no longer be read. Raises ScenarioError if a plugin's
+    formula fails.
     """
     try:
         result = json.loads((folder / "result.json").read_bytes())
@@ -62,9 +63,9 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
 
 
 def payloads_of(scenario: Scenario, parts: Parts, shards: Mapping[str, Shard]) -> dict[str, int | None]:
-    """The payload of each message type that carries any in a run with nobody lost, by formula; empty without one.
+    """Return the payload by formula of each message type that has one in a run with nobody lost; {} without a formula.
 
-    None for a type of which the number depends on the run. Raises Problem where a plugin's formula fails.
+    A type whose number depends on the run has None. Raises Problem if a plugin's formula fails.
     """
     try:
         return dict(PROTOCOLS[scenario.protocol.name].sent_bytes(scenario, parts, shards) or {})
@@ -76,8 +77,8 @@ def payloads_of(scenario: Scenario, parts: Parts, shards: Mapping[str, Shard]) -
 class Prediction:
     """The predicted figures of a run: messages and bytes by step and type, virtual seconds, memory; and its end.
 
-    `outcome` and `reason` are those of the run, `lost` whom its server misses; `points` is what all clients have;
-    `energy` is what its clients use, None if it is not counted.
+    `outcome` and `reason` are those of the run, `lost` holds the parties that its server misses, `points` counts the
+    points of all clients, and `energy` is the energy that its clients use, None if it is not counted.
     """
 
     rows: list[ByteRow]
@@ -91,7 +92,7 @@ class Prediction:
 
 
 def predict_run(scenario: Scenario, where: str = "") -> Prediction:
-    """Return the prediction for a run of `scenario` with its faults and losses, found by running it on hollow values.
+    """Predict a run of `scenario` with its faults and losses, by running it on hollow values.
 
     Raises ScenarioError, naming `where`, if that fails.
     """
@@ -103,11 +104,10 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
             overhead[event.step, event.type] += headers(event.payload + event.sealing + event.envelope)
 
     try:
-        fleet = Fleet(scenario)
+        energy = energy_meter(scenario)
     except Problem as error:
         raise ScenarioError(where, error.key, error.problem) from error
-    meter = EnergyMeter(fleet.power) if fleet.counts_energy else None
-    sinks: list[Callable[[Event], None]] = [*([note] if tcp else []), *([meter] if meter else [])]
+    sinks: list[Callable[[Event], None]] = [*([note] if tcp else []), *([energy[1]] if energy else [])]
     simulation = Simulation(scenario, sinks=sinks, engine="inline", hollow=True, hashed=False)
     try:
         with closing(simulation):
@@ -123,26 +123,38 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
         rows.append(ByteRow("", SET_UP_NAME, 0, 0, 0, 0, SET_UP * len(connected)))
     memory = predicted_memory(*simulation.setting, simulation.most_held)
     points = sum(counted(simulation.setting[-1])[0].values())
-    energy = fleet.energy(meter.found()) if meter else None
-    return Prediction(rows, simulation.now, memory, found.outcome, found.reason, found.lost, points, energy)
+    used = energy[0].energy(energy[1].found()) if energy else None
+    return Prediction(rows, simulation.now, memory, found.outcome, found.reason, found.lost, points, used)
 
 
 def _may_count_energy(scenario: Scenario) -> bool:
-    """False where no table names a radio or a processor: then no fleet need be made to know that none is counted."""
+    """Return False if no table names a radio or a processor: then no fleet need be made to know that none is
+    counted."""
     device = scenario.device
     own = any(one.radio or one.processor or one.file for one in scenario.client)
     return own or bool(device.radio or device.processor)
 
 
-def energy_of(scenario: Scenario, record: Path) -> Energy | None:
-    """The energy of the clients of a run with the `record`, its ``run.sqlite``; None if its scenario counts none.
+def energy_meter(scenario: Scenario) -> tuple[Fleet, EnergyMeter] | None:
+    """The fleet of `scenario`, and a sink of events that counts the energy of its clients; None if it counts none.
 
-    Also of a run that was resumed, whose record has all of it. Raises sqlite3.Error, and Problem for files of devices
-    that can no longer be read.
+    Raises Problem for files of devices that cannot be read.
     """
     if not (_may_count_energy(scenario) and (fleet := Fleet(scenario)).counts_energy):
         return None
-    meter = EnergyMeter(fleet.power)
+    return fleet, EnergyMeter(fleet.power)
+
+
+def energy_of(scenario: Scenario, record: Path) -> Energy | None:
+    """Return the energy of the clients of a run with the `record`, its ``run.sqlite``; None if its scenario counts
+    none.
+
+    The record of a run that was resumed holds the energy of all its parts. Raises sqlite3.Error, and Problem for files
+    of devices that can no longer be read.
+    """
+    if (found := energy_meter(scenario)) is None:
+        return None
+    fleet, meter = found
     with opened_record(record) as connection:
         events = connection.execute(
             "SELECT time, kind, party, peer, payload, sealing, envelope, value FROM events "
@@ -155,7 +167,7 @@ def energy_of(scenario: Scenario, record: Path) -> Energy | None:
 
 
 def _by_type(rows: Iterable[LedgerRow], headers: Mapping[tuple[str, str], int]) -> list[ByteRow]:
-    """The sums over senders and receivers, in the order of the first message."""
+    """Return the sums over senders and receivers, in the order of the first message."""
     found: dict[tuple[str, str], list[LedgerRow]] = {}
     for row in rows:
         found.setdefault((row.step, row.type), []).append(row)

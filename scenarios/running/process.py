@@ -12,9 +12,9 @@ __all__ = ["one_thread", "spare_for_good", "spared_old_objects"]
 
 
 class _Libraries:
-    """The libraries that share a sum among threads, looked for where modules have been imported since the last time.
+    """The libraries that share a sum among threads, searched for again after modules have been imported.
 
-    To look takes milliseconds, as long as a short run of a chaos sweep.
+    A search takes milliseconds, as long as a short run of a chaos sweep.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,12 @@ _libraries = _Libraries()
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Libraries compute with one thread inside: a sum must not depend on how many threads share it."""
+    """Make libraries compute with one thread in this context: a sum must not depend on how many threads share it."""
     return _libraries.limited()
 
 
 class _Garbage:
-    """Collects garbage when `collect` is called, not the first time, and as often as takes a fortieth of the time."""
+    """A collector of garbage that skips the first call of `collect`, and later takes a fortieth of the time."""
 
     def __init__(self) -> None:
         self.spared_for_good = False
@@ -56,7 +56,7 @@ class _Garbage:
 _between_runs = _Garbage()
 
 _SELDOM = (50_000, 20, 20)
-"""How many objects more there are when the young ones are looked through, and how often it takes for older ones."""
+"""The thresholds of the garbage collector during a run: new objects before it looks at the youngest, and so on."""
 
 
 def spare_for_good() -> None:
@@ -68,11 +68,11 @@ def spare_for_good() -> None:
 
 @contextmanager
 def spared_old_objects() -> Iterator[None]:
-    """Keep existing objects from the garbage collector: libraries and parties live as long as the run.
+    """Keep existing objects from the garbage collector in this context: libraries and parties live as long as the run.
 
-    Of many runs the earlier ones are no longer needed: each begins by freezing them, so only this collects them. What
-    the run makes is looked through seldom: nearly all of it is freed without, and while it grows (a channel and a wait
-    for each pair of parties) each look at all of it finds it in use.
+    Each of many runs freezes the objects of the earlier ones as it begins, so only this collects them. The objects of
+    the run are searched seldom: nearly all of them are freed without the collector, and while they grow (a channel and
+    a wait for each pair of parties) each search finds all of them in use.
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(*_SELDOM)

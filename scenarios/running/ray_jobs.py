@@ -1,4 +1,4 @@
-"""Calls on the nodes of a Ray cluster, which need nothing of this machine's files."""
+"""Calls on the nodes of a Ray cluster, which need none of this machine's files."""
 
 import itertools
 import os
@@ -42,28 +42,31 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _PATIENCE = 60.0
-"""Seconds in which the cluster must have a CPU again."""
+"""Seconds to wait until the cluster has a CPU again."""
 
 _FAREWELL = 60.0
-"""Seconds that calls have to end after they were interrupted."""
+"""Seconds in which calls must end after they were interrupted."""
 
 _KILLING = 5.0
-"""Seconds in which a killed call is over."""
+"""Seconds in which a killed call must end."""
 
 _FETCHING = 20.0
-"""Seconds that nodes have for sending the folders of calls that have not ended by then."""
+"""Seconds in which nodes must send the folders of calls that have not ended by then."""
 
 
 _NOTES = b"tacit"
-"""Where in the head's store calls note the node that has them, and their folder there."""
+"""The namespace in the head's store of the notes in which calls name their node and their folder there."""
 
 
 class GivenUpWarning(UserWarning):
-    """A run on Ray was given up: it did not end after its interrupt. One line: which, where, and why."""
+    """The warning that a run on Ray was given up as it did not end after its interrupt.
+
+    Its line names run, place, reason.
+    """
 
 
 class GivenUp(NamedTuple):
-    """A call that did not end after its interrupt: its index, `place`; a `reason` in one line; the files that it left.
+    """A call that did not end after its interrupt: its index, `place`, a `reason` in one line, and the files it left.
 
     There are no `files` if the call had not noted a folder, or its node does not answer.
     """
@@ -75,7 +78,8 @@ class GivenUp(NamedTuple):
 
 @dataclass
 class _Call:
-    """A call under way: its index, what of it is sent, the key of its notes, and how many frozen nodes it has had."""
+    """A call under way: its index, its arguments as they are sent, the key of its notes, and its count of frozen
+    nodes."""
 
     index: int
     packed: bytes
@@ -153,14 +157,14 @@ class _Placed:
         self._number = itertools.count()
 
     def begin(self, call: _Call) -> None:
-        """Begin it, for the first time or again."""
+        """Begin the call, for the first time or again."""
         call.key = f"{self.keys}{next(self._number)}"
         task = self._task.options(scheduling_strategy=self._strategy())
         with interrupts_held_back():
             self._running[task.remote(call.key, installed(), plugged.shipped(), call.packed, *call.long)] = call
 
     def move(self) -> None:
-        """Begin the calls again that a frozen node has, or may have: Ray waits for its answer to those not begun."""
+        """Begin again the calls that a frozen node has, or may have: Ray waits for its answer to those not begun."""
         for reference, call in list(self._running.items()):
             node, _ = self._cluster.answered(_notes_of, call.key)
             if node and node not in self._cluster.silent:
@@ -224,7 +228,8 @@ def _end(
 
 
 def _fetched(cluster: Cluster, calls: list[tuple[_Call, str, str]]) -> Iterator[GivenUp]:
-    """Calls that were killed, each with its notes and the files in its folder; any that had not begun is left out."""
+    """Yield the calls that were killed, each with its notes and the files in its folder, except those that had not
+    begun."""
     asked = [cluster.ask(node, _taken_out, folder) if folder else None for _, node, folder in calls]
     wanted = [reference for reference in asked if reference is not None]
     if wanted:
@@ -242,7 +247,8 @@ def _fetched(cluster: Cluster, calls: list[tuple[_Call, str, str]]) -> Iterator[
 
 
 def _notes_of(key: str) -> tuple[str, str]:
-    """The id of the node where the call of that `key` has begun, and its folder there; "" for what it has not noted."""
+    """Return the id of the node on which the call with that `key` has begun, and its folder there; "" for each
+    unnoted."""
     from ray.experimental import internal_kv
 
     found = internal_kv._internal_kv_get(key, namespace=_NOTES)
@@ -268,7 +274,7 @@ def _result(cluster: Cluster, reference: Any) -> Any:
 
 
 class _Data:
-    """The data of scenarios, read here, once for all scenarios that differ in their faults only."""
+    """The data of scenarios, loaded on this machine once for all scenarios that differ only in their faults."""
 
     def __init__(self) -> None:
         self._key, self._parts = "", Parts.__new__(Parts)
@@ -299,7 +305,8 @@ def _call(key: str, wanted: dict[str, str], modules: plugged.Shipped, packed: by
 
 
 def note_folder(folder: Path) -> None:
-    """Let the files in `folder` be fetched, and removed, if the call that this is called in has to be killed."""
+    """Note the `folder` of the call under way, so that its files are fetched, and removed, if the call must be
+    killed."""
     _note(str(folder))
 
 
@@ -310,7 +317,7 @@ def _note(folder: str) -> None:
 
 
 def _taken_out(folder: str) -> Files:
-    """The files in `folder`, which is removed."""
+    """Remove the folder and return the files in it."""
     files = packed(Path(folder))
     shutil.rmtree(folder, ignore_errors=True)
     return files
@@ -324,4 +331,4 @@ def _with_data(parts: Parts | None, function: Callable[..., R], arguments: tuple
 
 
 def _take_no_notice(number: int, frame: FrameType | None) -> None:
-    """An `Interruption` does, for as long as it lasts; else it is for nobody."""
+    """Ignore the signal outside of an `Interruption`, which handles it as long as it lasts."""

@@ -1,4 +1,4 @@
-"""The format of ``run.sqlite``: its tables, the views that are to be read, and what each column says.
+"""The format of ``run.sqlite``: its tables, the public views, and the meaning of each column.
 
 The site's page of it is made from this file.
 """
@@ -14,16 +14,16 @@ changes its meaning; not when one is added."""
 
 @dataclass(frozen=True)
 class Table:
-    """A table, or what it has in common with a view: its name, what it holds, and its columns with what they say."""
+    """A table, and the common part of a view: its name, its content, and its columns with their meanings."""
 
     name: str
     what: str
     columns: tuple[tuple[str, str, str], ...]
-    """Name, SQL type, and what it says."""
+    """The name, the SQL type and the meaning of each column."""
 
     @property
     def statement(self) -> str:
-        """The SQL that makes it."""
+        """The SQL statement that makes it."""
         return f"CREATE TABLE {self.name} ({', '.join(f'{_quoted(name)} {kind}' for name, kind, _ in self.columns)})"
 
 
@@ -39,7 +39,7 @@ class View(Table):
 
     @property
     def common(self) -> str:
-        """The SQL that makes it within a query, over what that calls ``events``."""
+        """The SQL that defines it inside a query, over the query's ``events``."""
         return f"{self._head} AS ({self.query})"
 
     @property
@@ -153,7 +153,7 @@ TABLES = (
 _OF_HOPS = "payload + sealing + envelope"
 
 ALIKE = "max(1, CAST(value AS INTEGER))"
-"""How many messages alike a row of a hop stands for."""
+"""The number of equal messages that a row of a hop stands for."""
 
 VIEWS = (
     View(

@@ -23,18 +23,20 @@ __all__ = ["Ending", "Recorder"]
 
 _BATCH = 2000
 _FEW_BYTES = 2**24
-"""More contents than that do not wait for their batch."""
+"""The bytes of contents above which they do not wait for their batch."""
 
 _SECONDS = 0.25
-"""After that much real time what was recorded is written, even if nothing happens any more: whoever follows the run
-sees it, and a run that is killed leaves it behind."""
+"""The real seconds after which records are written even without further events.
+
+So a follower of the run sees them, and a killed run leaves them behind.
+"""
 
 _COUNTED = ("events", "ended_rounds", "contents")
 """The tables that grow as the run goes."""
 
 
 class Ending(Struct, frozen=True):
-    """How a run ended: what `run` gets, losses and rounds as ``result.json`` has them."""
+    """The end of a run: the values for `run`, with losses and rounds as in ``result.json``."""
 
     outcome: str
     reason: str
@@ -46,9 +48,9 @@ class Ending(Struct, frozen=True):
 class Recorder:
     """Writes ``run.sqlite``: a sink of events, with `tap` for contents, `wait` for waits, and `end_round` for rounds.
 
-    `about` are the rows of the table `run`. Contents are stored only of the message types that `contents` names, from
-    the round on that it gives for each. With a `state` it goes on from there, and removes what was recorded later;
-    raises FolderError if the file has less.
+    `about` are the rows of the table `run`. Contents are stored only for the message types in `contents`, from the
+    round given for each. With a `state` it continues from there, and removes later records; it raises FolderError if
+    the file has less.
 
     The journal is written ahead (WAL): others may read at any time. A run that is killed leaves all that was written,
     here and in ``run.sqlite-wal``; after a power failure the last seconds may be missing. `close` leaves one file.
@@ -93,7 +95,7 @@ class Recorder:
         self._writer.start()
 
     def state(self) -> dict[str, Any]:
-        """How many rows there are, all of them written now, and which waits have not ended."""
+        """The numbers of rows, all of them written now, and the waits that have not ended."""
         with self._lock:
             self.flush()
             rows = self._counts()
@@ -134,7 +136,7 @@ class Recorder:
         self._add_event(astuple(event)[: len(_OF_EVENTS)])
 
     def wait(self, time: float, wait: Wait) -> None:
-        """Record that a wait begins, or its end."""
+        """Record the beginning or the end of a wait."""
         if self._closed:
             return
         if wait.ended:
@@ -155,7 +157,7 @@ class Recorder:
         )  # fmt: skip
 
     def end_round(self, time: float, server: Any, record: Any) -> None:
-        """Record the end of a round, of which the `server` hands its `record` to the observers."""
+        """Record the end of a round, whose `record` the `server` passes to the observers."""
         finished = getattr(record, "finished", True)
         answered = getattr(record, "counted", ())
         problem = getattr(record, "lost", "") or ("" if finished else getattr(server, "aborted", ""))
@@ -177,7 +179,7 @@ class Recorder:
             self._add("ended_rounds", row)
 
     def tap(self, time: float, packet: Packet) -> None:
-        """Record what a receiver gets, if it is to be kept."""
+        """Record the content of a delivered packet, if its type is to be stored."""
         if self._closed or packet.round < self._contents.get(packet.type, packet.round + 1):
             return
         data = packet.data
@@ -186,7 +188,7 @@ class Recorder:
         self._add("contents", row)
 
     def close(self, ending: Ending | None = None) -> None:
-        """Write what is left, and how the run ended. May be called twice."""
+        """Write the remaining records, and the end of the run. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -226,7 +228,7 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was recorded so far: from now on others can read it."""
+        """Write all records so far, so that others can read them."""
         with self._lock:
             if self._connection.in_transaction:  # Ctrl-C was received while it was writing
                 self._connection.execute("ROLLBACK")
@@ -251,7 +253,7 @@ _OF_END = ("outcome", "reason", "virtual_seconds")
 """The rows of the table `run` that a run has once it has ended."""
 
 _OF_EVENTS = Event.__struct_fields__[: Event.__struct_fields__.index("origin")]
-"""The fields of an event that are recorded as they are: the columns have their names."""
+"""The fields of an event that are recorded unchanged; the columns have their names."""
 
 
 def _inserting(table: Table) -> str:
@@ -265,11 +267,11 @@ _INSERTING = {table.name: _inserting(table) for table in TABLES}
 
 
 def _key(wait: Wait, began: float) -> tuple[Any, ...]:
-    """Return a key that a wait shares with the same one of a run that goes on."""
+    """A key of a wait that is equal for the same wait of a resumed run."""
     return wait.party, wait.types, wait.sources, began
 
 
 def _hashable(key: Any) -> tuple[Any, ...]:
-    """A `_key` that was stored."""
+    """Restore a stored `_key`."""
     party, types, sources, began = key
     return party, tuple(types), tuple(sources), began

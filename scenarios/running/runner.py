@@ -151,7 +151,7 @@ def resume(
 def give_up(path: Path, scenario: Scenario, name: str, reason: str) -> None:
     """Mark the run in the folder `path` as interrupted: its process did not end by itself, for that `reason`.
 
-    What the folder holds of it stays, for `resume`; if there is nothing, it is made.
+    The folder's content stays, for `resume`; if there is none, it is made.
     """
     path.mkdir(parents=True, exist_ok=True)
     begun = (path / "scenario.toml").is_file()
@@ -248,7 +248,7 @@ def _carry_out(
 
 
 def about(scenario: Scenario, name: str) -> dict[str, Any]:
-    """Return the facts of the run that the record holds from its beginning."""
+    """The facts of the run that the record holds from its beginning."""
     about = {"tacit": version(), "scenario": name, "title": scenario.title, "seed": scenario.seed}
     return about | {
         "protocol": scenario.protocol.name, "fidelity": scenario.fidelity, "transport": scenario.network.transport,
@@ -256,7 +256,7 @@ def about(scenario: Scenario, name: str) -> dict[str, Any]:
 
 
 def _record_rounds(simulation: Simulation, recorder: Recorder) -> None:
-    """Let each round be recorded as it ends, before a checkpoint is written, which needs it."""
+    """Record each round at its end, before a checkpoint is written, which needs it."""
     server = simulation.server
     server.observers.insert(0, lambda record: recorder.end_round(simulation.now, server, record))
 
@@ -268,7 +268,7 @@ def _complete(
     simulated: Simulated | None,
     error: BaseException | None,
 ) -> Exception | None:
-    """Write all files but the last. Returns the error if the disk is full."""
+    """Write all files but the last one. Returns the error if the disk is full."""
     try:
         if recorder is not None:
             found, now = simulated or _so_far(simulation), 0.0 if simulation is None else simulation.now
@@ -345,7 +345,8 @@ def result_of(
 
 
 def _late_returns(scenario: Scenario, result: Result) -> Iterator[str]:
-    """One line for each `back_after` after which no party had returned when the run ended, unless a caution says so."""
+    """A line for each `back_after` with which no party had returned at the end of the run, unless a caution covers
+    it."""
     for number, fault in enumerate(scenario.fault):
         key, struck = f"fault.{number}.back_after", [one for one in result.faults if one.fault == number]
         back_after = fault.get("back_after")
@@ -359,7 +360,7 @@ def _late_returns(scenario: Scenario, result: Result) -> Iterator[str]:
 
 
 def _device(scenario: Scenario) -> str:
-    """The device that the scenario's networks run on here."""
+    """The device on which the scenario's networks run here."""
     networks = PROTOCOLS[scenario.protocol.name].trains_networks(scenario)
     return jobs.choose_device(scenario.training.device) if networks else "cpu"
 
@@ -368,7 +369,7 @@ _COLUMNS = ("messages", "payload", "sealing", "envelope")
 
 
 def _so_far(simulation: Simulation | None) -> ResultFields:
-    """The fields of the result that are known of a run that did not end."""
+    """The known fields of the result of a run that did not end."""
     if simulation is None or not isinstance(simulation.observer, PartialReporter):
         return ResultFields()
     return simulation.observer.so_far()
@@ -388,7 +389,7 @@ def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[
 
 
 def unmet(expect: Expect, result: Result) -> list[str]:
-    """One line for each expectation that `result` does not meet; equality with the oracle is always expected."""
+    """A line for each expectation that `result` does not meet; equality with the oracle is always expected."""
     if result.outcome == "interrupted":
         return []
     lost = sorted({loss.party for loss in result.lost})

@@ -75,9 +75,9 @@ _STAND_INS: dict[str, StandIns | None] = {"real": None, "sized": sized.STAND_INS
 class Simulation:
     """One run, with the data of the scenario or other `parts`. `close` closes the `engine`, also a given object.
 
-    `lasting`: the secret of 32 bytes that answers are made of which are the same in a run that is resumed. `hollow`: it
-    runs on hollow values (`tacit.sim.hollow`), which nobody observes; by default where `is_hollow`. Without `hashed`
-    its trace has no hashes.
+    `lasting`: the secret of 32 bytes from which repeatable answers are made, equal in a resumed run. `hollow`: it runs
+    on hollow values (`tacit.sim.hollow`), which nobody observes; by default where `is_hollow`. Without `hashed` its
+    trace has no hashes.
 
     Its properties can be read at any time, also from another thread and after an error.
     """
@@ -155,7 +155,7 @@ class Simulation:
 
     @property
     def registered(self) -> Registered[Any]:
-        """The clients, where those at rest are not there. Raises TypeError where all are."""
+        """The clients, if resting ones take no memory. Raises TypeError otherwise."""
         if not isinstance(self._experiment.clients, Registered):
             raise TypeError("all clients of this run are there, also those at rest")
         return self._experiment.clients
@@ -177,7 +177,7 @@ class Simulation:
 
     @property
     def troubles(self) -> Statistics:
-        """Messages sent again and lost so far."""
+        """The counts of retransmitted and lost messages so far."""
         return self._world.network.statistics()
 
     @property
@@ -202,12 +202,12 @@ class Simulation:
 
     @property
     def round(self) -> tuple[int, int]:
-        """The round that the server is in, from 1, and how many there will be."""
+        """The current round of the server, from 1, and the planned number of rounds."""
         return self.server.round, self._experiment.rounds
 
     @property
     def engine(self) -> str:
-        """Where computing runs, as ``inline``, ``pool:N`` or ``ray:ADDRESS``."""
+        """The place of computations, as ``inline``, ``pool:N`` or ``ray:ADDRESS``."""
         return self._engine.name
 
     def run(self) -> Simulated:
@@ -237,11 +237,11 @@ class Simulation:
 
     @property
     def most_held(self) -> int:
-        """The most bytes of messages that there were at a time, on their way or not used up yet, in a hollow run."""
+        """The most bytes of messages that existed at a time, in flight or not used up yet, in a hollow run."""
         return 0 if self._meter is None else self._meter.most
 
     def after_rounds(self, call: Callable[[int], None]) -> None:
-        """Let `call` be called with the number of each round that has ended, if the run can be restored."""
+        """Call `call` with the number of each round that has ended, if the run can be restored."""
         if isinstance(self.observer, Checkpointable):
             self.observer.after_round = call
 
@@ -267,7 +267,7 @@ class Simulation:
 
 
 def conditions_of(network: schema.Network, fleet: Fleet) -> Conditions:
-    """Return the links of the network."""
+    """The links of the network."""
     return Conditions(
         network.topology,
         parse_latency(network.latency),
@@ -280,7 +280,7 @@ def conditions_of(network: schema.Network, fleet: Fleet) -> Conditions:
 
 
 def watching_of(keys: ProtocolKeys) -> Watching | None:
-    """Return how the server knows who is gone; None if it does not."""
+    """The way in which the server detects lost clients; None if it does not."""
     if keys.presence == "none":
         return None
     return Watching(keys.presence, duration(keys.heartbeat), keys.heartbeat_misses)

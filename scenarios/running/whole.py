@@ -1,4 +1,4 @@
-"""Checks of a run's folder against the run that left it, and of its record, opened to be read after whatever ended it.
+"""Integrity checks of a run's folder and its record, which can be read after any end of the run.
 
 ``result.json`` has the SHA-256 of each file that the run wrote, and of itself. Of a run without a result the record has
 those of the scenario and the plugins, and the record's own journal is checked by its checksums. So a file that was
@@ -31,17 +31,17 @@ _FILES = ("scenario.toml", "labels.csv", "rounds.csv", "model.npz", RECORD)
 _FOLDERS = ("plugins", "app")
 
 _FIRST = "files"
-"""The row of the record's table `run` with the digests of what was there before the run began, as JSON."""
+"""The row of the record's table `run` with the digests of the files written before the run began, as JSON."""
 
 
 class FolderError(ValueError):
-    """A folder that is not, or not wholly, that of a run; one line."""
+    """The folder is not a run's, or not complete. The message is one line."""
 
 
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256, in hexadecimal, of each file that the run in `folder` has written, by its path there.
 
-    The record is left out while its journal lies beside it: then somebody reads it, and the two are joined later.
+    The record is left out while its journal exists: then it is being read, and the two are joined later.
     """
     names = [name for name in _FILES if (folder / name).is_file()]
     if any((folder / name).exists() for name in _JOURNALS):
@@ -50,7 +50,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def written_first(folder: Path) -> str:
-    """`digests` of the scenario and of its code, as JSON, for the record's table `run`."""
+    """The `digests` of the scenario and of its code, as JSON, for the record's table `run`."""
     found = {"scenario.toml": _digest(folder / "scenario.toml")} | _of_folders(folder)
     return msgspec.json.encode(found).decode()
 
@@ -61,7 +61,7 @@ def _of_folders(folder: Path) -> dict[str, str]:
 
 
 def sealed(record: dict[str, Any]) -> dict[str, Any]:
-    """`record`, what ``result.json`` is to hold, with its own SHA-256 as `digest`."""
+    """Add the SHA-256 of `record`, the content of ``result.json``, as `digest`."""
     return record | {"digest": _of_record(record)}
 
 
@@ -70,10 +70,10 @@ def _of_record(record: dict[str, Any]) -> str:
 
 
 def check_whole(folder: Path, *, journal: bool = True) -> None:
-    """Raise FolderError, naming the file, if one of the run in `folder` is not as the run has written it.
+    """Raise FolderError, naming the file, if a file of the run in `folder` was changed.
 
-    Without `journal` the record may end early, as where the machine has failed: for who goes on from before that.
-    A file that is missing is nobody's wrong number: whoever needs it says so.
+    Without `journal` the record may end early, as after a failure of the machine, for continuing from before that.
+    Missing files are ignored: their readers report them.
     """
     stamps = []
     for file in (folder / RESULT, *(folder / name for name in (*_FILES, *_JOURNALS)), *_code(folder)):
@@ -91,7 +91,7 @@ def _code(folder: Path) -> Iterator[Path]:
 
 @lru_cache(64)
 def _problem(folder: Path, stamps: tuple[object, ...], journal: bool) -> str:
-    """The first file that does not fit, in words; "" if all do. Kept for as long as no file changes."""
+    """The first file that does not fit, in words; "" if all do. Cached until a file changes."""
     expected: dict[str, str] = {}
     if (folder / RESULT).is_file():
         try:
@@ -130,7 +130,7 @@ def _digest(path: Path) -> str:
 
 
 def is_under_way(folder: Path) -> bool:
-    """True if a process runs the run in `folder` now; true where that cannot be known."""
+    """Return true if a process runs the run in `folder` now, or if that is unknown."""
     if sys.platform == "win32":
         return True
     try:
@@ -148,7 +148,7 @@ def is_under_way(folder: Path) -> bool:
 
 @contextmanager
 def opened_record(path: Path) -> Iterator[sqlite3.Connection]:
-    """The record at `path`, to be read alone. Raises sqlite3.Error for what cannot be read.
+    """Open the record at `path` read-only. Raises sqlite3.Error for an unreadable record.
 
     A run that was killed while it closed its record leaves a journal, from which SQLite first has to restore: the file
     itself where that may be written, else a copy.

@@ -1,4 +1,4 @@
-"""Calls in several processes at a time, here or on Ray, none of which outlives Ctrl-C."""
+"""Parallel calls in several processes, here or on Ray, none of which outlives Ctrl-C."""
 
 import multiprocessing
 import os
@@ -24,11 +24,11 @@ __all__ = ["Jobs", "check_jobs", "in_workers", "jobs_of"]
 R = TypeVar("R")
 
 Jobs = int | str
-"""How many calls are made at a time; or a text as `ON_RAY`: as many as the CPUs that there are."""
+"""The number of parallel calls; or a text in the form of `ON_RAY`, for as many as there are CPUs."""
 
 
 def jobs_of(text: str) -> Jobs:
-    """The `Jobs` that the option --jobs says. Raises ScenarioError."""
+    """Parse the option --jobs. Raises ScenarioError."""
     number = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else text
     if number == 0 or not re.fullmatch(rf"[0-9]+|{ON_RAY}", text):
         raise ScenarioError(

@@ -1,4 +1,4 @@
-"""The table of keys, and what is allowed for each, in words, read off the structs of `tacit.scenarios.schema.table`."""
+"""The table of keys and of their allowed values, in words, read off the structs of `tacit.scenarios.schema.table`."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
@@ -36,7 +36,7 @@ class Key(Struct, frozen=True):
 
     @property
     def is_of_list(self) -> bool:
-        """True if it is of a table of which a file may have several."""
+        """True if the key is of a table that a file may hold several times."""
         return f".{EACH}." in self.name
 
 
@@ -50,7 +50,7 @@ _WORDS: dict[type[types.Type], str] = {
 
 
 def bounds(node: types.IntType | types.FloatType) -> str:
-    """Which numbers, in words: ``1 to 9``, ``above 0, at most 1``, ``a multiple of 4``; empty for all."""
+    """Return the allowed numbers in words: ``1 to 9``, ``above 0, at most 1``, ``a multiple of 4``; "" if all are."""
     multiple = "" if node.multiple_of is None else f"a multiple of {node.multiple_of}"
     return ", ".join(filter(None, (_range(node), multiple)))
 
@@ -93,13 +93,13 @@ def allowed(node: types.Type) -> str:
 
 
 def _is_table(node: types.Type) -> bool:
-    """True if values of the type are tables, of one kind or of several."""
+    """Return True if values of the type are tables, of one kind or of several."""
     kinds = node.types if isinstance(node, types.UnionType) else (node,)
     return all(isinstance(kind, types.StructType) for kind in kinds)
 
 
 def _length(node: types.StrType | types.ListType | types.VarTupleType, before: str, after: str) -> str:
-    """How long a text or list may be, in words; empty for any."""
+    """Return the allowed length of a text or list in words; "" if any is allowed."""
     low, high = node.min_length, node.max_length
     if low is None and high is None:
         return ""
@@ -140,7 +140,7 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
 
 
 def _rows_of_kinds(prefix: str, node: types.UnionType) -> Iterator[Key]:
-    """The row of the key that says which of several kinds a table is of, and one for each key that any of them has."""
+    """Yield the row of the key that names the kind of a table, and one for each key that any of the kinds has."""
     kinds = [kind for kind in node.types if isinstance(kind, types.StructType)]
     summaries = "; ".join(f"`{kind.tag}`: {kind.cls.summary}" for kind in kinds)  # type: ignore[attr-defined]
     names = _listed(str(kind.tag) for kind in kinds)
@@ -156,9 +156,9 @@ def _rows_of_kinds(prefix: str, node: types.UnionType) -> Iterator[Key]:
 
 
 def keys() -> list[Key]:
-    """Every key of a scenario file, in the order of the file; ``fault.N.`` stands for each [[fault]], N counted from 0.
+    """Return every key of a scenario file, in the order of the file; ``fault.N.`` stands for each [[fault]] from 0 on.
 
-    Those of protocols that were added, which stand at the end, may have the name of another protocol's key.
+    The keys of protocols that were added stand at the end, and may have the name of another protocol's key.
     """
     found = [*_keys(plugged.active(), tuple(PROTOCOLS))]
     for name, declaration in PROTOCOLS.items():
@@ -168,7 +168,7 @@ def keys() -> list[Key]:
 
 
 def kind_of(protocol: object) -> type[ScenarioFile]:
-    """The struct of a scenario file whose protocol is `protocol`; that of those that come with Tacit for any other."""
+    """Return the struct of a scenario file with this `protocol`; `ScenarioFile` if it adds no keys or is unknown."""
     declaration = PROTOCOLS.get(protocol) if isinstance(protocol, str) else None
     return ScenarioFile if declaration is None or declaration.keys is None else _kind_with(declaration.keys)
 
@@ -183,14 +183,14 @@ def structure(kind: type[ScenarioFile] = ScenarioFile) -> types.StructType:
 
 @lru_cache(maxsize=8)
 def _keys(plugins: tuple[str, ...], protocols: tuple[str, ...]) -> tuple[Key, ...]:
-    """The rows with what the active `plugins` add, and for these `protocols`."""
+    """Return the rows with the keys of the active `plugins`, and for these `protocols`."""
     rows = _rows("", structure())
     return tuple(sorted(rows, key=lambda key: "." in key.name))  # the top of a file comes before its tables
 
 
 @cache
 def _kind_with(protocol: type[Struct]) -> type[ScenarioFile]:
-    """`ScenarioFile` whose [protocol] table is the struct `protocol`."""
+    """Return a kind of `ScenarioFile` whose [protocol] table is the struct `protocol`."""
     fields = {"__annotations__": {"protocol": protocol}, "protocol": msgspec.field(default_factory=protocol)}
     options = {"kw_only": True, "frozen": True, "forbid_unknown_fields": True}
     # Not by defstruct, which takes no bases with a metaclass of their own.
@@ -199,7 +199,7 @@ def _kind_with(protocol: type[Struct]) -> type[ScenarioFile]:
 
 @cache
 def _own_keys(name: str, protocol: type[Struct]) -> tuple[Key, ...]:
-    """The fields that `protocol`, the keys of the protocol `name`, has for itself."""
+    """Return the keys that only the protocol `name` has: the fields of its struct `protocol`."""
     kinds = [kind for kind in protocol.__mro__ if kind not in ProtocolKeys.__mro__]
     own = {field for kind in kinds for field in get_annotations(kind)}
     node = types.type_info(protocol)

@@ -9,12 +9,12 @@ __all__ = ["called", "either", "on_command_line"]
 _is_command = ContextVar("_is_command", default=False)
 
 _ARGUMENTS = {"--set": "changes"}
-"""The arguments of `tacit.run` and the others that have another name than the option."""
+"""The arguments of `tacit.run` and other functions whose names differ from the option's."""
 
 
 @contextmanager
 def on_command_line() -> Iterator[None]:
-    """Within it, errors are read by a user of the command line."""
+    """Word errors for a user of the command line within this context."""
     token = _is_command.set(True)
     try:
         yield
@@ -23,14 +23,14 @@ def on_command_line() -> Iterator[None]:
 
 
 def either(command: str, python: str) -> str:
-    """The text `command` in the command line, `python` anywhere else."""
+    """Return the text `command` on the command line, `python` anywhere else."""
     return command if _is_command.get() else python
 
 
 def called(option: str, text: str = "") -> str:
-    """The `option`, such as ``--over``, or the argument of that name, with the `text` that was given to it.
+    """Return the name of the `option`, such as ``--over``, or of its argument, with the `text` that was given to it.
 
-    What is given to ``--over`` is named by its key in Python, where it is a dict of lists.
+    In Python, ``over`` is a dict of lists, so the key of the `text` is named instead.
     """
     argument = _ARGUMENTS.get(option, option.removeprefix("--").replace("-", "_"))
     if not text:

@@ -510,7 +510,7 @@ class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weak
 
 
 def as_table(scenario: Scenario) -> dict[str, object]:
-    """The scenario as plain dictionaries with every default filled in, keys that say nothing left out."""
+    """Return the scenario as plain dictionaries with every default filled in, without keys that say nothing."""
 
     def strip(value: object) -> object:
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The folder of a sweep: its options, so that an interrupted sweep can go on, and which runs have ended."""
+"""The folder of a sweep: its options, so that an interrupted sweep can go on, and the runs that have ended."""
 
 import csv
 import hashlib
@@ -18,7 +18,7 @@ from tacit.scenarios.sweeping.runs import Plan
 __all__ = ["NAME", "Asked", "ended", "pinned", "read_asked", "runs_of", "unpinned", "write_asked"]
 
 NAME = "sweep.toml"
-"""The file that makes a folder that of a sweep."""
+"""The name of the file that marks a folder as a sweep's."""
 
 
 _PIN = "#sha256="
@@ -47,12 +47,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def pinned(files: Iterable[Path]) -> list[str]:
-    """Plugins as `Asked` has them. Raises FolderError for a file that cannot be read."""
+    """Return plugins in the form of `Asked.plugins`. Raises FolderError for a file that cannot be read."""
     return [f"{path.absolute()}{_PIN}{_digest(path)}" for path in files]
 
 
 def unpinned(asked: Asked) -> list[Path]:
-    """The plugins' files. Raises FolderError for one whose content is not as it was when the sweep began."""
+    """Return the plugins' files. Raises FolderError for one whose content has changed since the sweep began."""
     found = []
     for plugin in asked.plugins:
         path, digest = _split(plugin)
@@ -75,13 +75,13 @@ def _digest(path: Path) -> str:
 
 
 def write_asked(folder: Path, asked: Asked) -> None:
-    """Keep it in the sweep's folder."""
+    """Store the options of the sweep in its folder."""
     options = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}
     (folder / NAME).write_text(tomli_w.dumps(options), encoding="utf-8")
 
 
 def read_asked(folder: Path) -> Asked:
-    """The options that `write_asked` stored. Raises FolderError."""
+    """Return the options that `write_asked` stored. Raises FolderError."""
     path = folder / NAME
     try:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Asked)
@@ -92,7 +92,7 @@ def read_asked(folder: Path) -> Asked:
 
 
 def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
-    """The results of those of the `plans` whose runs in the sweep's `folder` have ended, by their places.
+    """Return the results of the `plans` whose runs in the sweep's `folder` have ended, by their places.
 
     An interrupted run is not among them. Files that scenarios read are assumed to be unchanged. Raises
     FolderError where a run's folder holds another scenario than its plan, or was made by another version.
@@ -114,7 +114,7 @@ def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
 
 
 def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
-    """The folders of the runs that ended in the sweep's `folder`, each with its values of the swept keys.
+    """Return the folders of the runs that ended in the sweep's `folder`, each with its values of the swept keys.
 
     For a sweep that makes a table: with its row and column, and once for each cell that it is in. Raises FolderError.
     """
@@ -131,7 +131,8 @@ def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
 
 
 def _check_same(path: Path, one: Plan) -> None:
-    """Raise FolderError unless the file contains the plan's scenario, whatever its engine, which changes nothing."""
+    """Raise FolderError unless the file contains the plan's scenario; its engine may differ, as it changes no
+    result."""
     try:
         kept = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

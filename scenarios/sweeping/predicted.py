@@ -9,27 +9,35 @@ from msgspec import to_builtins
 from tacit.parties.fleet.energy import Energy
 from tacit.parties.server import Loss
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.reading import Loaded
 from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.running.folder import ByteRow
-from tacit.scenarios.running.prediction import predict_run
+from tacit.scenarios.running.prediction import energy_meter, predict_run
+from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.scenarios.sweeping.runs import Plan
 
-__all__ = ["FEW_SEEDS", "MANY", "Predicted", "predicted_of"]
+__all__ = ["FEW_SEEDS", "MANY", "Predicted", "check_energy", "predicted_of"]
 
 FEW_SEEDS = 5
-"""The number of seeds of which the time is the median, unless said otherwise."""
+"""The number of seeds whose median is the predicted time, unless the user names another."""
 
 MANY = 100_000
-"""Messages of a run from which on one seed is enough, unless said otherwise: with many, times differ little."""
+"""The messages of a run from which one seed is enough, unless the user decides: with many, times differ little."""
 
 _COLUMNS = ("messages", "payload", "sealing", "envelope", "total", "headers")
+
+
+def check_energy(loaded: Loaded) -> None:
+    """Raise ScenarioError unless the scenario counts the energy of its clients, as --by energy needs."""
+    if energy_meter(loaded.scenario) is None:
+        raise ScenarioError(loaded.where, "device.radio", "is needed for --by energy, or device.processor")
 
 
 class Predicted(NamedTuple):
     """The prediction for the run of a `plan`: `rows` by step and type, and bytes of peak `memory`.
 
-    `seconds` are virtual seconds by seed, of which the first is the plan's; `outcome`, `reason`, whom the server has
-    `lost`, and `energy` (None if it is not counted) are those of the first.
+    `seconds` are virtual seconds by seed, of which the first is the plan's. `outcome`, `reason`, the parties that the
+    server has `lost`, and `energy` (None if it is not counted) are those of the first.
     """
 
     plan: Plan
@@ -44,22 +52,22 @@ class Predicted(NamedTuple):
 
     @property
     def extent(self) -> dict[str, int]:
-        """How much work the run is: its rounds, its clients and their points."""
+        """The work in the run: its rounds, its clients and their points."""
         scenario = self.plan.loaded.scenario
         rounds = PROTOCOLS[scenario.protocol.name].rounds(scenario)
         return {"rounds": rounds, "clients": scenario.data.clients, "points": self.points}
 
     def sums(self) -> dict[str, int]:
-        """The numbers of all messages and bytes."""
+        """Return the numbers of all messages and bytes."""
         return {name: sum(getattr(row, name) for row in self.rows) for name in _COLUMNS}
 
     @property
     def virtual_seconds(self) -> float:
-        """The median of all seeds."""
+        """The median virtual seconds over the seeds."""
         return statistics.median(self.seconds.values())
 
     def lines(self) -> list[dict[str, Any]]:
-        """Messages and bytes by step and type."""
+        """Return the messages and bytes by step and type."""
         return [
             {"step": row.step, "type": row.type, **{name: getattr(row, name) for name in _COLUMNS}} for row in self.rows
         ]
@@ -69,7 +77,7 @@ class Predicted(NamedTuple):
         return data_frame(self.lines())
 
     def record(self) -> dict[str, Any]:
-        """Return it as the JSON file has it."""
+        """Return the prediction as the JSON file has it."""
         scenario = self.plan.loaded.scenario
         about = {
             "scenario": self.plan.loaded.name, "protocol": scenario.protocol.name, "seed": scenario.seed,
@@ -83,7 +91,10 @@ class Predicted(NamedTuple):
 
 
 def predicted_of(plans: Sequence[Plan], most: int | None) -> Predicted:
-    """Return the prediction for the first of `plans`, which differ in seeds alone; above `most` messages the only."""
+    """Return the prediction for the first of `plans`, which differ only in their seeds.
+
+    Above `most` messages its time is of the first seed alone, else of each.
+    """
     first, *others = plans
     scenario = first.loaded.scenario
     found = predict_run(scenario, first.loaded.where)

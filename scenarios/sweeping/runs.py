@@ -72,22 +72,23 @@ class Cell(Struct, frozen=True):
     output: tuple[tuple[float, float | None], ...] | None
     virtual_seconds: tuple[float, float | None] | None
     bytes_total: tuple[float, float | None] | None
+    joules: tuple[float, float | None] | None = None
 
 
 FIGURES = (
     "outcome", "reason", "lost", "unmet", "fidelity", "entropy", "accuracy", "output", "virtual_seconds",
-    "wall_seconds", "bytes_total", "trace_hash",
+    "wall_seconds", "bytes_total", "joules", "trace_hash",
 )  # fmt: skip
-"""The results of `fields`, by the names that these have in a sweep's table of runs."""
+"""The names that the results of `fields` have in a sweep's table of runs."""
 
 _SHOWN = 3
-"""How many of the lost a row of the summary names."""
+"""The most lost parties that a row of the summary names."""
 
 
 def axis(text: str) -> list[tuple[str, str, str]]:
-    """Key, value as shown and value as TOML or bare text, for each value in ``key=x,y,z``.
+    """Return key, value as shown and value as TOML or bare text, for each value in ``key=x,y,z``.
 
-    Values with commas of their own are written as a TOML list, ``key=["a,b", "c"]``.
+    Values that contain commas are written as a TOML list, ``key=["a,b", "c"]``.
     """
     key, equals, written = text.partition("=")
     key, written = key.strip(), written.strip()
@@ -121,10 +122,10 @@ def plan(
     *,
     to_run: bool = True,
 ) -> list[Plan]:
-    """All runs, each checked before any starts: every combination of `over` with each of `seeds` seeds.
+    """Plan all runs and check each before any starts: every combination of `over` with each of `seeds` seeds.
 
-    The seeds are the scenario's and those after it. `to_run`: whether each must fit into this machine's memory. Raises
-    ScenarioError.
+    The first seed is the scenario's, and the others follow it. With `to_run`, each run must fit into this machine's
+    memory. Raises ScenarioError.
     """
     axes = [axis(text) for text in over]
     options = {key: called("--over") for one in axes for key, _, _ in one}
@@ -142,7 +143,7 @@ def plan(
 
 
 def folder_name(number: int, label: str, seed: int) -> str:
-    """The folder of the run `number` of many."""
+    """Return the name of the folder of the run `number` of many."""
     stem = re.sub(r"[^\w.=,-]+", "_", label)[:80]
     return f"{number:03d}-{stem}-seed={seed}" if stem else f"{number:03d}-seed={seed}"
 
@@ -150,11 +151,11 @@ def folder_name(number: int, label: str, seed: int) -> str:
 def perform(
     plans: Sequence[Plan], folder: Path, jobs: Jobs, ended: Container[int] = ()
 ) -> Generator[tuple[int, Result, int], None, None]:
-    """Carry the plans out, `jobs` at a time; give each one's place, result and exit code as it ends.
+    """Carry the plans out, `jobs` at a time; yield each one's place, result and exit code as it ends.
 
-    With more than one job each run has a process of its own, here or on Ray, and computes inline. When this is closed
-    before its end, runs that have begun are interrupted, and their folders are complete. Those at the places `ended`
-    are left out; of the others an interrupted run goes on, or begins again.
+    With more than one job each run has a process of its own, here or on Ray, and computes inline. If the generator is
+    closed before its end, runs that have begun are interrupted, and their folders are complete. Plans at the places
+    `ended` are left out. An interrupted run among the others goes on, or begins again.
     """
     calls = [(place, one, folder) for place, one in enumerate(plans) if place not in ended]
     if not calls:
@@ -173,7 +174,7 @@ def perform(
 
 
 def summary(plans: Sequence[Plan], results: dict[int, Result]) -> list[Cell]:
-    """One row for each combination of values, over those of its runs that ended."""
+    """Return one row for each combination of values, over its runs that ended."""
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for place, one in enumerate(plans):
         if place in results:
@@ -183,7 +184,7 @@ def summary(plans: Sequence[Plan], results: dict[int, Result]) -> list[Cell]:
 
 
 def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
-    """A line for each run that failed, was given up, or did not meet its [expect]: values, seed, why, and its folder.
+    """Return a line for each run that failed, was given up, or did not meet its [expect]: values, seed, reason, folder.
 
     Interrupted runs are not among them.
     """
@@ -198,16 +199,18 @@ def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
 
 
 def fields(result: Result) -> list[object]:
-    """The values of a line for one run, in the order of `FIGURES`; the entries of a list, joined by semicolons."""
+    """Return the values of a line for one run, in the order of `FIGURES`; the entries of a list joined by
+    semicolons."""
     many = len(result.round_records) > 1
     lost = (f"round {loss.round}: " * many + f"{loss.party} at {loss.step}" for loss in result.lost)
     numbers = map(str, result.output or ())
     lists = {"lost": "; ".join(lost), "unmet": "; ".join(result.unmet), "output": "; ".join(numbers)}
-    return [lists.get(name, getattr(result, name)) for name in FIGURES]
+    lists["joules"] = "" if result.energy is None else str(result.energy.joules)
+    return [lists[name] if name in lists else getattr(result, name) for name in FIGURES]
 
 
 def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -> None:
-    """One line for each run that ended, as comma-separated values."""
+    """Write one line for each run that ended, as comma-separated values."""
     swept = [key for key, _ in plans[0].values]
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -218,15 +221,16 @@ def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -
 
 
 def _labels(plans: Sequence[Plan]) -> dict[str, str]:
-    """A table's title of each of the swept keys."""
+    """Return the title that a table gives to each of the swept keys."""
     return {key: label(key, [one.loaded.scenario for one in plans]) for key, _ in plans[0].values}
 
 
 def cell(values: tuple[tuple[str, str], ...], runs: Sequence[Result]) -> Cell:
-    """The row of the summary for `runs` with these values."""
+    """Return the row of the summary for `runs` with these values."""
     completed = [run for run in runs if run.outcome == "completed"]
     accuracies = [run.accuracy for run in completed if run.accuracy is not None]
     outputs = [run.output for run in completed if run.output is not None]
+    joules = [run.energy.joules for run in completed if run.energy is not None]
     endings = Counter(run.outcome for run in runs if run.outcome != "completed")
     return Cell(
         values=values,
@@ -240,11 +244,12 @@ def cell(values: tuple[tuple[str, str], ...], runs: Sequence[Result]) -> Cell:
         output=_spreads(outputs) if outputs else None,
         virtual_seconds=_spread([run.virtual_seconds for run in completed]) if completed else None,
         bytes_total=_spread([float(run.bytes_total) for run in completed]) if completed else None,
+        joules=_spread(joules) if joules else None,
     )
 
 
 def _losers(runs: Sequence[Result]) -> str:
-    """The parties that were lost in any run; each of a few by name, with the number of runs if it was not in all."""
+    """Return the parties lost in any run: each of a few by name, with the number of runs if not lost in all."""
     counts = Counter(party for run in runs for party in {loss.party for loss in run.lost})
     if len(counts) > _SHOWN:
         fewest, most = (of(len({loss.party for loss in run.lost}) for run in runs) for of in (min, max))
@@ -258,7 +263,7 @@ def _spread(values: list[float]) -> tuple[float, float | None]:
 
 
 def _spreads(outputs: Sequence[list[float]]) -> tuple[tuple[float, float | None], ...]:
-    """`_spread` of the first number of each, of the second, and so on."""
+    """Return `_spread` of the first number of each output, of the second, and so on."""
     if len({len(output) for output in outputs}) > 1:
         return ()
     return tuple(_spread(list(values)) for values in zip(*outputs, strict=True))
@@ -279,7 +284,7 @@ def _perform(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
 
 
 def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
-    """`_perform` in a worker, which SIGTERM interrupts for good: what is still in its queue is refused."""
+    """Run `_perform` in a worker, which SIGTERM interrupts for good: the calls still in its queue are refused."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
         raise CancelledError
     signal.signal(signal.SIGTERM, _stop)
@@ -294,13 +299,13 @@ def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result
 
 
 def _inline(one: Plan) -> Plan:
-    """The run, computing in its own process."""
+    """Return the plan with a run that computes in its own process."""
     scenario = structs.replace(one.loaded.scenario, engine="inline")
     return structs.replace(one, loaded=structs.replace(one.loaded, scenario=scenario))
 
 
 def _on_ray(calls: Sequence[tuple[int, Plan, Path]], address: str) -> Generator[tuple[int, Result, int], None, None]:
-    """Make the calls of `_perform` on a Ray cluster. Folders that are there travel to it, and all travel back."""
+    """Make the calls of `_perform` on a Ray cluster. Existing folders travel to it, and all folders travel back."""
     plans, folder = {place: one for place, one, _ in calls}, calls[0][2]
 
     def written(found: tuple[int, Result, int, Files]) -> tuple[int, Result, int]:
@@ -324,7 +329,7 @@ def _on_ray(calls: Sequence[tuple[int, Plan, Path]], address: str) -> Generator[
 
 
 def _perform_on_node(scenario: Scenario, place: int, one: Plan, files: Files) -> tuple[int, Result, int, Files]:
-    """`_perform` on another machine, and the files of the run. The data of the `scenario` are at hand."""
+    """Run `_perform` on another machine and return the files of the run too. `scenario` comes with its data."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / one.folder
         note_folder(path)

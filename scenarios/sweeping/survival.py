@@ -16,16 +16,19 @@ from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.running.fates import Fate, Steps, fates_of, steps_by_round
 from tacit.scenarios.running.workers import Jobs, in_workers
 
-__all__ = ["Figure", "Survival", "enough_runs", "survival_of", "wilson"]
+__all__ = ["FIGURES", "Figure", "Survival", "enough_runs", "survival_of", "wilson"]
 
 _Z = 1.959963984540054
 """The quantile of the standard normal distribution for an interval of 95 %."""
 
-_CHUNK = 25
-"""Runs that a worker makes in one call."""
+_CHUNK = 5
+"""Runs that a worker makes in one call: few, so that progress is seen where a run takes seconds."""
+
+FIGURES = ("bytes", "seconds", "rounds_lost", "joules", "most_joules")
+"""The numbers of a run whose distribution is shown; the last two only where energy is counted."""
 
 Report = Callable[[int, int], None]
-"""Reports progress: how many runs have ended, and of how many."""
+"""Reports progress: the number of runs that have ended, and of all."""
 
 
 class Figure(Struct, frozen=True):
@@ -41,7 +44,7 @@ class Figure(Struct, frozen=True):
 class Survival(Struct, frozen=True):
     """The fates of many runs of one scenario, in the order of their seeds.
 
-    `values`: those of the swept keys. `exact`: the probability by formula, where one applies.
+    `values` are the values of the swept keys. `exact` is the probability by formula, None if none applies.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -71,34 +74,44 @@ class Survival(Struct, frozen=True):
         return wilson(self.completed, self.runs)
 
     def survives(self, probability: float) -> bool:
-        """True if a run completes with this probability at least: by formula, else by the lower end of `interval`."""
+        """Return True if a run completes with at least this probability: by formula, else by the lower end of
+        `interval`."""
         return (self.interval[0] if self.exact is None else self.exact.probability) >= probability
 
-    def figure(self, name: str, *, completed: bool = False) -> Figure | None:
-        """The distribution of ``bytes``, ``seconds`` or ``rounds_lost``; None over no run.
+    @property
+    def counts_energy(self) -> bool:
+        """True if the scenario counts the energy of its clients."""
+        return self.fates[0].joules is not None
 
-        `completed`: over the runs that complete alone.
+    def figure(self, name: str, *, completed: bool = False) -> Figure | None:
+        """The distribution of one of `FIGURES`; None over no run, and of energy that is not counted.
+
+        `completed`: over the runs that complete alone. ``joules`` are those of all clients, ``most_joules`` those of
+        the client that uses the most.
         """
-        found = sorted(getattr(one, name) for one in self.fates if one.completed or not completed)
-        if not found:
+        every = [getattr(one, name) for one in self.fates if one.completed or not completed]
+        if not every or every[0] is None:
             return None
+        found = sorted(every)
         place = math.ceil(0.95 * len(found)) - 1
         return Figure(len(found), statistics.fmean(found), statistics.median(found), found[place], found[-1])
 
     def cost(self, name: str) -> float:
-        """The mean of ``bytes`` or ``seconds`` over the runs that complete, or ``memory``; infinite where none does."""
+        """The mean of one of `FIGURES` over the runs that complete, or ``memory``; infinite where none does."""
         if name == "memory":
             return max(one.memory for one in self.fates)
         figure = self.figure(name, completed=True)
         return math.inf if figure is None else figure.mean
 
     def endings(self) -> list[tuple[str, int]]:
-        """Why runs do not complete, in words without names of parties, with the number of runs; the most first."""
+        """Return the reasons for which runs do not complete, without names of parties, and their counts, most frequent
+        first."""
         reasons = (f"{one.outcome}: {_general(one.reason)}" for one in self.fates if not one.completed)
         return Counter(reasons).most_common()
 
     def steps(self) -> list[tuple[str, int, float]]:
-        """Each step at which a party is lost: the runs in which one is, and the mean number of losses in a run."""
+        """Return each step at which a party is lost: the runs with such a loss, and the mean number of losses in a
+        run."""
         runs, losses = Counter[str](), Counter[str]()
         for one in self.fates:
             losses.update(step for _, step in one.lost)
@@ -106,16 +119,17 @@ class Survival(Struct, frozen=True):
         return [(step, count, losses[step] / self.runs) for step, count in runs.most_common()]
 
     def parties(self) -> list[tuple[str, int]]:
-        """Each party that is lost in a run, with the number of these runs; the most first."""
+        """Return each party that is lost in a run, with the number of these runs, the largest first."""
         found = Counter(party for one in self.fates for party in {party for party, _ in one.lost})
         return sorted(found.items(), key=lambda item: (-item[1], _number(item[0])))
 
     def lines(self) -> list[dict[str, Any]]:
-        """One line for each run."""
+        """Return one line for each run."""
         return [
             {
                 "seed": one.seed, "outcome": one.outcome, "reason": one.reason, "bytes": one.bytes,
                 "virtual_seconds": one.seconds, "rounds_lost": one.rounds_lost, "lost": len(one.lost),
+                **({} if one.joules is None else {"joules": one.joules, "most_joules": one.most_joules}),
             }
             for one in self.fates
         ]  # fmt: skip
@@ -125,14 +139,14 @@ class Survival(Struct, frozen=True):
         return data_frame(self.lines())
 
     def record(self) -> dict[str, Any]:
-        """Return it as the JSON file has it."""
+        """Return the survival as the JSON file has it."""
         scenario, low_high = self.loaded.scenario, self.interval
         figures = {
             name: {
                 over: None if (one := self.figure(name, completed=over == "completed")) is None else _plain(one)
                 for over in ("all", "completed")
             }
-            for name in ("bytes", "seconds", "rounds_lost")
+            for name in (FIGURES if self.counts_energy else FIGURES[:3])
         }
         return {
             "scenario": self.loaded.name, "protocol": scenario.protocol.name, "values": dict(self.values),
@@ -151,7 +165,7 @@ def _plain(figure: Figure) -> dict[str, float]:
 
 
 def _general(reason: str) -> str:
-    """A reason without the names of parties, so that equal ones are counted together."""
+    """Return a reason without the names of parties, so that equal ones are counted together."""
     shown = re.sub(r"; lost: .*", "", reason)
     return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", shown) or "no reason"
 
@@ -162,7 +176,7 @@ def _number(party: str) -> int:
 
 
 def wilson(successes: int, runs: int, z: float = _Z) -> tuple[float, float]:
-    """The interval of Wilson (1927) of a probability: `successes` of `runs` independent ones; of 95 % by default."""
+    """Return Wilson's (1927) interval of a probability: `successes` of `runs` independent ones; of 95 % by default."""
     if not 0 <= successes <= runs or runs < 1:
         raise ValueError(f"{successes} of {runs} runs: 1 run is needed, and no more successes than runs")
     share, square = successes / runs, z * z
@@ -173,7 +187,7 @@ def wilson(successes: int, runs: int, z: float = _Z) -> tuple[float, float]:
 
 
 def enough_runs(probability: float) -> int:
-    """The number of runs, all completed, of which the Wilson interval (95 %) lies above `probability`, below 1."""
+    """Return the number of runs, all completed, whose Wilson interval (95 %) lies above `probability`, below 1."""
     runs = math.ceil(_Z * _Z * probability / (1 - probability))
     return runs if wilson(runs, runs)[0] >= probability else runs + 1
 
@@ -186,21 +200,25 @@ def survival_of(
     values: tuple[tuple[str, str], ...] = (),
     report: Report = lambda done, runs: None,
 ) -> Survival:
-    """Return the fates of `runs` runs of the scenario, with its seed and those after it.
+    """Return the fates of `runs` runs of the scenario, with its seed and the next ones.
 
-    `loss`: dropouts besides those of the scenario, as texts of --loss. They run in `jobs` processes; their number
-    changes nothing in the result. Raises ScenarioError.
+    `loss` holds texts of --loss: dropouts besides those of the scenario. The runs are made in `jobs` processes, whose
+    number changes nothing in the result. Raises ScenarioError.
     """
     scenario = loaded.scenario
     found = tuple(dropouts(loss, scenario))
     steps: Steps = steps_by_round(scenario, loaded.where) if found else {}
+    report(0, runs)
     seeds = range(scenario.seed, scenario.seed + runs)
-    chunks = [seeds[first : first + _CHUNK] for first in range(0, runs, _CHUNK)]
+    size = 1 if jobs == 1 else _CHUNK
+    chunks = [seeds[first : first + size] for first in range(0, runs, size)]
     calls = [(scenario, tuple(chunk), found, steps, loaded.where) for chunk in chunks]
     fates: dict[int, list[Fate]] = {}
+    ended = 0
     for place, some in _made(calls, jobs):
         fates[place] = some
-        report(sum(map(len, fates.values())), runs)
+        ended += len(some)
+        report(ended, runs)
     every = tuple(one for place in sorted(fates) for one in fates[place])
     return Survival(values, loaded, found, every, odds_of(scenario, found))
 

@@ -27,7 +27,8 @@ class Sweep(list[tuple[dict[str, Any], Result]]):
     """The values and the result of each run of a sweep, in the order of the runs."""
 
     def frame(self) -> Any:
-        """A pandas DataFrame with a row for each run: the swept keys, the seed, and the columns of ``sweep.csv``.
+        """Return a pandas DataFrame with a row for each run: the swept keys, the seed, and the columns of
+        ``sweep.csv``.
 
         Raises ImportError without pandas.
         """
@@ -81,9 +82,9 @@ def sweep(
 
 
 def plan_all(scenario: Source, asked: Asked) -> tuple[Loaded, Sequence[Plan], Planned | None]:
-    """The scenario as it is, all runs of the sweep, and the table whose runs they are, if it makes one.
+    """Return the scenario, all runs of the sweep, and the table whose runs they are, None if it makes no table.
 
-    `scenario` is in place of the file that `asked` names. Raises ScenarioError.
+    A `scenario` replaces the file that `asked` names. Raises ScenarioError.
     """
     first = read(scenario, asked.changes, seed=asked.seed)
     if first.layout is None or asked.over:
@@ -95,7 +96,7 @@ def plan_all(scenario: Source, asked: Asked) -> tuple[Loaded, Sequence[Plan], Pl
 def write_tables(
     asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, results: dict[int, Result]
 ) -> None:
-    """Write what the sweep's `folder` holds besides those of its runs: ``sweep.csv``, and of a table ``table.md``."""
+    """Write the files of the sweep's `folder` besides its runs: ``sweep.csv``, and ``table.md`` if it makes a table."""
     if table is None:
         write_table(folder / "sweep.csv", plans, results)
     else:
@@ -116,7 +117,7 @@ def _values(over: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy's as Python's."""
+    """Return a number of numpy as Python's."""
     try:
         return value.item()
     except AttributeError:
@@ -124,7 +125,7 @@ def _plain(value: Any) -> Any:
 
 
 def _repeatable(scenario: Source, asked: Asked, first: Loaded, folder: Path) -> Asked:
-    """`asked`, with a file in the sweep's `folder` in place of a scenario that was made in Python."""
+    """Return `asked`, with a file in the sweep's `folder` in place of a scenario that was made in Python."""
     if not isinstance(scenario, Scenario):
         return asked
     file = folder / "swept.toml"
@@ -141,7 +142,7 @@ def _run(
     jobs: Jobs,
     watch: Callable[[int, int, Result], None] | None,
 ) -> dict[int, Result]:
-    """Carry out the `plans`; returns the results by their places."""
+    """Carry out the `plans` and return the results by their places."""
     results: dict[int, Result] = {}
     try:
         with closing(perform(plans, folder, jobs)) as runs:
@@ -157,7 +158,7 @@ def _run(
 
 
 def _named(one: Plan, values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """The values of the swept keys in a run, as they were given."""
+    """Return the values of the swept keys in a run, as they were given."""
     shown = {key: {_shown(value): value for value in listed} for key, listed in values.items()}
     return {key: shown[key][text] if key in shown else text for key, text in one.values}
 

@@ -29,7 +29,7 @@ __all__ = ["Figure", "Planned", "Tabled", "caption", "fill", "markdown", "plan_t
 
 
 class Planned(Struct, frozen=True):
-    """The runs of a table, and which of them each cell is the mean of: `cells[row][column]` are places in `plans`."""
+    """The runs of a table; `cells[row][column]` holds the places in `plans` whose mean is the figure of the cell."""
 
     layout: Layout
     loaded: Loaded
@@ -40,8 +40,8 @@ class Planned(Struct, frozen=True):
 class Figure(Struct, frozen=True):
     """The value of a cell: mean and deviation (None below two runs) of the `counted` runs of `runs`.
 
-    `values` has that of each run, in the order of the seeds, None where it is not counted; `unfit` says in words how
-    those ended.
+    `values` has the value of each run, in the order of the seeds, None if it is not counted; `unfit` says in words how
+    the runs ended that are not counted.
     """
 
     runs: int
@@ -53,7 +53,7 @@ class Figure(Struct, frozen=True):
     unfit: str
 
     def text(self) -> str:
-        """The figure as a table shows it: a number only of runs that were completed, the others beside it."""
+        """Return the figure as a table shows it: a number only of completed runs, the others beside it."""
         if self.mean is None:
             return self.unfit or "-"
         shown = _number(self.mean, self.unit)
@@ -63,9 +63,10 @@ class Figure(Struct, frozen=True):
 
 
 class Tabled(Struct, frozen=True):
-    """A table filled in. `fidelity`: those of its runs; `caveats`: why epsilons of theirs are no guarantee.
+    """A table filled in. `fidelity` is its runs' fidelity; `caveats` say why their epsilons are no guarantee.
 
-    `made_by`: the version of Tacit, and the digest of its code (`tacit.sim.own_code`), of each that runs were made by.
+    `made_by` holds the version of Tacit and the digest of its code (`tacit.sim.own_code`), for each by which runs were
+    made.
     """
 
     planned: Planned
@@ -76,9 +77,9 @@ class Tabled(Struct, frozen=True):
 
 
 def plan_table(file: Source, first: Loaded, seeds: int | None, changes: Sequence[str]) -> Planned:
-    """All runs of the table of `file`, each checked before any starts. Raises ScenarioError.
+    """Plan all runs of the table of `file`, and check each before any starts. Raises ScenarioError.
 
-    `first`: the file as read with these `changes` and no cell. The seeds are the file's and those after it.
+    `first` is the file as read with these `changes` and no cell. The seeds are the file's and the next ones.
     """
     layout = first.layout
     assert layout is not None
@@ -106,7 +107,7 @@ def plan_table(file: Source, first: Loaded, seeds: int | None, changes: Sequence
 
 
 def fill(planned: Planned, results: Mapping[int, Result]) -> Tabled:
-    """The table of what there is of `results`, by the place of their plans."""
+    """Fill the table in with the `results` that exist, by the places of their plans."""
     figures = tuple(
         tuple(
             _figure([results.get(place) for place in places], *planned.layout.measure(row, column))
@@ -145,9 +146,9 @@ def _figure(results: Sequence[Result | None], measure: str, unit: str) -> Figure
 
 
 def _value(result: Result, measure: str) -> float | None:
-    """The number at the dotted path `measure` in a result, None where there is none.
+    """Return the number at the dotted path `measure` in a result, or None if there is none.
 
-    A number of a list goes by its place, the only one also without.
+    A number in a list is named by its place; the only number of a list also without.
     """
     found: Any = result.record()
     for name in measure.split("."):
@@ -174,14 +175,14 @@ def _number(value: float, unit: str) -> str:
 
 
 LEVEL = 0.95
-"""The level of the interval that an order has to leave 0 out of, to hold beyond the spread."""
+"""The level of the confidence interval of an order: the order holds beyond the spread if the interval excludes 0."""
 
 
 def verdicts(tabled: Tabled) -> list[str]:
-    """One line for each of the paper's claims: in which rows (or columns) it holds, and the differences.
+    """Return one line for each of the paper's claims: the rows (or columns) in which it holds, and the differences.
 
-    It holds beyond the spread where the 95 % interval of Student's t for the mean difference, paired over seeds, is
-    above 0; by the means alone where only the mean difference is. Of one seed the means are all there is.
+    A claim holds beyond the spread if the 95 % interval of Student's t for the mean difference, paired over seeds, is
+    above 0, and by the means alone if only the mean difference is. With one seed it can hold only by the means.
     """
     return [_verdict(tabled, claim) for claim in tabled.planned.layout.claims]
 
@@ -211,7 +212,8 @@ def _verdict(tabled: Tabled, claim: Claim) -> str:
 
 
 def _difference(above: Figure, below: Figure) -> tuple[str, str]:
-    """How `above` stands to `below`: "beyond" the spread, by the "means" alone, "broken" or "unknown"; in figures."""
+    """Compare `above` with `below`: "beyond" the spread, by the "means" alone, "broken" or "unknown"; and in
+    figures."""
     if above.mean is None or below.mean is None:
         return "unknown", ""
     pairs = zip(above.values, below.values, strict=True)
@@ -231,7 +233,8 @@ def _signed(value: float, unit: str) -> str:
 
 
 def caption(tabled: Tabled) -> list[str]:
-    """The heading of the table, in lines: its title and source; scale, seeds, sizes, and what code made it."""
+    """Return the heading of the table, in lines: its title and source; scale, seeds, sizes, and the code that made
+    it."""
     planned = tabled.planned
     layout, first = planned.layout, planned.loaded.scenario
     seeds = sorted({one.loaded.scenario.seed for one in planned.plans})
@@ -246,7 +249,7 @@ def caption(tabled: Tabled) -> list[str]:
 
 
 def _sizes(planned: Planned) -> list[tuple[str, str]]:
-    """The sizes that all runs have in common."""
+    """Return the sizes that all runs have in common."""
     scenarios = [one.loaded.scenario for one in planned.plans]
     trained = [one for one in scenarios if "training.rounds" in PROTOCOLS[one.protocol.name].uses]
     found = {
@@ -259,7 +262,7 @@ def _sizes(planned: Planned) -> list[tuple[str, str]]:
 
 
 def markdown(tabled: Tabled, command: str) -> str:
-    """The table with the command that made it, for a page of results."""
+    """Return the table with the command that made it, for a page of results."""
     title, facts = caption(tabled)
     heads, *rows = _cells(tabled, "<br>")
     lines = [f"{title}.", "", f"`{command}`", "", f"{facts}.", "", _line(heads), _line(["---"] * len(heads))]
@@ -269,9 +272,9 @@ def markdown(tabled: Tabled, command: str) -> str:
 
 
 def _cells(tabled: Tabled, between: str) -> list[list[str]]:
-    """The heads and the rows of the table; what a cell has in lines is joined by `between`.
+    """Return the heads and the rows of the table; the lines of a cell are joined by `between`.
 
-    The paper's figures stand below ours, or, where they are of other data, in rows of their own below the rows.
+    The paper's figures stand below ours, or, if they are of other data, in rows of their own below the rows.
     """
     layout = tabled.planned.layout
     apart = layout.paper_data
@@ -293,7 +296,7 @@ def _head(place: Place, between: str, paper: bool) -> str:
 
 
 def show(console: Console, tabled: Tabled) -> None:
-    """Print the table with the paper's figures, and whether what the paper claims shows in it."""
+    """Print the table with the paper's figures, and whether the paper's claims hold in it."""
     printing.print_lines(console, caption(tabled))
     heads, *rows = _cells(tabled, "\n")
     console.print(printing.table(heads, rows, heads[1:]))
@@ -306,7 +309,8 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def write_runs(path: Path, planned: Planned, results: Mapping[int, Result]) -> None:
-    """One line for each run of each cell that ended, as comma-separated values; what cells share is there for each."""
+    """Write one line for each run of each cell that ended, as comma-separated values; a shared run once for each
+    cell."""
     layout = planned.layout
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""The problems of a run where continuous integration shows them: annotations on GitHub, code quality on GitLab."""
+"""The problems of a run as continuous integration shows them: annotations on GitHub, code quality on GitLab."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ def annotate(
 
 
 def _place(file: Path) -> str:
-    """The path of the file from the current folder, which is the repository's in a job; absolute outside of it."""
+    """Return the file's path from the current folder, the repository's in a job; an absolute path if it is outside."""
     path, here = file.absolute(), Path.cwd()
     return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.as_posix()
 
@@ -75,7 +75,8 @@ def _summarize(path: Path, result: Result, problems: Iterable[str]) -> None:
 
 
 def _collect(path: Path, place: str, problems: Iterable[tuple[int, str]]) -> None:
-    """Bring the problems of the file `place` into a code quality report, which may be there."""
+    """Add the problems of the file `place` to a code quality report, in place of its old ones; make the file if
+    needed."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A finished run as the outcome of a test: what was expected and found, who was lost and why, how to repeat it."""
+"""A finished run as the outcome of a test: expected and found, lost parties with reasons, the command to repeat it."""
 
 import shlex
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Problem(Struct, frozen=True):
 
 
 def problems_of(result: Result, expect: Expect) -> list[Problem]:
-    """Return why `result` is not as expected; nothing if it is."""
+    """Return the reasons why `result` is not as expected; an empty list if it is."""
     if not exit_code(result, expect):
         return []
     found = [Problem(key, text) for key, text in map(_parted, result.unmet)]
@@ -37,13 +37,13 @@ _ENDED = {"completed": "completed", "aborted": "was aborted", "failed": "failed"
 
 
 def _parted(line: str) -> tuple[str, str]:
-    """The key of an expectation that was not met, and the whole line."""
+    """Return the key of an expectation that was not met, and the whole line."""
     key, colon, _ = line.partition(": ")
     return (key, line) if colon and key.startswith(("expect.", "fault.")) else ("", line)
 
 
 def losses_in_words(result: Result) -> list[str]:
-    """One line for each party that was lost, with the reason; those of few parties only."""
+    """Return one line for each party that was lost, with the reason; the rest of many only by their number."""
     absences = absences_of(result)
     lines = [f"lost: {one.text}" + "".join(f"; because {reason}" for reason in one.because) for one in absences]
     more = len(lines) - _SHOWN

@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _count(text: str) -> int:
-    """The number of schedules in `text`. Raises ArgumentTypeError if it is not a whole number, 0 or more."""
+    """Return the number of schedules in `text`. Raises ArgumentTypeError unless it is a whole number, 0 or more."""
     if not re.fullmatch(r"\d+", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of schedules: a whole number, 0 or more")
     return int(text)

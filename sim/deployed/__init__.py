@@ -1,1 +1,1 @@
-"""A world of operating-system processes: the same parties over TCP and TLS, by a real clock."""
+"""A world of operating-system processes: the same parties over TCP and TLS, on the real clock."""

@@ -1,8 +1,9 @@
 """Certificates of the parties of one federation, and TLS 1.3 contexts that trust no others.
 
-An authority of the federation's own signs a certificate for each party, which names it (a URI, ``tacit:client/3``).
-Keys are Ed25519 (RFC 8032). Both ends of a connection show theirs. OpenSSL checks the chain; the name, the purpose and
-the dates are checked here (`party_of`), so that a refusal can say whose certificate is wrong, and why.
+The federation has its own certificate authority. It signs a certificate for each party, which names the party in a URI
+(``tacit:client/3``). Keys are Ed25519 (RFC 8032). Both ends of a connection present their certificates. OpenSSL checks
+the chain; the name, the purpose and the dates are checked here (`party_of`), so that a refusal can say whose
+certificate is wrong, and why.
 """
 
 import datetime
@@ -20,22 +21,22 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 __all__ = ["AUTHORITY", "CertificateError", "Identity", "certify", "context", "file_stem", "party_of"]
 
 AUTHORITY = "authority"
-"""The stem of the authority's files."""
+"""The stem of the authority's file names."""
 
 SERVER = "server"
 _PREFIX = "tacit:"
 _NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL: dates are checked by `party_of`
 _EARLIER = datetime.timedelta(minutes=5)
-"""How much before now a certificate is valid: clocks differ."""
+"""The validity of a certificate begins this long before it is made, because clocks differ."""
 
 
 class CertificateError(ValueError):
-    """A certificate, or a file of one, is not what it must be; one line."""
+    """A certificate or its file is invalid. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The files of the party `name`: its certificate and key, and the certificate of the authority."""
+    """The certificate files of the party `name`: its certificate, its key, and the certificate of the authority."""
 
     name: str
     certificate: Path
@@ -44,21 +45,21 @@ class Identity:
 
     @classmethod
     def in_folder(cls, folder: Path, name: str) -> "Identity":
-        """The files of `name` in a folder that `certify` has made, or in a copy of what the party needs of it."""
+        """The files of `name` in a folder made by `certify`, or in a copy of the files that the party needs."""
         stem = file_stem(name)
         return cls(name, folder / f"{stem}.pem", folder / f"{stem}.key", folder / f"{AUTHORITY}.pem")
 
 
 def file_stem(name: str) -> str:
-    """``client-3`` for ``client/3``."""
+    """The stem of a party's file names: ``client-3`` for ``client/3``."""
     return name.replace("/", "-")
 
 
 def certify(folder: Path, names: Iterable[str], days: int) -> list[Path]:
     """Write keys and certificates for `names`, valid for `days`, into `folder`; returns the files.
 
-    The authority's own are used if they are there, and made if not. Files that are there are not replaced. A key can be
-    read by its owner alone.
+    The authority's key and certificate are made if they do not exist. Existing files are not replaced. Only the owner
+    can read a key file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     key_path, path = folder / f"{AUTHORITY}.key", folder / f"{AUTHORITY}.pem"
@@ -80,7 +81,7 @@ def certify(folder: Path, names: Iterable[str], days: int) -> list[Path]:
 def _signed(
     name: str, key: Ed25519PrivateKey, by: Ed25519PrivateKey, authority: x509.Certificate | None, days: int
 ) -> x509.Certificate:
-    """A certificate of the `key` for `name`; without an `authority` that of one."""
+    """A certificate of the `key` for `name`; the authority's own certificate if `authority` is None."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
     is_authority = authority is None
@@ -141,9 +142,10 @@ def _certificate(data: bytes, where: str) -> x509.Certificate:
 
 
 def party_of(data: bytes, where: str, now: datetime.datetime | None = None) -> str:
-    """The party that a certificate (DER), whose chain was checked, names. Raises CertificateError, which names it, too.
+    """The party that the certificate `data` (DER) names; the chain has been checked before.
 
-    It must be valid now, and name one party, as what it is for: a server's a server, a client's a client.
+    It must be valid now and name one party, and its purpose must fit: server or client. Raises CertificateError, which
+    names the certificate's party as well.
     """
     try:
         certificate = x509.load_der_x509_certificate(data)
@@ -167,9 +169,9 @@ def party_of(data: bytes, where: str, now: datetime.datetime | None = None) -> s
 
 
 def context(identity: Identity, *, is_server: bool) -> ssl.SSLContext:
-    """The TLS 1.3 context of a party, which shows `identity` and trusts those that its authority has signed.
+    """The TLS 1.3 context of a party, which presents `identity` and trusts certificates of its authority only.
 
-    Raises CertificateError if a file is missing or does not fit, or the party's own certificate is not valid.
+    Raises CertificateError if a file is missing or invalid, or the party's own certificate is not valid now.
     """
     for path in (identity.certificate, identity.key, identity.authority):
         if not path.is_file():

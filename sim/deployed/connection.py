@@ -1,4 +1,4 @@
-"""One connection between two processes: records both ways, and the limits that hold for them."""
+"""One connection between two processes: records in both directions, and their limits."""
 
 import asyncio
 import re
@@ -13,29 +13,30 @@ from tacit.sim.deployed.records import Ping, Pong, Record, RecordError, TooLong,
 __all__ = ["BROKEN", "Connection", "Limits", "Log", "address_of"]
 
 BROKEN = (OSError, EOFError, ssl.SSLError, TimeoutError)
-"""How a connection ends that is lost. IncompleteReadError is an EOFError."""
+"""The exceptions with which a connection is lost. IncompleteReadError is an EOFError."""
 
 _BUFFER = 1 << 18
 _SMALL = 4096
-"""The bytes of the longest record before a connection is accepted."""
+"""The most bytes of a record before the connection is accepted."""
 
 _SHOWN = 20
-"""How many lines of a kind a log shows before it counts them."""
+"""The number of lines of a kind that a log shows before it counts them."""
 _KINDS = 1000
-"""How many kinds of lines a log counts."""
+"""The number of kinds of lines that a log counts."""
 _NUMBER = re.compile(r"(?<![/\w])\d[\da-f.:]*")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on what the other end of a connection may make a process do.
+    """Limits on the load that the other end of a connection may put on a process.
 
     `message`: bytes of a record. `backlog`: bytes that may wait to be sent to one party. `handshake`: seconds for TLS
     and the first record. `idle`: seconds without any record, after which a connection is lost; a ping is sent each
-    quarter of them. `malformed`: records that are dropped as unreadable before the connection is closed. The rest is
-    of who is not known yet: `waiting` connections in their handshake at a time, `waiting_each` from one address, which
-    may open `rate` a second in the long run, and `burst` at once. `replaced`: how often in `idle` seconds a connection
-    of a client may take the place of one that is open.
+    quarter of them. `malformed`: unreadable records that are dropped before the connection is closed.
+
+    The other limits hold for connections that have not identified themselves: `waiting` connections in their handshake
+    at a time, `waiting_each` from one address, which may open `rate` a second on average, and `burst` at once.
+    `replaced`: the number of times in `idle` seconds that a new connection of a client may replace an open one.
     """
 
     message: int = 1 << 28
@@ -51,10 +52,10 @@ class Limits:
 
 
 class Log:
-    """Hands lines for people to `write`, but not again and again those that differ in numbers alone.
+    """Writes lines of a log with `write`, and limits repetitions of lines that differ in numbers only.
 
-    The first `_SHOWN` of a kind are shown, then each time that there are twice as many, with how many there were. The
-    numbers of parties are no such numbers: ``client/1`` and ``client/2`` are two kinds.
+    The first `_SHOWN` of a kind are shown, then one each time their number doubles, with that number. The numbers of
+    parties count as text: ``client/1`` and ``client/2`` are two kinds.
     """
 
     def __init__(self, write: Callable[[str], object]) -> None:
@@ -73,13 +74,13 @@ class Log:
 
 
 def address_of(writer: asyncio.StreamWriter) -> str:
-    """The address of the other end, without its port."""
+    """The address of the other end of a connection, without its port."""
     peer = writer.get_extra_info("peername")
     return str(peer[0]) if isinstance(peer, tuple) else "an unknown address"
 
 
 class Connection:
-    """An open connection to `party`, at `where`; `incarnation` is the client's."""
+    """An open connection to `party` at the address `where`. `incarnation` is the client's."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: Limits) -> None:
         self._reader, self._writer, self._limits = reader, writer, limits
@@ -102,13 +103,13 @@ class Connection:
         return self.party
 
     def accept(self) -> None:
-        """Allow records of full length from now on, and see to it that silence is noticed."""
+        """Allow records of full length from now on, and start sending pings, so that silence is detected."""
         self._accepted = True
         self._pinging = asyncio.get_running_loop().create_task(self._ping_now_and_then())
 
     @property
     def pending(self) -> int:
-        """How many bytes of a record were received of which the rest was not."""
+        """The number of bytes received of an incomplete record."""
         return len(self._reader._buffer)  # type: ignore[attr-defined]
 
     @property
@@ -117,7 +118,10 @@ class Connection:
         return not self._writer.is_closing()
 
     def send(self, record: Record) -> bool:
-        """Send `record`; false if that is not possible any more. One that takes nothing for too long is closed."""
+        """Send `record`; return false if the connection is closed.
+
+        A connection that accepts no data for too long is closed.
+        """
         if self._writer.is_closing():
             return False
         if self._writer.transport.get_write_buffer_size() > self._limits.backlog:
@@ -127,9 +131,9 @@ class Connection:
         return True
 
     async def next(self) -> Record:
-        """The next record but pings. Raises one of `BROKEN` where the connection ends, and TooLong.
+        """Return the next record other than pings, waiting for it.
 
-        Records that are malformed are dropped, up to the limit.
+        Malformed records are dropped, up to the limit. Raises one of `BROKEN` when the connection ends, and TooLong.
         """
         while True:
             most = self._limits.message if self._accepted else _SMALL
@@ -149,13 +153,13 @@ class Connection:
                 return record
 
     def count_malformed(self, problem: str) -> None:
-        """Take note of a record that was dropped. Raises TooLong after too many."""
+        """Count a record that was dropped. Raises TooLong after too many."""
         self.malformed += 1
         if self.malformed > self._limits.malformed or not self._accepted:
             raise TooLong(f"{self.malformed} malformed records, the last one: {problem}")
 
     async def records(self) -> AsyncIterator[Record]:
-        """All records until the connection ends; `why` says how."""
+        """Yield all records until the connection ends. Then `why` holds the reason."""
         try:
             while True:
                 yield await self.next()
@@ -167,7 +171,8 @@ class Connection:
             self.close(str(error) or "it was closed")
 
     def close(self, why: str = "") -> None:
-        """Close it, at once if there is a reason `why`, else after what was sent."""
+        """Close the connection: immediately if a reason `why` is given, otherwise after everything in its buffer is
+        sent."""
         self.why = self.why or why
         if self._pinging is not None:
             self._pinging.cancel()
@@ -178,9 +183,9 @@ class Connection:
             self._writer.close()
 
     async def closed(self) -> None:
-        """Wait until all that was sent is handed to the system, or the connection is lost.
+        """Wait until everything that was sent is handed to the operating system, or the connection is lost.
 
-        After that nothing of it holds itself: TLS has a buffer of 256 kB, and garbage is collected seldom.
+        After that no reference cycle keeps it alive: TLS holds a buffer of 256 kB, and garbage is collected seldom.
         """
         try:
             await self._writer.wait_closed()

@@ -1,9 +1,9 @@
-"""The server's end of all connections: who may connect, who is connected, and what goes to whom.
+"""The server's end of all connections: it admits clients, keeps track of them and sends them records.
 
 Before a connection is accepted, its other end has shown a certificate of the federation's authority, which names a
-client of the scenario, and has said that it runs the same scenario. A newer connection of a client takes the place of
-an older one, but not again and again: two processes with one certificate would throw each other out without end. A
-client that was lost and connects again is the next incarnation, unless it was the server that was away.
+client of the scenario, and has confirmed that it runs the same scenario. A newer connection of a client replaces an
+older one, but only a limited number of times: otherwise two processes with one certificate would replace each other
+endlessly. A client that was lost and connects again is the next incarnation, unless the server had restarted.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ __all__ = ["Hub", "HubState"]
 
 @dataclass
 class HubState:
-    """The state that a server goes on from after a restart: run, its own incarnation, and the clients' latest ones."""
+    """The state that a server restores after a restart: the run, its own incarnation, and the clients' latest ones."""
 
     run_id: bytes
     incarnation: int = 1
@@ -34,10 +34,10 @@ class HubState:
 class Hub:
     """Listens for the clients `names`, of the scenario with the digest `scenario`.
 
-    `arrived` is called with what a client sends, the client and its incarnation; it raises WireError. `lost` is called
-    with a client whose connection ends before it is done, `joined` with one that is ready after the run has
-    begun. `begins_by` is when the run begins at the latest. `changed` is set when a client is ready, lost or done;
-    `log` is called with a line for people, `store` when the state has changed.
+    `arrived` is called with a client's record, the client and its incarnation; it raises WireError. `lost` is called
+    with a client whose connection ends before it is done, `joined` with a client that becomes ready after the run has
+    begun. `begins_by` is the latest time at which the run begins. `changed` is set when a client is ready, lost or
+    done; `log` is called with a line for people, `store` when the state has changed.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class Hub:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, host: str, port: int) -> int:
-        """Open the port; returns its number, which the system chooses for 0."""
+        """Open the port and return its number. The operating system chooses one if `port` is 0."""
         self._server = await asyncio.start_server(self._connected, host, port, backlog=self._limits.waiting)
         return int(self._server.sockets[0].getsockname()[1])
 
     def begin(self) -> None:
-        """Let all clients that are ready begin, and those that come later."""
+        """Send Begin to all clients that are ready, and to each later one as soon as it is ready."""
         self.begun = True
         for name in self.names:
             if name in self.ready:
@@ -88,20 +88,20 @@ class Hub:
             connection.send(Ended())
 
     def end(self) -> None:
-        """Let all clients know that the server's program has ended."""
+        """Send Ended to all clients: the server's program has ended."""
         self.ended = True
         for connection in list(self.present.values()):
             connection.send(Ended())
 
     def is_receiving(self, name: str) -> bool:
-        """True if more of a record of the client `name` has been received since this was last asked."""
+        """Return true if more of a record of the client `name` has arrived since the last call."""
         connection = self.present.get(name)
         before, now = self._pending.get(name, 0), 0 if connection is None else connection.pending
         self._pending[name] = now
         return now > before
 
     def send(self, receiver: str, record: Carry) -> bool:
-        """Send a frame to a client; false if it is not there."""
+        """Send a frame to a client; return false if the client is not connected and ready."""
         connection = self.present.get(receiver)
         return connection is not None and receiver in self.ready and connection.send(record)
 
@@ -146,7 +146,7 @@ class Hub:
         await self._serve(connection)
 
     def _admits(self, where: str) -> bool:
-        """True if an address may open one more connection now."""
+        """Return true if an address may open one more connection now."""
         now, limits = time.monotonic(), self._limits  # the loop's clock is set when the run begins
         if len(self._buckets) > 4 * limits.waiting:
             full = limits.burst / limits.rate
@@ -161,7 +161,10 @@ class Hub:
         return True
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Connection:
-        """The connection, once its other end has shown who it is. Raises CertificateError, RecordError and `BROKEN`."""
+        """Return the connection after its other end has identified itself.
+
+        Raises CertificateError, RecordError and `BROKEN`.
+        """
         async with asyncio.timeout(self._limits.handshake):
             await writer.start_tls(self._tls, ssl_handshake_timeout=self._limits.handshake)
             reader._transport = writer.transport  # type: ignore[attr-defined]  # which start_tls leaves as it was
@@ -184,7 +187,7 @@ class Hub:
         return connection
 
     def _replace(self, name: str, where: str) -> None:
-        """Let a connection of the client `name` take the place of the one that is open. Raises _TwiceError."""
+        """Replace the open connection of the client `name` by a new one from `where`. Raises _TwiceError."""
         older, limits, now = self.present.get(name), self._limits, time.monotonic()
         if older is None:
             return
@@ -196,7 +199,7 @@ class Hub:
         times.append(now)
 
     def _number(self, name: str, hello: Hello) -> int:
-        """The incarnation of a client that connects."""
+        """The incarnation number of a client that connects."""
         last = max(self._state.incarnations.get(name, 0), hello.incarnation)
         is_new = self._state.incarnation == 1 and not self.begun
         goes_on = hello.server and hello.server != self._state.incarnation  # it was the server that was away
@@ -278,6 +281,6 @@ class _TwiceError(RecordError):
 
 
 def _breaks_off(error: Exception) -> bool:
-    """True if the other end of a TLS handshake has ended it: without a word, or by an alert about the certificate."""
+    """Return true if the other end ended the TLS handshake: by closing, or by an alert about the certificate."""
     alert = error.reason or "" if isinstance(error, ssl.SSLError) else ""
     return isinstance(error, ConnectionResetError) or ("ALERT" in alert and ("CERT" in alert or "UNKNOWN_CA" in alert))

@@ -1,7 +1,8 @@
-"""The event loop of a deployed party: the simulator's, with the real clock in place of the virtual one, and sockets.
+"""The event loop of a deployed party: the simulator's loop with the real clock and with sockets.
 
-What parties ask of `tacit.sim.loop.SimLoop` (timers in its environment, what each waits for, numbered tasks) is the
-same here. A timer is called when the real clock has reached it. Nothing is a deadlock: a message may always come.
+It offers parties the same interface as `tacit.sim.loop.SimLoop` (timers in its environment, what each party waits for,
+numbered tasks). A timer is called when the real clock has reached it. It detects no deadlock, because a message may
+always arrive.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ __all__ = ["RealLoop"]
 
 
 class _RealEnvironment(Environment):
-    """An environment whose present is the real clock's; `_now` is when the turn of the loop began."""
+    """An environment on the real clock; `_now` is the time at which the current turn of the loop began."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
@@ -29,7 +30,7 @@ class _RealEnvironment(Environment):
         return self._clock()
 
     def catch_up(self) -> None:
-        """Process all events that are due by now, and set the time of this turn."""
+        """Process all events that are due now, and set the time of this turn."""
         now, queue = self._clock(), self._queue
         while queue and queue[0][0] <= now:
             self.step()
@@ -40,14 +41,17 @@ class _RealEnvironment(Environment):
         return max(0.0, self._queue[0][0] - self._clock()) if len(self._queue) > self.cancelled else None
 
     def move(self, seconds: float) -> None:
-        """Let all that is to come be due that much later by a clock that was put forward as much."""
+        """Postpone all events by `seconds`, after the clock was set forward by that amount."""
         self._queue[:] = [(when + seconds, priority, number, event) for when, priority, number, event in self._queue]
         heapify(self._queue)
         self._now += seconds
 
 
 class RealLoop(SimLoop, asyncio.SelectorEventLoop):
-    """An event loop on the real clock, which shows seconds since the run began; before, since the loop was made."""
+    """An event loop on the real clock.
+
+    Its time is seconds since the run began or, before that, since the loop was made.
+    """
 
     env: _RealEnvironment
 
@@ -61,13 +65,13 @@ class RealLoop(SimLoop, asyncio.SelectorEventLoop):
         return time.monotonic() - self._origin
 
     def set_time(self, seconds: float) -> None:
-        """Let the clock show `seconds` now. Timers are due as long after this moment as they were before."""
+        """Set the clock to `seconds`. Timers stay due as long after this moment as they were before."""
         before = self.time()
         self._origin = time.monotonic() - seconds
         self.env.move(seconds - before)
 
     def _run_once(self) -> None:
-        """Take what sockets have, call what is due: asyncio's own turn, with the environment's timers for its own."""
+        """Run one turn: read from sockets and call what is due, as asyncio does, with the environment's timers."""
         selector: Any = self._selector  # type: ignore[attr-defined]
         timeout = 0.0 if self._ready or self._stopping else self.env.seconds_left()
         self._process_events(selector.select(timeout))  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""The network of one deployed party: what it sends goes to a line, and what the line brings is delivered or relayed.
+"""The network of one deployed party: it sends packets over its line, and delivers or relays those that arrive.
 
-The ledger and the trace count and say what they do in the simulator, each process for what it sends, relays, or is
-delivered. A message has a number that no other of its sender has: the incarnation, and which of its messages it is.
+The ledger and the trace record the same as in the simulator; each process records what it sends, relays and receives. A
+message's number is unique for its sender: it combines the incarnation and a running number.
 """
 
 from collections.abc import Callable
@@ -22,14 +22,15 @@ __all__ = ["DOWN", "DeployedEndpoint", "DeployedNetwork", "Line"]
 
 DOWN = "the receiver is down"
 _INCARNATION = 32
-"""The bits that a message's number has below the incarnation of its sender."""
+"""The bits of a message's number below the sender's incarnation."""
 
 Line = Callable[[str, Carry], bool]
-"""Sends a record to a party by its connection, or to the server, which relays it; returns false if there is none."""
+"""Sends a record to a party over its connection, or to the server, which relays it; returns false without a connection.
+"""
 
 
 class DeployedEndpoint(Endpoint):
-    """A party's access to the network. `on_fall` is called when the party falls."""
+    """A party's access to the network. `on_fall` is called when the party goes down."""
 
     __slots__ = ("on_fall",)
 
@@ -44,7 +45,7 @@ class DeployedEndpoint(Endpoint):
 
 
 class DeployedNetwork(LinkNetwork):
-    """The network as `me` sees it, in a star around `hub`; `line` sends what it has to."""
+    """The network as `me` sees it, in a star around `hub`. `line` sends its records."""
 
     def __init__(self, loop: SimLoop, trace: Trace, ledger: Ledger, taps: Taps, me: str, line: Line) -> None:
         super().__init__(loop, trace, ledger, 0, Conditions(), taps=taps)
@@ -57,7 +58,7 @@ class DeployedNetwork(LinkNetwork):
         self, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0,
         handling: Handling | None = None, host: Host | None = None,
     ) -> Endpoint:  # fmt: skip
-        """Add a party; what it can send and receive, and how fast, is the real network's and machine's to say."""
+        """Add a party. Its bandwidth and handling time are ignored: the real network and machine determine them."""
         if name in self._endpoints:
             raise ValueError(f"two parties are called {name}")
         endpoint = self._endpoints[name] = DeployedEndpoint(self._loop.env, name, receive)
@@ -67,17 +68,17 @@ class DeployedNetwork(LinkNetwork):
         return self.receiving(sender)
 
     def signal(self, sender: str, receiver: str, call: Callable[[], object]) -> None:
-        """Do nothing: the real connection ends with the process."""
+        """Do nothing: the operating system closes the real connection when the process ends."""
 
     def absent(self) -> dict[str, int]:
-        """Nobody: a server that comes back sees who connects."""
+        """Return no parties: a restarted server sees which clients connect."""
         return {}
 
     def retire(self, name: str) -> None:
-        """Do nothing: there are no links to let go."""
+        """Do nothing: there are no simulated links to free."""
 
     def send(self, packet: Packet) -> None:
-        """Send `packet` on its way; returns at once."""
+        """Send `packet` and return immediately."""
         for tap in self._taps.sent:
             tap(packet)
         self._sent += 1
@@ -91,10 +92,10 @@ class DeployedNetwork(LinkNetwork):
             self._note_hop("drop", packet, number, packet.sender, packet.receiver, what)
 
     def arrived(self, record: Carry, sender: str = "", incarnation: int = 0) -> None:
-        """Deliver or relay what the line brings, at the hub from `sender`, which must be the frame's. Raises WireError.
+        """Deliver or relay a record from the line. At the hub, `sender` must be the frame's sender.
 
-        A name, an incarnation or sizes that are invalid are a WireError, too, and a frame that is sent again: numbers
-        grow from message to message, and from incarnation to incarnation.
+        Raises WireError, also for invalid names, incarnations or sizes, and for a repeated frame: numbers grow from
+        message to message and from incarnation to incarnation.
         """
         packet = packet_of(record.frame, record.step, record.payload, record.sealing)
         if sender and (packet.sender, packet.incarnation) != (sender, incarnation):

@@ -12,7 +12,7 @@
 | Done | client -> server | the client's has, too |
 | Refused | server -> client | why the connection is closed |
 
-What does not decode is a `RecordError`, whatever the bytes are, and takes no more memory than the record's length.
+Bytes that do not decode raise `RecordError`, and take no more memory than the record's length.
 """
 
 import asyncio
@@ -41,17 +41,17 @@ __all__ = [
 ]
 
 LENGTH = 4
-"""The bytes of a record's length."""
+"""The number of bytes of a record's length field."""
 
 _PIECE = 1 << 16
 
 
 class RecordError(ValueError):
-    """Bytes that are no record."""
+    """The bytes are not a valid record."""
 
 
 class TooLong(RecordError):
-    """A record that is longer than allowed: what follows cannot be found."""
+    """A record is longer than allowed, so the beginning of the next one cannot be found."""
 
 
 _Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
@@ -74,7 +74,7 @@ class Hello(Record, frozen=True, tag=0):
 
 
 class Welcome(Record, frozen=True, tag=1):
-    """`begins_in`: seconds after which the run begins at the latest."""
+    """The answer to an accepted Hello. `begins_in`: seconds until the run begins at the latest."""
 
     run_id: bytes
     incarnation: _Count
@@ -87,7 +87,7 @@ class Ready(Record, frozen=True, tag=2):
 
 
 class Begin(Record, frozen=True, tag=3):
-    """`now` is the run's time in seconds."""
+    """The run begins or continues. `now` is the run's time in seconds."""
 
     now: float
 
@@ -122,7 +122,7 @@ class Done(Record, frozen=True, tag=8):
 
 
 class Refused(Record, frozen=True, tag=9):
-    """`for_now`: a later connection may be accepted."""
+    """The connection is refused. `for_now`: a later connection may be accepted."""
 
     reason: str
     for_now: bool = False
@@ -134,13 +134,13 @@ _decoder: Any = msgspec.msgpack.Decoder(_Any)
 
 
 def encode(record: Record) -> bytes:
-    """The bytes of `record`, after their length."""
+    """The encoding of `record`, preceded by its length."""
     content = _encode(record)
     return len(content).to_bytes(LENGTH, "big") + content
 
 
 def decode(content: bytes) -> Record:
-    """The record in `content`, without its length. Raises RecordError."""
+    """Decode a record from `content`, which excludes the length. Raises RecordError."""
     try:
         record: Record = _decoder.decode(content)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -149,9 +149,9 @@ def decode(content: bytes) -> Record:
 
 
 async def read(reader: asyncio.StreamReader, most: int, idle: float) -> bytes:
-    """The next record's content, of `most` bytes. Memory is taken as the bytes come.
+    """Read the content of the next record, at most `most` bytes. Memory is allocated as the bytes arrive.
 
-    Raises TooLong, IncompleteReadError where the stream ends, and TimeoutError where nothing comes for `idle` seconds.
+    Raises TooLong, IncompleteReadError where the stream ends, and TimeoutError if nothing arrives for `idle` seconds.
     """
     async with asyncio.timeout(idle):
         length = int.from_bytes(await reader.readexactly(LENGTH), "big")

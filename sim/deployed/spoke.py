@@ -1,4 +1,4 @@
-"""A client's end of its connection to the server, which is opened again when it is lost."""
+"""A client's end of its connection to the server, which reconnects when the connection is lost."""
 
 import asyncio
 import math
@@ -13,27 +13,30 @@ from tacit.sim.deployed.records import Carry, Done, Hello, Ready, RecordError, R
 __all__ = ["RefusedError", "Spoke"]
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 2.0
-"""Seconds before a connection is tried again: twice as many each time."""
+"""The seconds between attempts to connect: the first wait, which doubles each time up to the longest."""
 
 _STEADY = 10.0
-"""Seconds after which a connection that is lost has lasted, so that the next is tried at once."""
+"""The seconds after which a lost connection counts as stable, so that the next attempt follows immediately."""
 
 _MOST_UNWANTED = 4
-"""How often in a row a connection must end after its handshake until that is taken for a refusal."""
+"""The number of connections in a row that end right after the handshake and then count as a refusal."""
 
 
 class RefusedError(ValueError):
-    """The server does not want this client, and says why; `for_now`: it may later."""
+    """The server refuses this client and gives the reason. `for_now`: it may accept the client later."""
 
     for_now = False
 
 
 class _Unwanted(Exception):
-    """The server has ended a connection between its handshake and its first word."""
+    """The server ended a connection after the handshake without sending a record."""
 
 
 class Spoke:
-    """Connects to the server at `host` and `port`. `incarnation` is the client's last one, `server` the server's."""
+    """Connects to the server at `host` and `port`.
+
+    `incarnation` is the client's last one, `server` the server's last one.
+    """
 
     def __init__(
         self,
@@ -52,10 +55,10 @@ class Spoke:
         self.connection: Connection | None = None
 
     async def connect(self, patience: float) -> Welcome:
-        """Connect, as often as it takes within `patience` seconds, and return what the server says.
+        """Connect, with repeated attempts for up to `patience` seconds, and return the server's answer.
 
-        The next connection after one that was lost at once waits as long as after a failed try. Raises TimeoutError,
-        and RefusedError or CertificateError if one of the two is not who it must be.
+        After a connection that was lost immediately, the next attempt waits as long as after a failed one. Raises
+        TimeoutError, and RefusedError or CertificateError if the server or this client fails identification.
         """
         unwanted, refusal = 0, None
         if time.monotonic() - self._since > _STEADY:
@@ -120,18 +123,18 @@ class Spoke:
         return answer
 
     def ready(self, welcome: Welcome) -> None:
-        """Say that the party can begin, as the incarnation that the server has given it."""
+        """Send Ready as the incarnation that the server assigned."""
         assert self.connection is not None
         self.incarnation, self.server = welcome.incarnation, welcome.server
         self.connection.incarnation = welcome.incarnation
         self.connection.send(Ready())
 
     def send(self, receiver: str, record: Carry) -> bool:
-        """Send a frame to the server, for `receiver`; false if there is no connection."""
+        """Send a frame to the server, addressed to `receiver`; return false without a connection."""
         return self.connection is not None and self.connection.send(record)
 
     def done(self) -> None:
-        """Say that the party's program has ended, and close the connection after that."""
+        """Send Done: the party's program has ended. Then close the connection."""
         if self.connection is not None:
             self.connection.send(Done())
             self.connection.close()

@@ -1,4 +1,4 @@
-"""The world of one deployed party: a real clock, TLS streams and threads below the same parties as in the simulator."""
+"""The world of one deployed party: the simulator's interface to parties, on a real clock, TLS streams and threads."""
 
 import os
 import threading
@@ -30,11 +30,11 @@ _alone = threading.Lock()
 
 
 class DeployedComputing(Computing):
-    """Runs each job in a thread, or by an `engine` for which a thread waits; messages are handled meanwhile.
+    """Runs each job in a thread, or in an `engine` with a waiting thread. Messages are handled meanwhile.
 
-    In threads one job runs at a time, as libraries have generators that all threads share; `before` is called before
-    each. An engine with processes runs `threads` at a time. In the trace a job has the seconds that it took, waiting
-    for a core not counted.
+    Without an engine one job runs at a time, because libraries have random generators that all threads share; `before`
+    is called before each job. An engine with processes runs `threads` jobs at a time. The trace records the seconds
+    that a job took, without waiting for a core.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class DeployedComputing(Computing):
             return job.result()
 
     def close(self) -> None:
-        """Let jobs that go on end by themselves, unheeded."""
+        """Stop accepting jobs; running jobs end in the background and their results are ignored."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def new_run_id(seed: int, *, seeded: bool) -> bytes:
-    """The 16 bytes that bind the keys of all parties to this run: the simulator's if `seeded`, or random."""
+    """The 16 bytes that bind the keys of all parties to this run: the simulator's if `seeded`, random otherwise."""
     return derive(seed, "run")[:16] if seeded else os.urandom(16)
 
 
 class DeployedWorld(World):
-    """The world as the party `me` sees it in the run `run_id`; the others are at the other end of `line`.
+    """The world as the party `me` sees it in the run `run_id`. `line` connects it to the other parties.
 
-    `engine` runs the jobs, of which `threads` go on at a time; `before` is called in a thread before each.
+    `engine` runs the jobs, `threads` of them at a time; `before` is called in a thread before each.
     """
 
     loop: RealLoop

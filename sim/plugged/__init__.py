@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 VARIABLE = "TACIT_PLUGINS"
-"""The environment variable by which workers inherit the active modules: a JSON list of names and files."""
+"""The environment variable that passes the active modules to workers: a JSON list of names and files."""
 
 _FORMER = ("sim", "parties", "protocols", "scenarios", "benchmarks")
 """Packages of Tacit that plugins made for version 0.1.0 import under these names, now below ``tacit``."""
@@ -66,20 +66,20 @@ _MOVED = {f"protocols.{name}": f"protocols.sums.{name}" for name in _SUMS} | {
     "protocols.endings": "protocols.rounds.endings",
     "protocols.observing": "protocols.experiment",
 }
-"""Modules and packages of version 0.1.0 that lie in another folder today, by their names then."""
+"""The modules and packages of version 0.1.0 that have moved: old names and today's."""
 
 _DIGITS = 12
-"""The digits of the SHA-256 that a module's name has."""
+"""The number of hexadecimal digits of the SHA-256 in a module's name."""
 
 _NEVER_AWAITED = r"coroutine .* was never awaited"
-"""How Python's warning of such a coroutine begins."""
+"""The beginning of Python's warning about a coroutine that was never awaited."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """The name of the `module`, its file, and the SHA-256 of the file's content."""
+    """A plugin: the name of its `module`, its file, and the SHA-256 of the file's content."""
 
     module: str
     path: str
@@ -87,7 +87,7 @@ class Plugin:
 
 
 class PluginError(ValueError):
-    """A plugin that cannot be used: its file, the line (0: none in particular), what is wrong."""
+    """A plugin cannot be used: its file, the line (0 if unknown) and the problem."""
 
     def __init__(self, path: str, line: int, problem: str) -> None:
         super().__init__(path, line, problem)
@@ -98,7 +98,7 @@ class PluginError(ValueError):
 
 
 class PluginWarning(UserWarning):
-    """An installed plugin that cannot be used is left out, or a plugin has what is most likely a mistake."""
+    """An installed plugin cannot be used and is skipped, or a plugin contains a likely mistake."""
 
 
 _files: dict[str, str] = {}
@@ -110,7 +110,10 @@ _is_worker = False
 
 
 def load(path: Path, sha256: str = "") -> Plugin:
-    """Import the plugin in the file `path`; a `sha256` is what its content must have. Raises PluginError."""
+    """Import the plugin in the file `path`, whose content must have the `sha256` if one is given.
+
+    Raises PluginError.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -126,13 +129,13 @@ def load(path: Path, sha256: str = "") -> Plugin:
 
 
 def loaded(path: Path, sha256: str) -> Plugin:
-    """Load as `load` does, but without reading the file where this process has imported that content of it before."""
+    """Do the same as `load`, without reading the file if this process has already imported that content."""
     name = _name(path, sha256)
     return Plugin(name, str(path), sha256) if name in sys.modules else load(path, sha256)
 
 
 def is_loaded(path: Path, sha256: str) -> bool:
-    """True if this process has imported that content of the file."""
+    """Return true if this process has imported that content of the file."""
     return _name(path, sha256) in sys.modules
 
 
@@ -142,7 +145,7 @@ def _name(path: Path, sha256: str) -> str:
 
 
 def load_installed(name: str) -> Plugin:
-    """Import the module `name` of an installed package, which is a plugin. Raises PluginError."""
+    """Import the module `name` of an installed package as a plugin. Raises PluginError."""
     _import(name, name)
     path = getattr(sys.modules[name], "__file__", None) or ""
     content = Path(path).read_bytes() if Path(path).is_file() else b""
@@ -150,20 +153,20 @@ def load_installed(name: str) -> Plugin:
 
 
 def leave_out(plugin: str, error: PluginError) -> None:
-    """Note that an installed `plugin` cannot be used, and warn of it once: in the process that starts workers."""
+    """Record that an installed `plugin` cannot be used, and warn once, in the process that starts workers."""
     _left_out.append(f"{plugin}: {error}")
     warn(f"the installed plugin {plugin} is skipped: {error}; fix or remove this package")
 
 
 def warn(text: str) -> None:
-    """Give a PluginWarning, in the process that starts workers and in no worker."""
+    """Issue a PluginWarning in the process that starts workers; do nothing in a worker."""
     if not _is_worker:
         warnings.warn(text, PluginWarning, stacklevel=3)
 
 
 @contextmanager
 def naming_coroutines() -> Iterator[None]:
-    """Within it, a coroutine that a plugin creates and never awaits is a PluginWarning that names file and line."""
+    """Inside this context, a plugin's coroutine that is never awaited gives a PluginWarning with file and line."""
     if not _active:
         yield
         return
@@ -205,7 +208,7 @@ def _import(name: str, path: str) -> None:
 
 
 def use(plugins: Sequence[Plugin]) -> None:
-    """Make the modules of `plugins`, which are loaded, the active ones, here and in workers that are yet to start."""
+    """Make the loaded `plugins` the active ones, here and in workers that start later."""
     global _active
     _failed.clear()
     _active = tuple(dict.fromkeys(plugin.module for plugin in plugins))
@@ -216,34 +219,34 @@ def use(plugins: Sequence[Plugin]) -> None:
 
 
 def active() -> tuple[str, ...]:
-    """The names of the active modules, in order. Raises PluginError if `inherit` could not import one."""
+    """The names of the active modules, in order. Raises PluginError if `inherit` failed to import one."""
     if _failed:
         raise _failed[0]
     return _active
 
 
 def inherit() -> None:
-    """In a worker: import the modules that were active in the process that started it, and make them the active ones.
+    """Import, in a worker, the modules that are active in its parent process, and make them active.
 
-    It raises nothing, for that would end all workers: `active` does, when a job first needs a plugin.
+    It raises nothing, because that would end all workers; `active` raises when a job first needs a plugin.
     """
     _begin(tuple(_inherited()))
 
 
 Shipped = Sequence[tuple[str, str, bytes]]
-"""Modules on their way to another machine: each one's name, its file here, and the content of that.
+"""Modules to send to another machine: the name of each, its file here, and the file's content.
 
-Of an installed package's the content is b"": that package must be installed there, too.
+For a module of an installed package the content is b""; that package must be installed there, too.
 """
 
 
 def shipped() -> Shipped:
-    """The active modules, for `receive`."""
+    """The active modules in the form that `receive` takes."""
     return [(name, _files.get(name, ""), _sources.get(name, b"")) for name in active()]
 
 
 def receive(modules: Shipped) -> None:
-    """In a worker that may be on another machine: `inherit`, but of `modules`, whose files need not be there."""
+    """Activate `modules` in a worker that may be on another machine, without their files. See `inherit`."""
     for name, path, content in modules:
         if content:
             _files[name], _sources[name] = path, content
@@ -251,7 +254,7 @@ def receive(modules: Shipped) -> None:
 
 
 def _begin(names: tuple[str, ...]) -> None:
-    """Begin as a worker, for which the modules of those names are the active ones."""
+    """Start as a worker with the modules `names` active."""
     global _active, _is_worker
     _is_worker = True
     _failed.clear()
@@ -264,7 +267,7 @@ def _begin(names: tuple[str, ...]) -> None:
 
 
 def _inherited() -> dict[str, str]:
-    """The files of the modules that the process which started this one had active."""
+    """The files of the modules that were active in the parent process."""
     try:
         return {str(name): str(path) for name, path in json.loads(os.environ.get(VARIABLE, "[]"))}
     except (ValueError, TypeError):
@@ -272,12 +275,12 @@ def _inherited() -> dict[str, str]:
 
 
 def is_plugged(module: str) -> bool:
-    """True if the module of that name is a plugin's file."""
+    """Return true if the module of that name is a plugin's file."""
     return module.startswith(f"{__name__}.")
 
 
 def title(module: str) -> str:
-    """The last part of a module's name; of a plugin's file without the digits, so that an edit does not change it."""
+    """The last part of a module's name. For a plugin's file it omits the digest, so that an edit does not change it."""
     last = module.rpartition(".")[2]
     return last[: -_DIGITS - 1] if is_plugged(module) else last
 
@@ -288,10 +291,10 @@ def source(module: str) -> bytes:
 
 
 def place_in(error: BaseException) -> tuple[str, int] | None:
-    """The file and the line of a plugin in which `error` was raised; None where no plugin had a part in it.
+    """The file and the line of a plugin that raised `error`; None if no plugin is in the traceback.
 
-    Of several lines the innermost; errors of workers count, whose tracebacks travel as text. All modules of an
-    installed package are the plugin's.
+    The innermost line counts. Errors of workers are included, whose tracebacks travel as text. All modules of an
+    installed package belong to the plugin.
     """
     files = {*_files.values(), *(getattr(sys.modules.get(name), "__file__", None) for name in active())}
     packages = {name.partition(".")[0] for name in active() if not is_plugged(name)}
@@ -316,7 +319,7 @@ def _place_of(name: str, error: BaseException) -> tuple[str, int] | None:
 
 
 class _Loader(SourceLoader):
-    """Makes a module of the content that its name speaks of, and keeps no bytecode."""
+    """Loads a module from the content that its name identifies, without bytecode files."""
 
     def __init__(self, name: str, path: str) -> None:
         self._name, self._path = name, path
@@ -334,7 +337,7 @@ class _Loader(SourceLoader):
 
 
 class _Renamed(ast.NodeTransformer):
-    """Gives imports from Tacit the names that its packages have today: plugins in older run folders have others."""
+    """Renames imports from Tacit in plugins of older run folders to today's module names."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.ImportFrom]:
         module = node.module or ""
@@ -352,13 +355,13 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _is_of_others(package: str) -> bool:
-    """True if a `package` of this name can be imported that is not the folder of Tacit's own, as in a working tree."""
+    """Return true if another `package` of this name than Tacit's own folder can be imported."""
     found, own = importlib.util.find_spec(package), importlib.util.find_spec(f"tacit.{package}")
     return found is not None and (own is None or found.origin != own.origin)
 
 
 def _today(name: str) -> str:
-    """The name, below ``tacit``, of what was `name` in version 0.1.0."""
+    """The current name, below ``tacit``, of the module that was `name` in version 0.1.0."""
     moved = next((old for old in _MOVED if f"{name}.".startswith(f"{old}.")), "")
     return _MOVED[moved] + name.removeprefix(moved) if moved else name
 

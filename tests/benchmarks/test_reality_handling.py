@@ -1,4 +1,4 @@
-"""What deployed processes take for messages: the scenario that measures it runs, and gives numbers that can be used."""
+"""Tests of the handling times of deployed processes: the scenario that measures them runs, and gives usable numbers."""
 
 from pathlib import Path
 

@@ -8,39 +8,82 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tacit.benchmarks.sums import table
-from tacit.benchmarks.sums.table import SUMS, Cell, Row, cells, measured
+from tacit.benchmarks.sums import peers, table
+from tacit.benchmarks.sums.table import SUMS, Cell, Row, cells, measured, read_rows, steps_of
 
 
 def agreed(row: Row) -> Row:
-    return replace(row, fidelity="", equals_plaintext=None, shape_hash="")
+    return replace(row, fidelity="", equals_plaintext=None, trace="")
 
 
 @pytest.mark.parametrize("way", SUMS)
 def test_hollow_cells_have_the_figures_of_real_ones(way: str) -> None:
-    before = "train.update" if way == "plain" else "sum.mask"
-    for cell in (Cell(way, 10, 500, "lan"), Cell(way, 10, 500, "lan", 0.3, before)):
+    for cell in (Cell(way, 4, 16, "lan"), Cell(way, 10, 16, "lan", 0.3, steps_of(way)[-1])):
         real, hollow = measured(cell, hollow=False), measured(cell, hollow=True)
         assert real.equals_plaintext and real.outcome == "completed"
         assert agreed(real) == agreed(hollow)
+        assert real == measured(cell)
+        assert real.critical
+
+
+@pytest.mark.parametrize("way", SUMS)
+def test_formulas_have_the_payloads_of_runs(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames and seals come on top, which are a few dozen bytes a message."""
+    run = measured(Cell(way, 10, 10_000, "lan"), hollow=True)
+    monkeypatch.setattr(table, "MOST_REAL", 0)
+    monkeypatch.setattr(table, "MOST_RUN", 0)
+    found = measured(Cell(way, 10, 10_000, "lan"))
+    assert found.fidelity == "formula"
+    assert found.client_up is not None and run.client_up is not None
+    assert 0.85 * run.client_up < found.client_up < run.client_up
+    assert found.client_down is not None and run.client_down is not None
+    assert 0.85 * run.client_down < found.client_down < run.client_down
 
 
 def test_all_steps_of_all_sums_are_struck() -> None:
     whole = list(cells(quick=False))
-    assert len(whole) == len(set(whole)) == 3 * len({(one.clients, one.numbers) for one in whole}) * 32
-    assert {one.sum for one in whole} == set(SUMS)
+    assert len(whole) == len(set(whole))
+    for clients, numbers in ((10, 10_000), (10, 10**6), (100, 10_000), (100, 10**6)):
+        struck = {
+            (one.sum, one.before) for one in whole if (one.clients, one.numbers, one.lost) == (clients, numbers, 0.3)
+        }
+        assert struck == {(way, step) for way in SUMS for step in steps_of(way)}
+    assert {one.network for one in whole} == set(table.NETWORKS)
 
 
 def test_the_command_writes_a_row_for_each_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = [Cell("secagg+", 10, 500, "home"), Cell("lightsecagg", 10, 500, "home", 0.3, "sum.reveal")]
+    few = [
+        Cell("secagg+", 10, 500, "home"),
+        *(Cell("lightsecagg", 10, 500, "home", lost, "sum.mask") for lost in (0.1, 0.3)),
+    ]
     monkeypatch.setattr(table, "cells", lambda quick: few)
-    assert table.main(True, None, tmp_path / "sums.csv") == 0
+    monkeypatch.setattr(peers, "calls", lambda quick: [])
+    assert table.main(True, None, tmp_path / "sums.csv", tmp_path / "sums.svg") == 0
     with (tmp_path / "sums.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["sum"], row["outcome"], row["equals_plaintext"]) for row in rows] == [
         ("secagg+", "completed", "True"),
         ("lightsecagg", "completed", "True"),
+        ("lightsecagg", "completed", "True"),
     ]
     assert "10 clients, 500 numbers, network home, real" in capsys.readouterr().out
+    read = read_rows(tmp_path / "sums.csv")
+    assert [row.trace for row in read] == [measured(cell).trace for cell in few]
+    for name in ("sums.svg", "sums-recovery.svg"):
+        assert "<svg" in (tmp_path / name).read_text(encoding="utf-8")
+
+
+def test_flowers_sum_is_that_of_the_survivors() -> None:
+    pytest.importorskip("flwr")
+    row = peers._flower(peers.PeerCell(peers.FLOWER, 4, 16, "lan", 0.25, "flower.unmask"))
+    assert row.outcome == "completed" and row.equals_plaintext
+    lost = peers._flower(peers.PeerCell(peers.FLOWER, 4, 16, "lan", 0.25, "flower.collect_masked_vectors"))
+    assert lost.equals_plaintext
+
+
+def test_a_peer_that_is_not_installed_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "_has", lambda name: False)
+    assert {function(cell).outcome for function, cell in peers.calls(True)} == {"not installed"}
+    assert len(peers.missing()) == 2

@@ -30,6 +30,7 @@ SCHEDULES = {
     "nobody but the server was struck": ("fedprop, plain, star", crash(after="train.open", occurrence=3)),
     "every round was lost": ("pate", crash(before="cotrain.student")),
     "models of its former incarnation": ("fedavg, plain, star", crash(before="train.average", occurrence=2)),
+    "signatures of members": ("fedavg, committee, star", crash(message="Agreement", occurrence=3)),
     "a buffer": ("fedbuff, star", crash(before="train.buffer")),
     "who was heard before it knew": ("fedsem+, secure", crash(after="train.enroll")),
 }  # fmt: skip

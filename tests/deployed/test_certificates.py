@@ -73,7 +73,7 @@ def spoke(served: Served, identity: Identity, scenario: bytes = SCENARIO) -> Spo
 
 
 async def refused(served: Served, identity: Identity, scenario: bytes = SCENARIO) -> str:
-    """What a client learns that connects with `identity`, and is refused."""
+    """The reason that a client gets that connects with `identity`, and is refused."""
     with pytest.raises((RefusedError, CertificateError)) as caught:
         await spoke(served, identity, scenario).connect(20.0)
     return str(caught.value)

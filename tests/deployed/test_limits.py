@@ -1,4 +1,4 @@
-"""What strangers and wrong clients can make a server do: little, and it goes on serving the others."""
+"""Tests of limits: strangers and wrong clients cost a server little, and it continues to serve the others."""
 
 import asyncio
 import contextlib

@@ -85,7 +85,7 @@ def test_without_files_nobody_begins(together: Together, tmp_path: Path) -> None
 
 
 class FormerRun:
-    """What a client's process knows as it begins: the folder of an earlier one, and no run yet."""
+    """The state of a client's process at its start: the folder of an earlier one, and no run yet."""
 
     recorder = None
 
@@ -94,7 +94,7 @@ class FormerRun:
 
 
 def test_a_new_process_demands_an_incarnation_that_no_earlier_one_has_been(tmp_path: Path) -> None:
-    client = object.__new__(joining._Client)
+    client = object.__new__(joining._Joined)
     client.run = FormerRun(tmp_path)  # type: ignore[assignment]
     client.spoke = SimpleNamespace(incarnation=3)  # type: ignore[assignment]
     client._identities = None
@@ -109,7 +109,7 @@ def test_an_incarnation_is_stored_before_anything_is_made_of_it(tmp_path: Path) 
     def make(*_: object) -> None:
         raise InterruptedError
 
-    client = object.__new__(joining._Client)
+    client = object.__new__(joining._Joined)
     client.run = FormerRun(tmp_path)  # type: ignore[assignment]
     client.run.make = make  # type: ignore[method-assign]
     client.spoke = SimpleNamespace(incarnation=3, send=None)  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""What a deployed party's network delivers, relays, counts and refuses."""
+"""Tests of a deployed party's network: deliveries, relays, counts and refusals."""
 
 import pytest
 

@@ -39,12 +39,19 @@ def test_labels_and_bytes_are_those_of_the_simulator(tmp_path: Path) -> None:
 
 
 SECURE = [*SMALL, "training.rounds=2", "training.averaging=secure", "protocol.name=fedavg"]
+COMMITTEE = [*SECURE, "training.averaging=committee", "training.value_bits=12"]
 FEDCT = [*SMALL, "cotraining.rounds=2", "learner.name=decision-tree"]
 PRIO3 = [*FEDCT, "cotraining.votes=prio3", "public.size=20"]
 
 
 @pytest.mark.parametrize(
-    ("name", "changes"), [("fedavg-xclp-digits", SECURE), ("fedct-digits", FEDCT), ("fedct-digits", PRIO3)]
+    ("name", "changes"),
+    [
+        ("fedavg-xclp-digits", SECURE),
+        ("fedavg-xclp-digits", COMMITTEE),
+        ("fedct-digits", FEDCT),
+        ("fedct-digits", PRIO3),
+    ],
 )
 def test_models_and_bytes_are_those_of_the_simulator(name: str, changes: list[str], tmp_path: Path) -> None:
     scenario = load(name, changes)

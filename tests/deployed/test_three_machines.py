@@ -54,7 +54,7 @@ def test_three_machines_in_ten_commands(tmp_path: Path) -> None:
 
 
 def _copy(words: list[str], home: Path, homes: dict[str, Path]) -> None:
-    """What scp does, between the homes of machines."""
+    """Do the same as scp, between the homes of machines."""
     *sources, target = (word for word in words if not word.startswith("-"))
     for source in sources:
         if "-r" in words:

@@ -144,7 +144,7 @@ class Together:
         return self.gathered()
 
     def gathered(self) -> Result:
-        """What the parties have left, as the result of one run."""
+        """The folders of the parties, combined to the result of one run."""
         (self.path / "run").mkdir()
         return gather(
             self.scenario, "together", [self.path / file_stem(name) for name in self.names], self.path / "run"

@@ -1,4 +1,6 @@
-"""What stands inside messages: every function that a receiver reads byte strings with, and other bytes than were due.
+"""Tests of message contents: every function by which a receiver reads byte strings, on invalid bytes. Each either reads
+them or raises our own ValueError in one line; no error of numpy, gmpy2 or Python passes through, and memory is bounded
+by the bytes received and by the agreed sizes.
 
 Each either reads them or raises a ValueError of our own in one line; nothing of numpy, gmpy2 or Python gets through,
 and what is held in memory is bounded by what was received and by what both sides had agreed on.
@@ -209,7 +211,7 @@ def decoders() -> dict[str, Decoder]:
 
 
 SLOW = ("BaseRequest", "BaseSetup", "TransferRequest", "TransferSetup", "TransferReply", "EncryptedBits")
-"""Those that take milliseconds each time are tried less often."""
+"""The message types that take milliseconds each; they are tried less often."""
 
 
 def test_each_reads_what_was_due(decoders: dict[str, Decoder]) -> None:

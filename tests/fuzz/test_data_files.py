@@ -48,7 +48,8 @@ NUMBERS = (
 
 
 def judged(memory: Any, clear: Callable[..., None], size: int, expected: type[ValueError], make: Any) -> object:
-    """What `make` returns, or the clear error of the `expected` type that it raises, in memory for `size` bytes."""
+    """The return value of `make`, or the clear error of the `expected` type that it raises, in memory for `size`
+    bytes."""
     with memory.below(AT_LEAST + PER_BYTE * size):
         try:
             return make()
@@ -71,7 +72,7 @@ def test_tables_are_read_or_refused(inputs, mutate, memory, clear, tmp_path: Pat
 
 
 def sound(dataset: Any) -> bool:
-    """What the rest relies on."""
+    """Return true if the data set fulfils the assumptions of its users."""
     n = len(dataset.labels)
     return (
         dataset.features.shape[0] == n > 0

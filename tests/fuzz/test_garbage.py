@@ -205,7 +205,7 @@ def sent(kind: str) -> list[tuple[int, str]]:
 
 
 def survive(kind: str, sender: str, configuration: int, every: int) -> list[str]:
-    """What goes wrong when `sender` sends invalid forms of a message of `kind`: every `every`-th is tried."""
+    """The failures when `sender` sends invalid forms of a message of `kind`; every `every`-th form is tried."""
     failures = []
     for number in itertools.count(0, every):
         tampering = Tampering(kind, sender, number)

@@ -154,7 +154,7 @@ def test_frames_decode_or_say_why(inputs, instances, mutate_packed: Mutate, memo
 
 
 def outcome(memory: Any, size: int, decode: Callable[[], object]) -> object:
-    """What `decode` returns, or the WireError that it raises, and no more memory than `size` bytes explain."""
+    """The return value of `decode`, or the WireError that it raises, in memory that `size` bytes explain."""
     with memory.below(AT_LEAST + PER_BYTE * size):
         try:
             return decode()

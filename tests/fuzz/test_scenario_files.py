@@ -63,7 +63,7 @@ def small(original: bytes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def judged(memory: Any, clear: Callable[[BaseException], None], where: str, make: Callable[[], object]) -> object:
-    """What `make` returns, or a ScenarioError that is one line about `where` and, if it was TOML at all, a key."""
+    """The return value of `make`, or a ScenarioError in one line about `where` and, for valid TOML, a key."""
     with memory.below(MOST):
         try:
             return make()

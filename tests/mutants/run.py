@@ -74,7 +74,7 @@ class Copy:
             compiled.unlink()
 
     def chaos(self, job: Job) -> Finding:
-        """What chaos finds; a process that fails or hangs is a finding, too."""
+        """The finding of chaos; a process that fails or hangs is a finding, too."""
         try:
             done = self.python("-m", "tests.mutants.chaos", msgspec.json.encode(job).decode())
         except subprocess.TimeoutExpired:
@@ -97,7 +97,10 @@ class Copy:
 
 @dataclass(frozen=True)
 class Row:
-    """What found a bug: chaos by which promise, and the first test; "": did not. `wrong`: what was found without it."""
+    """The discoverers of a bug: the promise by which chaos found it, and the first test; "" if not found.
+
+    `wrong`: the findings without the bug.
+    """
 
     bug: Bug
     chaos: Finding

@@ -69,7 +69,7 @@ class Nodes:
 
 
 def _title(process: psutil.Process) -> str:
-    """What the process calls itself; "" once it has ended."""
+    """The title of a process; "" once it has ended."""
     try:
         return "".join(process.cmdline()[:1])
     except psutil.Error:

@@ -1,4 +1,4 @@
-"""What asks for Ray, what is said where it is not there, and what travels to a node and back."""
+"""Tests of requests for Ray: the options, the messages without it, and the data sent to a node and back."""
 
 import importlib.util
 import json

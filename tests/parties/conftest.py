@@ -191,7 +191,7 @@ class Stage:
         return self
 
     def check(self) -> None:
-        """What holds at any time of any run."""
+        """Check the invariants of any run at any time."""
         sent = sum(event.kind == "send" or (event.kind == "relay" and event.note != "") for event in self.events)
         ended = sum(
             event.kind in ("deliver", "lose") or (event.kind == "drop" and event.type != "") for event in self.events
@@ -212,11 +212,11 @@ class Stage:
         return StageNote(text)
 
     def heard(self, name: str) -> list[Any]:
-        """What the actor took: (text, when)."""
+        """The messages that the actor took, as (text, time)."""
         return self.actors[name].heard
 
     def texts(self, name: str) -> list[Any]:
-        """What the actor took, without the times."""
+        """The messages that the actor took, without the times."""
         return [text for text, _ in self.heard(name)]
 
     def told(self, *kinds: str) -> list[tuple[float, str, str]]:

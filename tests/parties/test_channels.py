@@ -92,7 +92,7 @@ def test_what_does_not_decode_is_dropped_with_sender_and_type(stage: Stage) -> N
 
 
 def packet_with(note: Message, data: bytes) -> Packet:
-    """What "b" sends to "a" as `note`, with other bytes in it."""
+    """The packet of `note` from "b" to "a", with other bytes in it."""
     frame = Frame("StageNote", "b", "a", 1, 0, 0, False, encode_body(note))
     return altered(pack_frame(frame, note, ""), data)
 

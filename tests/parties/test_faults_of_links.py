@@ -1,4 +1,4 @@
-"""What befalls links: partitions and holds; what is under way in them when a party comes back."""
+"""Tests of faults of links: partitions and holds, and messages in flight when a party comes back."""
 
 import asyncio
 from collections import Counter

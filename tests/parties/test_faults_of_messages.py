@@ -1,4 +1,4 @@
-"""What befalls single messages: lost, doubled, late, flipped."""
+"""Tests of faults of single messages: loss, duplication, delay, corruption."""
 
 import asyncio
 from collections import Counter

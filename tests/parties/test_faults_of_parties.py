@@ -1,4 +1,4 @@
-"""What befalls a party: it crashes, leaves, stands still; and what brings it about. (Slowness: test_stragglers.)"""
+"""Tests of faults of parties: crashes, leaves and pauses, with their triggers. For slowness see test_stragglers."""
 
 import asyncio
 from typing import Any

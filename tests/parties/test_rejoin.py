@@ -16,7 +16,7 @@ from tacit.sim.wire import Message
 from tacit.sim.world import World
 
 MACHINERY = {"device", "_make", "_task", "_mailbox", "world"}
-"""What belongs to the simulation and not to a party's memory; the mailbox is looked at by itself."""
+"""The attributes that belong to the simulation, not to a party's memory; the mailbox is checked separately."""
 
 
 class RejoinNote(Message):

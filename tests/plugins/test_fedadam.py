@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from tacit.scenarios.files import plugins
 from tacit.scenarios.running.runner import Watch, resume
 from tacit.sim import plugged
 from tacit.sim.trace import Event
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 TEN_CLASSES = 0.1
@@ -49,9 +49,7 @@ def test_it_runs_as_a_command_far_from_the_tree(example: Path) -> None:
         "training.rounds=1",
     ]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(example.parent)}
-    done = subprocess.run(
-        [*command, "--out", "run"], cwd=example.parent, env=environment, capture_output=True, text=True
-    )
+    done = warm.run([*command, "--out", "run"], cwd=example.parent, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     (kept,) = json.loads((example.parent / "run" / "result.json").read_text())["plugins"]
     assert kept["file"] == "plugins/fedadam.py"

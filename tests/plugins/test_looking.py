@@ -2,12 +2,12 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.earlier import without_digests
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -39,16 +39,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (made / "secure_mean.py").open("a") as file:
         file.write(MARK)
     command = [sys.executable, "-m", "tacit", "run", "secure_mean.toml", "--set", "fault=[]", "--set", "expect={}"]
-    subprocess.run([*command, "--out", "run"], cwd=made, check=True, capture_output=True)
+    warm.run([*command, "--out", "run"], cwd=made, check=True)
     assert (made / "imported").exists()
     return made / "run"
 
 
 def looked(folder: Path, *commands: list[str]) -> list[tuple[int, str]]:
     """The exit codes and the outputs of commands, in a process that has not run the plugin before."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOOK, json.dumps(commands)], cwd=folder.parent, capture_output=True, text=True
-    )
+    done = warm.run([sys.executable, "-c", LOOK, json.dumps(commands)], cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     return [(code, " ".join(output.split())) for code, output in json.loads(done.stdout)]
 
@@ -81,7 +79,7 @@ def test_the_formula_of_an_earlier_run_would_need_the_code(folder: Path, tmp_pat
     ((code, output),) = looked(earlier, ["bytes", "run"])
     assert code == 0 and WITHHELD in output and not mark(earlier).exists()
     code = "import tacit; print(bool(tacit.bytes('run').formula)); print(bool(tacit.bytes('run', trust=True).formula))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = warm.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     assert done.stdout.split() == ["False", "True"] and mark(earlier).exists()
 
 
@@ -96,5 +94,5 @@ def test_with_trust_it_is_imported_and_all_is_shown(folder: Path) -> None:
 def test_python_looks_alike(folder: Path) -> None:
     mark(folder).unlink(missing_ok=True)
     code = "import tacit; print(bool(tacit.bytes('run').formula))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder.parent, capture_output=True, text=True, check=True)
+    done = warm.run([sys.executable, "-c", code], cwd=folder.parent, check=True)
     assert done.stdout.split() == ["True"] and not mark(folder).exists()

@@ -23,15 +23,16 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 CALM = ["fault=[]", "expect={}"]
 
 
-@pytest.fixture(params=["secure_variance", "roll_call"])
+@pytest.fixture(params=["secure_variance", "roll_call", "histogram"])
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for file in ("secure_variance.py", "secure_variance.toml", "roll_call.py", "roll_call.toml"):
-        shutil.copy(EXAMPLES / file, tmp_path / file)
+    for name in ("secure_variance", "roll_call", "histogram"):
+        for file in (f"{name}.py", f"{name}.toml"):
+            shutil.copy(EXAMPLES / file, tmp_path / file)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     plugins.give(())
@@ -39,7 +40,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_examples_are_short_and_import_what_is_public() -> None:
-    assert len((EXAMPLES / "secure_variance.py").read_text().splitlines()) <= 75
+    for name in ("secure_variance", "histogram"):
+        assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 75
     for file in EXAMPLES.glob("*.py"):
         assert "tacit." not in file.read_text().replace("import tacit.", "tacit."), file
 
@@ -57,6 +59,20 @@ def test_a_client_that_is_lost_between_the_parts_counts_in_the_first_alone(folde
     assert np.isclose(whole.output[0], lost.output[0]) and abs(whole.output[1] - lost.output[1]) > 1e-5
 
 
+def test_a_histogram_loses_a_client_and_its_helper(folder: Path) -> None:
+    file = folder / "histogram.toml"
+    whole = run(load(file, CALM))
+    assert whole.equals_plaintext and whole.output is not None and sum(whole.output) == 8
+    sent: Counter[str] = Counter()
+    for row in byte_rows(whole.folder):
+        sent[row.type] += row.payload
+    assert predicted(whole.folder, set(sent)) == sent
+    fault = 'fault=[{kind="crash", party="helper", before="report.prepare"}]'
+    lost = run(load(file, [fault, "expect={}", "protocol.deadline=5s"]))
+    assert (lost.outcome, lost.reason) == ("aborted", "the helper did not answer within 5 s")
+    assert campaign(load(file), Plan(schedules=10, singles=False, seed=3)).failures == []
+
+
 @pytest.mark.parametrize("topology", ["star", "mesh"])
 def test_its_formula_is_what_it_sends(folder: Path, topology: str) -> None:
     result = run(load(folder / "secure_variance.toml", [*CALM, f"network.topology={topology}"]))
@@ -70,7 +86,7 @@ def test_its_formula_is_what_it_sends(folder: Path, topology: str) -> None:
 
 
 def test_an_oracle_over_other_clients_is_not_met(folder: Path) -> None:
-    """What it is given for each part are those whose inputs count in that part."""
+    """The shards given for each part are those of clients whose inputs count in that part."""
     file = folder / "secure_variance.py"
     file.write_text(file.read_text().replace('mean = x["mean"].mean()', 'mean = x.get("variance", x["mean"]).mean()'))
     assert run(load(folder / "secure_variance.toml", ["expect={}"])).equals_plaintext is False

@@ -318,7 +318,7 @@ def problems(
     *, seed: int = 1, number: int = 1, attempt: int = 1, what: str = "key", claim: str = "client/0#1",
     parts: tuple[bytes, ...] = (b"a", b"bc"), by: str = "client/0", cut: int = 64,
 ) -> dict[str, str]:  # fmt: skip
-    """What is wrong with parts that client/0 has signed in run 1, round 1, attempt 1, as they are shown elsewhere."""
+    """The problems with parts that client/0 has signed in run 1, round 1, attempt 1, as shown elsewhere."""
 
     def run(world: World, job: Callable[[Client], Any], number: int) -> Any:
         party = Client(world, "client/0", NOTHING)

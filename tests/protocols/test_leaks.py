@@ -23,7 +23,8 @@ RECOVERIES = [Restart(), Shamir()]
 
 
 class Secrets:
-    """What no other may see, as byte strings by kind, gathered while a federation runs; and what clients opened."""
+    """Byte strings that no other party may see, by kind, collected while a federation runs; and those that clients
+    opened."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, set[bytes]] = {}

@@ -1,4 +1,4 @@
-"""What one client of XCLP learns of the others from what it is meant to get: its columns of S and its rows of Z."""
+"""Tests of the knowledge that one client of XCLP gains about the others from its columns of S and its rows of Z."""
 
 import numpy as np
 import pytest
@@ -36,11 +36,11 @@ class Run:
         self.own = [start + np.flatnonzero(part.labeled) for start, part in zip(starts, parts, strict=False)]
 
     def columns(self, client: int) -> NDArray[np.float64]:
-        """As the client gets them."""
+        """The columns as a client gets them."""
         return Influence(self.graph, self.parameters.alpha).columns(self.own[client])
 
     def scores(self, client: int) -> NDArray[np.uint64]:
-        """What `client` adds to the rows of client/0, in the ring."""
+        """The summand of `client` on the rows of client/0, in the ring."""
         part = self.parts[client]
         own = contribution(self.columns(client), part.labels[part.labeled], CLASSES)
         return encode(own[self._rows], self.parameters.fraction_bits, len(self.parts))

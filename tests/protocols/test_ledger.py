@@ -1,4 +1,4 @@
-"""What a client has released through noise leaves it once, also where a server asks again."""
+"""Tests of the ledger: each noisy release of a client leaves it once, also if a server asks again."""
 
 import sqlite3
 from collections import Counter

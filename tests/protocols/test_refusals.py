@@ -1,4 +1,5 @@
-"""What clients refuse a server that lies about who is summed: each sends and reveals no more than one sum takes."""
+"""Tests of refusals: with a server that lies about a sum's clients, each client sends and reveals no more than one sum
+takes."""
 
 import asyncio
 from collections import Counter

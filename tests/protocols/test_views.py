@@ -1,4 +1,4 @@
-"""What each role sees: masked values look uniform, ciphertexts are fresh, the server's view follows from H."""
+"""Tests of each role's view: masked values look uniform, ciphertexts are fresh, the server's view follows from H."""
 
 from functools import cache
 

@@ -1,8 +1,9 @@
 """Scenarios that take a fraction of a second, to test everything around the protocols."""
 
+import os
 import signal
-import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tacit import load, run
 from tacit.scenarios.running.runner import Watch
 from tacit.sim.trace import Event
+from tests import warm
 
 QUICK = """
 title = "Four clients, quickly"
@@ -152,19 +154,19 @@ def stopped() -> Callable[..., tuple[int, str, str]]:
     """Runs the command in its own process, and stops it by a signal while its n-th run computes."""
 
     def stopped(run: int, by: signal.Signals, *arguments: str | Path) -> tuple[int, str, str]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _SLOW, str(run), *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stderr is not None
-        before = ""
-        while (line := process.stderr.readline()) != "begun\n":
-            assert line, before
-            before += line
-        process.send_signal(by)
-        output, errors = process.communicate(timeout=30)
-        return process.returncode, output, errors
+        read, written = os.pipe()
+        with tempfile.TemporaryFile("w+") as output:
+            process = warm.Process([sys.executable, "-c", _SLOW, str(run), *arguments], stdout=output, stderr=written)
+            os.close(written)
+            with open(read) as errors:
+                before = ""
+                while (line := errors.readline()) != "begun\n":
+                    assert line, before
+                    before += line
+                process.send_signal(by)
+                said = errors.read()
+            code = process.wait()
+            output.seek(0)
+            return code, output.read(), said
 
     return stopped

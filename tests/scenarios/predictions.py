@@ -1,6 +1,8 @@
-"""What tests of predictions share: the bytes of a run by step and type, measured and predicted."""
+"""Helpers of tests of predictions: the bytes of a run by step and type, measured and predicted."""
 
 from contextlib import closing
+
+from msgspec import json
 
 from tacit.scenarios.running.prediction import Prediction
 from tacit.scenarios.running.simulation import Simulation
@@ -12,8 +14,19 @@ Bytes = dict[tuple[str, str], list[int]]
 """The numbers of each column by step and type."""
 
 
+_MEASURED: dict[bytes, tuple[Bytes, float]] = {}
+"""Real runs by their scenarios: each is run once for all predictions of it."""
+
+
 def measured(scenario: Scenario) -> tuple[Bytes, float]:
     """The messages and bytes of a real run, and its virtual seconds."""
+    key = json.encode(scenario)
+    if key not in _MEASURED:
+        _MEASURED[key] = _measured(scenario)
+    return _MEASURED[key]
+
+
+def _measured(scenario: Scenario) -> tuple[Bytes, float]:
     with closing(Simulation(scenario, engine="inline")) as simulation:
         simulation.run()
     found: Bytes = {}

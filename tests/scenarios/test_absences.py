@@ -103,7 +103,7 @@ def test_a_wait_for_a_message_that_was_lost_several_times_says_so(tiny: Path) ->
 
 
 def test_waits_behind_a_lost_message_of_an_ordered_connection(quick: Path) -> None:
-    """What client/0 sends others over the relay is behind it, whoever it is for."""
+    """All later messages of client/0 over the relay are behind the lost one, for any receiver."""
     delay = 'fault=[{kind="delay", party="client/0", message="OwnBlock", by="20s"}]'
     lines = chains(quick.parent / "behind", ["protocol.deadline=10s", delay], quick)
     missed = [line for line in lines if line.kind == "deadline"]

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import tacit
 from tacit.scenarios.command.main import app
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,9 +24,7 @@ def artifact(*arguments: str | Path) -> tuple[int, str]:
 
 
 def repeated(folder: Path, *names: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, folder / "repeat.py", *names], cwd=folder.parent, capture_output=True, text=True
-    )
+    return warm.run([sys.executable, folder / "repeat.py", *names], cwd=folder.parent)
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
@@ -114,7 +113,7 @@ def test_data_can_be_left_out(own_data: Path, tmp_path: Path) -> None:
 
 def test_plugins_are_packed(tmp_path: Path) -> None:
     file = ROOT / "examples" / "secure_mean.toml"
-    run = subprocess.run([sys.executable, "-m", "tacit", "run", file, "--out", tmp_path / "run"], capture_output=True)
+    run = warm.run([sys.executable, "-m", "tacit", "run", file, "--out", tmp_path / "run"])
     assert run.returncode == 0, run.stdout
     assert artifact(tmp_path / "run", "--out", tmp_path / "made")[0] == 0
     far = unpacked(tmp_path / "made.zip", tmp_path / "far")

@@ -40,7 +40,7 @@ def test_who_was_cut_off_from_the_next_round_does_not_only_wait(quick: Path) -> 
 
 
 def test_who_was_never_called_to_a_round(tiny: Path) -> None:
-    """What it had answered before, when it enrolled, is not what it waits for."""
+    """The client does not wait for its earlier answer at enrolment."""
     hold = {"kind": "hold", "party": "server", "peer": "client/2", "message": "TrainingRound", "lasts": "12s"}
     first, *_ = losses(story(tiny, faults(hold), "protocol.name=fedavg"))
     assert first.because[1] == "client/2 itself waited for Enroll or TrainingRound from server"

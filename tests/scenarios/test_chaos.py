@@ -57,7 +57,7 @@ def test_a_crash_before_and_after_each_step_each_time() -> None:
 
 @pytest.fixture(scope="module")
 def quickly(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> tuple[Scenario, Findings]:
-    """That scenario, and a quick campaign with it."""
+    """The quick scenario, and a quick campaign with it."""
     file = tmp_path_factory.mktemp("quick") / "quick.toml"
     file.write_text(quick_text)
     scenario = load(file, SMALL)
@@ -142,7 +142,8 @@ def test_the_command(quick: Path, scenario: Scenario) -> None:
 
 def test_the_scenarios_own_faults_are_ignored_and_keys_are_short(quick: Path) -> None:
     quick.write_text(quick.read_text().replace('hamming = "plaintext"', "") + '[[fault]]\nparty = "server"\ntime = 0\n')
-    few = ("--quick", "--schedules", "0", "--set", "data.limit=12", "--set", "protocol.bits=8", "--jobs", "2")
+    small = ("--set", "data.clients=3", "--set", "data.limit=9", "--set", "protocol.bits=8")
+    few = ("--quick", "--schedules", "0", *small, "--jobs", "2")
     result = tacit("chaos", quick, *few, "--out", "here")
     assert result.exit_code == 0, result.output
     assert "the scenario's own (1) are ignored" in result.stdout

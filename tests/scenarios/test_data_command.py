@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from tacit.scenarios.command.data import app
 from tacit.scenarios.command.main import app as tacit
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.schema.scenario import ScenarioError
+from tests import warm
 
 CSV = "Poisonous/Edible,Cap\n" + "p,x\ne,y\n" * 20
 
@@ -151,11 +151,12 @@ app(["fetch", "mushroom", "--from", sys.argv[1]])
     leader, follower = os.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     command = [sys.executable, "-c", code, str(tmp_path)]
-    done = subprocess.run(command, env=environment, stdout=follower, stderr=follower, check=False)
+    process = warm.Process(command, env=environment, stdout=follower, stderr=follower)
+    code = process.wait()
     os.close(follower)
     shown = os.read(leader, 1 << 16).decode()
     os.close(leader)
-    assert done.returncode == 0, shown
+    assert code == 0, shown
     assert "mushroom" in shown and "━" in shown
     assert "mushroom: here, by" in shown.split("\x1b")[-1]
 

@@ -79,7 +79,7 @@ def test_a_client_that_was_left_out_because_one_message_was_lost(quick: Path) ->
 
 
 def test_a_client_whose_link_loses_segments_of_tcp(quick: Path) -> None:
-    """Those of a connection's set-up, too, hold up the first message that goes by it."""
+    """Lost segments of the connection's set-up also delay the first message over it."""
     loses = 'link=[{party = "client/2", peer = "server", loss = 0.8}]'
     lines = story(quick, loses, "network.transport=tcp", "network.latency=20ms")
     lost = only(lines, "lost")

@@ -1,7 +1,6 @@
 """A disk that fills up while a run writes its folder."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tacit import load, run
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,12 +27,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def tacit(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "tacit", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    return warm.run([sys.executable, "-m", "tacit", *arguments])
 
 
 def test_a_disk_that_fills_up_is_reported_in_a_line_and_in_the_result(quick: Path, small_disk: Path) -> None:

@@ -18,9 +18,14 @@ from tacit.protocols.sums import lightsecagg
 WAY = ("protocol.name=fedavg", "training.averaging=lightsecagg", "training.value_bits=12", "training.clip=1.0")
 
 
-def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
+def eight(tiny: Path, *changes: str, faults: str = "") -> Scenario:
+    """The scenario of `tiny` with `changes`, of eight clients of whom a sum may lose three."""
     tiny.write_text(tiny.read_text() + faults)
-    return load(tiny, [*WAY, "data.clients=8", "training.min_clients=3", "training.tolerated_dropouts=0.38", *changes])
+    return load(tiny, ["data.clients=8", "training.min_clients=3", "training.tolerated_dropouts=0.38", *changes])
+
+
+def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
+    return eight(tiny, *WAY, *changes, faults=faults)
 
 
 def crashes(*steps: str) -> str:
@@ -36,7 +41,7 @@ def ran(tiny: Path, *changes: str, faults: str = "") -> Result:
 @pytest.mark.parametrize("weighting", ["equal", "points"])
 @pytest.mark.parametrize("bits", [2, 9, 16])
 def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(tiny: Path, weighting: str, bits: int) -> None:
-    """Of eight clients five must answer: one is lost before its vector, two after it, which counts."""
+    """Five of eight clients must answer: one is lost before its vector, two after it, which counts."""
     faults = crashes('before = "sum.mask"', 'before = "sum.reveal"', 'at = "sum.reveal"')
     found = ran(tiny, f"training.weighting={weighting}", f"training.value_bits={bits}", faults=faults)
     assert found.outcome == "completed" and found.equals_plaintext

@@ -1,5 +1,6 @@
 """Mistakes of a first day, each answered in one line that says what is wrong and what to do."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from tacit import ScenarioError, load
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.shipped import shipped
+from tests import warm
 
 QUICK = ["--set", "data.limit=60", "--set", "protocol.hamming=plaintext"]
 
@@ -22,7 +24,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refused(*words: str, code: int = 2) -> str:
     """The line on standard error of a process that refuses what it is asked."""
-    done = subprocess.run([sys.executable, "-m", "tacit", *words], capture_output=True, text=True)
+    done = warm.run([sys.executable, "-m", "tacit", *words])
     assert done.returncode == code, done
     (line,) = done.stderr.splitlines()
     return line.removeprefix("error: ")
@@ -45,15 +47,24 @@ def test_closed_streams_are_no_error(command: list[str]) -> None:
 
 
 def test_a_run_whose_output_nobody_reads_goes_on() -> None:
-    command = " ".join([f"'{sys.executable}' -m tacit run xclp-digits --out run", *QUICK])
-    done = subprocess.run(["bash", "-c", f"{command} | head -1"], capture_output=True, text=True)
-    assert done.stdout.count("\n") == 1 and "note: the output is no longer read" in done.stderr
+    read, written = os.pipe()
+    with open("errors", "w+") as errors:
+        command = [sys.executable, "-m", "tacit", "run", "xclp-digits", "--out", "run", *QUICK]
+        process = warm.Process(command, stdout=written, stderr=errors)
+        os.close(written)
+        os.close(read)
+        assert process.wait() == 0
+    assert "note: the output is no longer read" in Path("errors").read_text()
     assert load("run") and Path("run/result.json").is_file()
 
 
 def test_a_list_that_nobody_reads_ends_without_a_word() -> None:
-    done = subprocess.run(["bash", "-c", f"'{sys.executable}' -m tacit keys | true"], capture_output=True, text=True)
-    assert done.stderr == ""
+    read, written = os.pipe()
+    os.close(read)
+    with open("errors", "w+") as errors:
+        warm.Process([sys.executable, "-m", "tacit", "keys"], stdout=written, stderr=errors).wait()
+    os.close(written)
+    assert Path("errors").read_text() == ""
 
 
 def test_a_full_disk_is_named() -> None:

@@ -2,7 +2,6 @@
 
 import os
 import pty
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -16,6 +15,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.command.main import app
 from tacit.scenarios.command.starter import FAULTS, NETWORKS, SCHEMA_FILE
 from tacit.scenarios.files.json_schema import scenario_schema
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,7 +79,7 @@ def test_a_protocol_of_a_plugin_beside_the_file(tmp_path: Path) -> None:
     plugin = ("--plugin", str(tmp_path / "secure_mean.py"), "--protocol", "secure-mean")
     code, output = new(tmp_path / "mean.toml", *plugin)
     assert code == 0, output
-    done = subprocess.run([sys.executable, "-m", "tacit", "run", "mean.toml"], cwd=tmp_path, capture_output=True)
+    done = warm.run([sys.executable, "-m", "tacit", "run", "mean.toml"], cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     code, output = new(tmp_path / "elsewhere" / "mean.toml", *plugin)
     assert code == 2 and "is not in" in output
@@ -120,13 +120,13 @@ def test_a_schema_of_an_earlier_version_is_replaced(tmp_path: Path) -> None:
 def test_on_a_terminal_it_asks(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "tacit", "new", "asked.toml", "--network", "lan"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    os.write(ours, b"fedavg\n6\n\n")
-    shown, _ = process.communicate(timeout=60)
+    with (tmp_path / "shown").open("w+") as output:
+        process = warm.Process(command, cwd=tmp_path, stdin=theirs, stdout=output, stderr=output)
+        os.write(ours, b"fedavg\n6\n\n")
+        code = process.wait()
     os.close(theirs), os.close(ours)
-    assert process.returncode == 0, shown
+    shown = (tmp_path / "shown").read_text()
+    assert code == 0, shown
     assert "Protocol (xclp, " in shown and "Clients [10]" in shown and "Network" not in shown and "[crash]" in shown
     scenario = tacit.load(tmp_path / "asked.toml")
     assert (scenario.protocol.name, scenario.data.clients, scenario.client[0].preset) == ("fedavg", 6, "lan")

@@ -107,7 +107,7 @@ def test_everything_from_python_works_in_a_kernel(quick: Path, tmp_path: Path, c
 
 
 def executed(cell: Cell, code: str) -> dict[str, Any]:
-    """What a notebook with this one cell shows, once it is executed in the kernel."""
+    """The output of a notebook with this one cell, after its execution in the kernel."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     nbclient.NotebookClient(notebook, km=cell.manager, timeout=300).execute()

@@ -1,4 +1,4 @@
-"""What a run is predicted to take, against what it takes: messages in every column, to the byte, and virtual time."""
+"""Tests of predictions against runs: messages in every column, to the byte, and virtual time."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.scenarios.test_fault_messages import every_choice, named, small
 
 
 def check(scenario: Scenario) -> None:
-    """What is predicted is what is sent, in the same virtual time."""
+    """Check that the predicted messages equal those sent, in the same virtual time."""
     prediction, (sent, seconds) = predict_run(scenario), measured(scenario)
     assert predicted_bytes(prediction) == sent
     assert prediction.virtual_seconds == pytest.approx(seconds, rel=1e-9)
@@ -73,7 +73,7 @@ WORLDS = [
     {"network": {"transport": "tcp", "latency": "lognormal:40ms,0.3", "bandwidth": "2Mbit/s"}},
     {"device": {"speed": 0.01, "server_cores": 3, "server_speed": 0.1}, "data": {"clients": 9}},
 ]
-"""What a scenario may say of links and machines."""
+"""Properties of links and machines that a scenario may have."""
 
 OVER = [("xclp", {"hamming": "iknp", "recovery": "shamir"}), ("fedavg+xclp", {}), ("fedct", {}), ("fedbuff", {})]
 

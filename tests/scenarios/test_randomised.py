@@ -68,7 +68,7 @@ def test_variants_agree_on_what_comes_out_under_noise(tmp_path) -> None:
 
 
 class Kept(Watch):
-    """What each client used in each round: labels, and bits beside those before any was flipped."""
+    """The data that each client used in each round: labels, and bits with and without flips."""
 
     def __init__(self) -> None:
         self.labels: dict[str, list[np.ndarray]] = {}

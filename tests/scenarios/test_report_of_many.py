@@ -18,7 +18,7 @@ FREE = ["expect={}", "protocol.deadline=10s"]
 
 
 def test_runs_side_by_side_are_as_tacit_compare_has_them(quick: Path) -> None:
-    """Their sums, the keys that differ, and the first event that does."""
+    """The page has the sums, the keys that differ, and the first event that differs."""
     crash = 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]'
     changes = {"one": [], "other": [crash]}
     folders = [run(load(quick, [*FREE, *own]), out=quick.parent / name).folder for name, own in changes.items()]

@@ -3,7 +3,6 @@
 import json
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -24,6 +23,7 @@ from tacit.scenarios.running.runner import Watch, resume
 from tacit.scenarios.running.simulation import Simulation
 from tacit.sim.plain import NotPlain
 from tacit.sim.trace import Event
+from tests import warm
 
 Resumable = Callable[..., Path]
 BreakOff = Callable[..., None]
@@ -46,6 +46,7 @@ CASES: dict[str, tuple[list[str], str]] = {
     "a client crashes and comes back": (["protocol.name=fedavg"], COMES_BACK),
     "secure averaging": (["protocol.name=fedavg", "training.averaging=secure"], ""),
     "XCLP": (["protocol.name=fedavg+xclp", "training.rounds=4"], COMES_BACK),
+    "reports": (["protocol.name=fedavg", "training.averaging=prio3", "training.value_bits=8"], COMES_BACK),
     "SCAFFOLD": (["protocol.name=scaffold", "training.share=0.5"], COMES_BACK),
     "over-selection": (["protocol.name=fedavg", "training.share=0.5", "training.extra=1"], COMES_BACK),
     "FedBuff": (
@@ -134,7 +135,7 @@ def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(
     file = resumable(tmp_path, faults)
     unbroken = run(load(file, changes), out=tmp_path / "unbroken")
     arguments = [str(file), str(tmp_path / "killed"), moment, f'engine="{engine}"', *changes]
-    process = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, timeout=120)
+    process = warm.run([sys.executable, "-c", KILLED, *arguments])
     assert process.returncode == -signal.SIGKILL, process.stderr
     assert not (tmp_path / "killed" / "result.json").exists()
     checkpoint = read_checkpoint(tmp_path / "killed")
@@ -277,12 +278,12 @@ HARD: dict[str, tuple[list[str], str]] = {
         + fault("slow", "client/2", time="0.1s", factor=9, lasts="0.1s"),
     ),
     "who is at work crashes and comes back": (
-        ["protocol.name=fedbuff", "training.rounds=20", "protocol.deadline=0.2s", "training.epochs=40"],
+        ["protocol.name=fedbuff", "training.rounds=12", "protocol.deadline=0.2s", "training.epochs=40"],
         fault("crash", "client/*", **AT, probability=0.1, back_after="0.05s")
         + fault("slow", "client/1", time="0s", factor=9),
     ),
     "a client at work stands still": (
-        ["protocol.name=fedbuff", "training.rounds=20", "training.epochs=40"],
+        ["protocol.name=fedbuff", "training.rounds=12", "training.epochs=40"],
         fault("pause", "client/1", time="0.15s", lasts="0.1s") + fault("slow", "client/2", time="0s", factor=9),
     ),
     "the server is lost": ([], fault("crash", "server", at="train.average", occurrence=4)),

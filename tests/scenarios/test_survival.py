@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 import tacit
 from tacit.benchmarks.survival.cases import CASES, case
 from tacit.benchmarks.survival.shares import compared
+from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.dropouts import drawn, dropouts
 from tacit.scenarios.files.odds import odds_of
@@ -63,7 +64,8 @@ def test_each_predicted_run_ends_as_the_run_with_its_seed(title: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("title", CASES)
 def test_the_share_of_real_runs_is_the_predicted_one(title: str) -> None:
-    assert float(compared(title, 200)["apart"]) <= 3
+    found = compared(title, 200)
+    assert found.apart <= 3 and not found.otherwise
 
 
 # --- against exact formulas
@@ -74,6 +76,7 @@ def enough(clients: int, chance: float, least: int) -> float:
     return float(stats.binom.sf(least - 1, clients, 1 - chance))
 
 
+@pytest.mark.parametrize("runs", [50, pytest.param(240, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("name", "changes", "loss", "exact"),
     [
@@ -85,11 +88,13 @@ def enough(clients: int, chance: float, least: int) -> float:
         ("training-stragglers", FEDAVG, "4@train.update", float(stats.hypergeom.cdf(1, 8, 4, 4))),
     ],
 )
-def test_predictions_agree_with_exact_formulas(name: str, changes: list[str], loss: str, exact: float) -> None:
-    found = survival_of(read(name, changes), 120, [loss])
+def test_predictions_agree_with_exact_formulas(
+    name: str, changes: list[str], loss: str, exact: float, runs: int
+) -> None:
+    found = survival_of(read(name, changes), runs, [loss])
     assert found.exact is not None
     assert found.exact.probability == pytest.approx(exact, rel=1e-12)
-    assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / 120)
+    assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / runs)
 
 
 @pytest.mark.long
@@ -242,6 +247,46 @@ def test_others_get_none() -> None:
     expected = structs.replace(losing(0.9, "lsh.hash"), expect=tacit.Expect(outcome="aborted"))
     for scenario in (SIX, losing(0.1, "lsh.hash"), losing(0.1, "rowsums.mask"), expected):
         assert [one for one in cautions(scenario) if "complete" in one] == []
+
+
+@pytest.mark.parametrize("extra", [(), ("protocol.recovery=shamir",), ("training.averaging=secagg+",)])
+def test_thresholds_that_no_run_can_reach_are_errors_in_every_protocol(extra: tuple[str, ...]) -> None:
+    few = ["data.clients=5", "public.size=0.4", "training.value_bits=16", *TINY[:4], *TINY[5:], *extra]
+    for protocol in sorted(set(PROTOCOLS) - {"flower"}):
+        for key in BOUNDED:
+            try:
+                loaded = read("xclp-digits", [*few, f"protocol.name={protocol}", f"{key}=50"])
+            except ScenarioError as error:
+                _, _, name = key.partition(".")
+                refused = extra and error.key == extra[0].partition("=")[0]  # this protocol has no such average
+                assert refused or name in f"{error.key} {error.problem}", (protocol, key, str(error))
+            else:
+                assert key in {*loaded.unused, *loaded.needless}, (protocol, key)
+
+
+BOUNDED = (
+    "protocol.threshold", "protocol.min_clients", "protocol.groups", "training.min_clients", "training.buffer",
+    "training.concurrency",
+)  # fmt: skip
+
+
+def test_a_threshold_without_effect_is_said() -> None:
+    done = predict("--runs", "1", "--set", "protocol.name=fedavg", "--set", "protocol.threshold=50")
+    assert "protocol.threshold: not a key of fedavg" in done.stdout
+
+
+def test_energy_has_a_distribution_and_is_minimized() -> None:
+    counted = ["--set", "device.radio=4g", "--set", "device.processor=2"]
+    done = predict("--runs", "4", "--json", "-", *counted)
+    (found,) = json.loads(done.stdout)["survival"]
+    assert found["figures"]["most_joules"]["all"]["mean"] < found["figures"]["joules"]["all"]["mean"]
+    one = json.loads(predict("--seeds", "1", "--json", "-", *counted).stdout)["predicted"][0]
+    fate = tacit.predict(tiny("device.radio=4g", "device.processor=2"), runs=1).fates[0]
+    assert fate.joules == pytest.approx(one["energy"]["joules"])
+    done = predict("--runs", "4", "--over", "device.radio=wifi,4g", "--by", "energy")
+    assert "cheapest  by energy" in done.stdout and "device.radio = wifi" in done.stdout
+    refused = predict("--runs", "4", "--by", "energy")
+    assert refused.exit_code == 2 and "device.radio" in refused.output
 
 
 def test_fewer_clients_with_labels_than_a_sum_needs_are_an_error() -> None:

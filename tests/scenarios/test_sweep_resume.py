@@ -2,10 +2,8 @@
 
 import csv
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,8 +13,7 @@ from typer.testing import CliRunner, Result
 
 from tacit.scenarios.command.main import app
 from tacit.scenarios.running.folder import locked
-
-ROOT = Path(__file__).parents[2]
+from tests import warm
 
 TABLE = """
 [table]
@@ -153,10 +150,7 @@ def test_a_sweep_is_one_process_s_alone(quick: Path) -> None:
 def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
     """Else they would go on, and the sweep could not."""
     asked = (quick, "--seeds", "3", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tacit", "sweep", *map(str, asked), "--out", "broken"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    process = warm.Process([sys.executable, "-m", "tacit", "sweep", *asked, "--out", "broken"])
     while not list(Path("broken").glob("*/scenario.toml")):
         assert process.poll() is None
     workers = psutil.Process(process.pid).children(recursive=True)
@@ -169,10 +163,7 @@ def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_runs_side_by_side_say_that_their_sweep_stopped_them(quick: Path, by: signal.Signals) -> None:
     asked = (quick, "--seeds", "2", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tacit", "sweep", *map(str, asked), "--out", "broken"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    process = warm.Process([sys.executable, "-m", "tacit", "sweep", *asked, "--out", "broken"])
     while len(list(Path("broken").glob("*/run.sqlite"))) < 2:
         assert process.poll() is None
     process.send_signal(by)

@@ -1,4 +1,4 @@
-"""What a sweep shows besides accuracy: the output of protocols of one round, and every warning, once."""
+"""Tests of a sweep's output beside accuracy: outputs of protocols of one round, and every warning, once."""
 
 import csv
 import json

@@ -110,7 +110,7 @@ def sweep_elsewhere(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -
 
 @pytest.fixture
 def swept(tabled: Path, sweep_elsewhere: Swept) -> Result:
-    """What that command printed, with a copy of its folder `out`."""
+    """The output of that command, with a copy of its folder `out`."""
     folder, done = sweep_elsewhere
     shutil.copytree(folder, "out")
     return done

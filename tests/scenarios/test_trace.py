@@ -44,7 +44,7 @@ def command(*arguments: object) -> tuple[int, str]:
 
 
 class Trace:
-    """What a trace holds, by the names of its tracks."""
+    """The content of a trace, by the names of its tracks."""
 
     def __init__(self, path: Path) -> None:
         self.tracks: dict[int, Any] = {}

@@ -150,7 +150,7 @@ def test_no_bit_of_its_journal_changes_a_number(made: Path, place: float, bit: i
 
 
 def test_a_frame_that_was_cut_short_is_none(made: Path, tmp_path: Path) -> None:
-    """As where the machine failed while it was written."""
+    """A frame is cut short if the machine fails while it is written."""
     folder = broken_off(made, tmp_path)
     with (folder / "run.sqlite-wal").open("ab") as journal:
         journal.write(bytes(100))

@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import sys
 import termios
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from tacit import load, run
 from tacit.scenarios.console.printing import Table, table
 from tacit.scenarios.reporting.printed import byte_table, round_table
 from tacit.scenarios.running.folder import byte_rows
+from tests import warm
 
 WIDTHS = (40, 60, 80, 120, 200)
 
@@ -81,7 +81,7 @@ def in_terminal(width: int, kind: str, *arguments: str) -> list[str]:
     command = [sys.executable, "-m", "tacit", *arguments]
     environment = {**os.environ, "TERM": kind, "NO_COLOR": "1"}
     environment.pop("COLUMNS", None)
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=far, stderr=far, env=environment)
+    process = warm.Process(command, stdout=far, stderr=far, env=environment)
     os.close(far)
     found = b""
     with contextlib.suppress(OSError):  # its end
@@ -125,10 +125,10 @@ def test_on_a_terminal_each_total_is_whole_at_any_width(folder: Path, width: int
 def test_in_a_pipe_tables_are_as_wide_as_columns_says(folder: Path, width: int) -> None:
     command = [sys.executable, "-m", "tacit", "bytes", str(folder)]
     environment = {**os.environ, "COLUMNS": str(width)}
-    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    printed = warm.run(command, env=environment, check=True).stdout
     assert_fits(printed.splitlines(), folder, width)
     del environment["COLUMNS"]
-    whole = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    whole = warm.run(command, env=environment, check=True).stdout
     assert_fits(whole.splitlines(), folder, 120)
 
 

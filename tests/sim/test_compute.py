@@ -1,4 +1,4 @@
-"""What computing costs in virtual time, and that where it runs does not show."""
+"""Tests of the virtual time of computing, and that the place of execution does not show."""
 
 import asyncio
 import operator

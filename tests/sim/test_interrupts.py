@@ -37,7 +37,7 @@ def _blocked() -> bool:
 
 
 def test_workers_of_a_pool_get_no_interrupt() -> None:
-    """What Ctrl-C means is for the main process to decide; a terminal sends it to all."""
+    """A terminal sends Ctrl-C to all processes; only the main process handles it."""
     pool = Pool(2)
     try:
         assert [pool.submit(_blocked, ()).result() for _ in range(4)] == [True] * 4

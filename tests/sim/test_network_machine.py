@@ -111,7 +111,7 @@ class NetworkMachine(RuleBasedStateMachine):
         self.taken.add(number)
 
     def note(self, event: Event) -> None:
-        """What must hold of each event as it happens."""
+        """Check the invariants of each event as it happens."""
         assert event.time >= self.clock
         self.clock = event.time
         if event.kind in ("send", "relay"):

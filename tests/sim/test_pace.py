@@ -1,4 +1,4 @@
-"""What is begun takes its seconds, at whatever speeds it goes on meanwhile."""
+"""Tests of spans: work takes its seconds, at changing speeds."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""What waits in a world as plain data, and back: shared objects stay shared, and nothing else is ever called."""
+"""Tests of pending calls as plain data, and back: shared objects stay shared, and nothing else is ever called."""
 
 from functools import partial
 from typing import Any

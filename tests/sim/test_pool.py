@@ -45,7 +45,7 @@ def workers() -> list[psutil.Process]:
 
 
 def named() -> set[str]:
-    """What processes share by a name, which could be left behind."""
+    """The named objects that processes share, which could be left behind."""
     return set(os.listdir("/dev/shm"))
 
 

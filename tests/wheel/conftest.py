@@ -29,7 +29,7 @@ def tree() -> set[str]:
 
 @pytest.fixture(scope="session")
 def copy(tmp_path_factory: pytest.TempPathFactory, tree: set[str]) -> Path:
-    """What a wheel is built from, without files of an earlier build, which would get into it."""
+    """A copy of the files from which a wheel is built, without files of an earlier build, which would get into it."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in (*BUILT_FROM, *sorted(tree)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,7 @@ def described(wheel: zipfile.Path) -> Message:
 
 
 def test_the_wheel_holds_what_the_tree_holds(wheel: zipfile.Path, tree: set[str]) -> None:
-    """What is compiled is there too, if a compiler is."""
+    """Compiled files are included, if there is a compiler."""
     held = packed(wheel)
     compiled = {name for name in held if name.startswith("tacit/protocols/crypto/_eightfold.")}
     assert len(compiled) == (shutil.which("cc") is not None)

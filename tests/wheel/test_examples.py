@@ -38,7 +38,7 @@ class Environment:
         self._done([*pip, "install", *alone, str(what)], what.parent, 0)
 
     def __call__(self, folder: Path, program: str, *arguments: str, code: int = 0) -> str:
-        """What a program of the environment prints in `folder`; it must end with `code`."""
+        """The output of a program of the environment run in `folder`; it must end with `code`."""
         return self._done([str(self.bin / program), *arguments], folder, code)
 
     def _done(self, command: list[str], folder: Path, code: int) -> str:

@@ -1,4 +1,4 @@
-"""What is released: one version in all places, a small wheel, and a source distribution that makes the same wheel."""
+"""Tests of a release: one version in all places, a small wheel, and a source distribution that makes the same wheel."""
 
 import configparser
 import re

@@ -1,4 +1,4 @@
-"""The answer of each client to a message."""
+"""The client app: it trains and evaluates a model on request."""
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -14,7 +14,7 @@ def _data(context: Context):
 
 @app.train()
 def on_train(message: Message, context: Context) -> Message:
-    """Train the model that was sent on the client's own points."""
+    """Train the received model on the client's own points."""
     model = message.content["arrays"].to_numpy_ndarrays()
     (images, labels), _ = _data(context)
     config = context.run_config
@@ -25,7 +25,7 @@ def on_train(message: Message, context: Context) -> Message:
 
 @app.evaluate()
 def on_evaluate(message: Message, context: Context) -> Message:
-    """Evaluate the model that was sent on the client's points for that."""
+    """Evaluate the received model on the client's points for evaluation."""
     _, (images, labels) = _data(context)
     loss, accuracy = test(message.content["arrays"].to_numpy_ndarrays(), images, labels)
     metrics = MetricRecord({"eval_loss": loss, "eval_acc": accuracy, "num-examples": len(labels)})

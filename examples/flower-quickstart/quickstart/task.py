@@ -9,7 +9,7 @@ CLASSES, PIXELS = 10, 64
 
 
 def initial_model():
-    """Weights and biases, all 0."""
+    """The initial weights and biases, all 0."""
     return [np.zeros((PIXELS, CLASSES), np.float32), np.zeros(CLASSES, np.float32)]
 
 
@@ -34,7 +34,10 @@ def _probabilities(model, images):
 
 
 def train(model, images, labels, epochs, rate, batch=32):
-    """Gradient descent; returns the mean loss of the last epoch. Batches are drawn from numpy's global generator."""
+    """Train by gradient descent; returns the mean loss of the last epoch.
+
+    Batches come from numpy's global generator.
+    """
     losses = []
     for _ in range(epochs):
         losses = []
@@ -50,7 +53,7 @@ def train(model, images, labels, epochs, rate, batch=32):
 
 
 def test(model, images, labels):
-    """Mean loss and accuracy."""
+    """The mean loss and the accuracy."""
     found = _probabilities(model, images)
     loss = -np.log(found[np.arange(len(labels)), labels] + 1e-9).mean()
     return float(loss), float((found.argmax(axis=1) == labels).mean())

@@ -1,4 +1,4 @@
-"""What a release moves by when one point is replaced, and how much noise there is."""
+"""Tests of the sensitivity of each release to one replaced point, and of its noise."""
 
 import math
 
@@ -23,7 +23,7 @@ def plan(**changes: float | int) -> Plan:
 
 
 def added(of: Plan, number: int, points: np.ndarray, labels: np.ndarray, known: Known, seed: int = 1) -> np.ndarray:
-    """What a client adds, in units of 2^-24."""
+    """The summand of a client, in units of 2^-24."""
     words, _ = summand(points, labels, known, of, number, Entropy.seeded(seed))
     return words.view(np.int64)
 

@@ -1,4 +1,4 @@
-"""What Byzantine clients send, and what a consensus makes of it."""
+"""Tests of the messages of Byzantine clients, and of their effect on a consensus."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What clients agree on, and labels on the wire, against a few lines of plain Python."""
+"""Tests of the consensus, and of labels on the wire, against a few lines of plain Python."""
 
 import math
 from collections import Counter

@@ -41,7 +41,7 @@ def labelled(draw: st.DrawFn) -> tuple[np.ndarray, int]:
 
 
 def shared(way: HardLabels, labels: np.ndarray, classes: int) -> tuple[list[bytes], np.ndarray]:
-    """What each client sends, and the labels that come back."""
+    """The messages of each client, and the labels that come back."""
     sent = [way.send(one, None, classes, seed) for one, seed in zip(labels, SEEDS, strict=False)]
     points = labels.shape[1]
     for one in sent:

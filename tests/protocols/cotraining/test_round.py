@@ -137,7 +137,7 @@ def plain_loop(
     incarnation: Callable[[str, int], int] = lambda name, number: 1,
     halves: bool = True,
 ) -> list[list[int]]:
-    """What is agreed on after each round: Algorithm 1, with those who `trained` and those who `answered` in each.
+    """The consensus after each round: Algorithm 1, with the clients that `trained` and that `answered` in each.
 
     With `halves` networks take a batch of their own points and one of the others in each step.
     """

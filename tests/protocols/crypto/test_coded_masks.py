@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tacit.protocols.crypto.coded_masks import decoded, mask_and_pieces, piece_length, summed
 from tacit.protocols.crypto.mersenne import GF31
-from tacit.protocols.crypto.shamir import PRIME
 from tacit.sim.streams import Entropy
+from tests.protocols.crypto.test_packed_shamir import rank
 
 
 @st.composite
@@ -39,7 +39,7 @@ def test_private_pieces_are_uniform_whatever_the_mask_is(size: tuple[int, int, i
     _, needed, private, clients = size
     places = data.draw(st.lists(st.integers(0, clients - 1), min_size=private, max_size=private, unique=True))
     table = GF31.lagrange(range(1, needed + 1), range(needed + 1, needed + clients + 1))
-    assert _rank([[int(value) for value in table[place, needed - private :]] for place in places]) == private
+    assert rank([[int(value) for value in table[place, needed - private :]] for place in places], GF31) == private
 
 
 @given(sizes(), st.data())
@@ -47,25 +47,10 @@ def test_any_needed_columns_are_invertible(size: tuple[int, int, int, int], data
     _, needed, _, clients = size
     places = data.draw(st.lists(st.integers(0, clients - 1), min_size=needed, max_size=needed, unique=True))
     table = GF31.lagrange(range(1, needed + 1), range(needed + 1, needed + clients + 1))
-    assert _rank([[int(value) for value in table[place]] for place in places]) == needed
+    assert rank([[int(value) for value in table[place]] for place in places], GF31) == needed
 
 
 def test_many_terms_are_added_exactly() -> None:
     """With more than 64 terms, products of the largest numbers would be rounded in one sum of floating point."""
     mask, pieces = mask_and_pieces(50, 150, 100, 160, Entropy.seeded(1, "many"))
     assert decoded({place: pieces[place] for place in range(5, 155)}, 50, 150, 100).tolist() == mask.tolist()
-
-
-def _rank(rows: list[list[int]]) -> int:
-    rank = 0
-    for column in range(len(rows[0]) if rows else 0):
-        pivot = next((i for i in range(rank, len(rows)) if rows[i][column]), None)
-        if pivot is None:
-            continue
-        rows[rank], rows[pivot] = rows[pivot], rows[rank]
-        inverse = pow(rows[rank][column], -1, PRIME)
-        for i in range(rank + 1, len(rows)):
-            factor = rows[i][column] * inverse
-            rows[i] = [(a - factor * b) % PRIME for a, b in zip(rows[i], rows[rank], strict=True)]
-        rank += 1
-    return rank

@@ -137,7 +137,7 @@ def test_a_square_is_refused():
 
 
 def test_many_primes_pass():
-    """What the proof does not say: there may be more than two."""
+    """The proof does not bound the number of primes: there may be more than two."""
     primes = filled_up(*(prime_of(60, f"prime {i}") for i in range(7)))
     assert verify(proved_by(*primes), 512, CONTEXT).n == prod(primes)
 

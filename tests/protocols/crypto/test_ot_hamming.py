@@ -50,7 +50,7 @@ def dealt(b, x, seed=1, context=b"context"):
 
 
 def exchange(j, k, chunks):
-    """What travels of the chunks, and the sums: extensions, corrections, R, T."""
+    """The messages of the chunks, and the sums: extensions, corrections, R, T."""
     extensions, corrections, r, t = [], [], [], []
     for chunk in chunks:
         extensions.append(k.extend(chunk))

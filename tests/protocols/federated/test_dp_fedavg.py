@@ -56,7 +56,7 @@ def trained(
 
 
 def alone(name: int) -> np.ndarray:
-    """What client `name` trains in the first round, on its labels alone."""
+    """The result of client `name` in the first round, trained on its labels alone."""
     client = FedAvgClient(World(1), f"client/{name}", SHARDS[name], TrainingSettings(SPEC, UPDATE, Method(), 4))
     seed = World(1).entropy(f"client/{name}", 1, 1, 1, "training").bytes(32)
     return decode(jobs.train(SPEC, FIRST, client.data(None), UPDATE, 0, seed).parameters)

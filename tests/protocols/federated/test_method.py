@@ -91,7 +91,7 @@ def test_what_clients_send_is_averaged_and_sent_again() -> None:
 
 
 class Inline:
-    """As much of a server as a server term needs."""
+    """A server with the methods that a server term needs."""
 
     clients = tuple(f"client/{i}" for i in range(4))
 

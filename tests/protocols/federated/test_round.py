@@ -72,7 +72,7 @@ def trained(
 
 
 def alone(clients: list[FedAvgClient]) -> list[Trained]:
-    """What each client makes of the first model by itself, in round 1."""
+    """The result of each client's training of the first model in round 1."""
     return [
         jobs.train(
             SPEC, FIRST, c.data(None), c.settings.update, 0, World(1).entropy(c.name, 1, 1, 1, "training").bytes(32)

@@ -1,4 +1,4 @@
-"""What Flower has besides averaging: differential privacy, trees, apps by older names, and how long computing takes."""
+"""Tests of Flower beyond averaging: differential privacy, trees, apps with older APIs, and computing times."""
 
 import os
 import shutil

@@ -42,7 +42,7 @@ def changed(faulty: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 KILLED = ("DELETE FROM run WHERE key IN ('outcome', 'reason', 'virtual_seconds')", "DELETE FROM final_losses")
-"""What the record of a run that was killed lacks; and some of the last events."""
+"""The statement that removes rows missing from the record of a killed run, and some of the last events."""
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:

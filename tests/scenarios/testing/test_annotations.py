@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from typer.testing import CliRunner
 from tacit.scenarios.command.main import app
 from tacit.scenarios.testing.annotations import CODE_QUALITY, github_line
 from tacit.scenarios.testing.outcomes import line_of
+from tests import warm
 
 FAULT = '\n[[fault]]\nparty = "client/3"\nat = "hamming.evaluate"\n'
 
@@ -88,7 +88,7 @@ def test_without_the_option_nothing_is_written(wrong: Path) -> None:
 def test_a_problem_stands_on_a_line_of_its_own_in_a_narrow_window(wrong: Path) -> None:
     environ = os.environ | {"GITHUB_ACTIONS": "true", "COLUMNS": "40"}
     command = [sys.executable, "-m", "tacit", "run", wrong.name, "--ci"]
-    done = subprocess.run(command, cwd=wrong.parent, env=environ, capture_output=True, text=True)
+    done = warm.run(command, cwd=wrong.parent, env=environ)
     assert any(line.startswith("::error file=") and "%0Alost: client/3" in line for line in done.stdout.splitlines())
 
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tacit.scenarios.testing.pytest_plugin import RunTest
+from tests import warm
 
 ROOT = Path(__file__).parents[3]
 CONFIG = configparser.ConfigParser()
@@ -41,12 +42,14 @@ def with_tacit(tmp_path: Path, project: Path) -> Pytest:
     points = CONFIG["options.entry_points"]["pytest11"]
     (installed / "entry_points.txt").write_text(f"[pytest11]\n{points.strip()}\n")
 
-    def run(*options: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    def run(*options: str, warmed: bool = True, **variables: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *options]
         # In CI pytest repeats whole failures in its summary.
         ours = ("PYTEST", "GITHUB", "GITLAB", "CI", "BUILD_NUMBER")
         environ = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
         environ |= {"PYTHONPATH": f"{installed.parent}{os.pathsep}{ROOT}", "TMPDIR": str(tmp_path)} | variables
+        if warmed:
+            return warm.run(command, cwd=project, env=environ)
         return subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True)
 
     return run
@@ -183,7 +186,8 @@ def test_nothing_of_tacit_is_imported_before_a_scenario_is_run(with_tacit: Pytes
         "    assert 'tacit.scenarios.testing.pytest_plugin' in sys.modules\n"
         "    assert not heavy and 'tacit.scenarios.files.reading' not in sys.modules\n"
     )
-    done = with_tacit("tests/test_other.py", "-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:faker")
+    without = ("-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:faker")
+    done = with_tacit("tests/test_other.py", *without, warmed=False)
     assert done.returncode == 0, done.stdout
 
 

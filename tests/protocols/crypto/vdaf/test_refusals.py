@@ -25,6 +25,11 @@ VALID: dict[str, tuple[Prio3, st.SearchStrategy[Any], Callable[[Any], Any]]] = {
         st.lists(st.integers(0, 300), min_size=5, max_size=5),
         np.asarray,
     ),
+    "sum-vec-64": (
+        Prio3.sum_vec(5, 8, field=FIELD64),
+        st.lists(st.integers(0, 255), min_size=5, max_size=5),
+        np.asarray,
+    ),
     "histogram": (Prio3.histogram(7), st.integers(0, 6), lambda bucket: np.arange(7) == bucket),
     "multihot": (
         Prio3.multihot_count_vec(6, 3, 2),

@@ -1,4 +1,4 @@
-"""Votes as reports of Prio3: counts as of plain votes, bytes by formula, losses of the helper, stuffed votes."""
+"""Sums of reports of Prio3: votes and averages as those in the clear, bytes by formula, lost helpers, false clients."""
 
 from pathlib import Path
 
@@ -7,24 +7,26 @@ import pytest
 
 from tacit import Result, ScenarioError, load, run
 from tacit.protocols.cotraining.byzantine import Lie
-from tacit.protocols.cotraining.reports import (
+from tacit.protocols.crypto.agreement import KeyPair
+from tacit.protocols.crypto.vdaf import FIELD64
+from tacit.protocols.sums.reports import (
     Batch,
     HelperPart,
     Report,
+    Task,
     _aggregate,
     _prepare,
     _serve_job,
     _shard,
     _unshard,
 )
-from tacit.protocols.crypto.agreement import KeyPair
-from tacit.protocols.crypto.vdaf import FIELD64
 from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.reporting.parties import party_tables
 from tacit.scenarios.running.folder import byte_rows
-from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.prediction import predict_run, predicted
 from tacit.sim.streams import Entropy
+from tests.scenarios.predictions import measured, predicted_bytes
 
 TINY = """
 seed = 3
@@ -157,9 +159,68 @@ def test_it_keeps_its_promises_under_chaos(file: Path) -> None:
     assert campaign(scenario, Plan(schedules=30, singles=True)).failures == []
 
 
+# --- averages
+
+AVERAGES = (
+    "protocol.name=fedavg", "training.averaging=prio3", "training.value_bits=8", "training.clip=2.0",
+    "training.rounds=2", "training.min_clients=2",
+)  # fmt: skip
+
+
+def sent_in(result: Result) -> dict[str, int]:
+    """The bytes of payload by message type."""
+    counted: dict[str, int] = {}
+    for row in byte_rows(result.folder):
+        counted[row.type] = counted.get(row.type, 0) + row.payload
+    return counted
+
+
+@pytest.mark.parametrize("identity", ["none", "signed"])
+def test_averages_are_those_of_the_oracle_and_bytes_those_of_the_formula(file: Path, identity: str) -> None:
+    result = ran(file, *AVERAGES, f"protocol.identity={identity}")
+    secure = ran(file, *AVERAGES, "training.averaging=secure", out="secure")
+    assert (result.outcome, result.equals_plaintext, result.lost) == ("completed", True, [])
+    assert result.model_digest == secure.model_digest  # exact: the same integers
+    counted = sent_in(result)
+    assert counted["Report"] and predicted(result.folder, counted) == counted
+    assert [one.loss for one in result.round_records] == [one.loss for one in secure.round_records]
+
+
+def test_a_batch_that_was_not_released_may_be_followed_by_one_of_the_same_model(file: Path) -> None:
+    trigger = 'before = "report.prepare"\nback_after = "1s"'
+    result = ran(file, *AVERAGES, fault=FAULT.format(party="helper", trigger=trigger))
+    first, second = result.round_records
+    assert (first.problem, second.problem) == ("the helper did not answer within 10 s", "")
+    assert result.equals_plaintext and len(second.averaged) == 4
+
+
+@pytest.mark.parametrize("name", ["scaffold", "fedavg+xclp"])
+def test_averages_go_with_what_is_beside_models_and_with_sums_before_them(file: Path, name: str) -> None:
+    result = ran(file, *AVERAGES, f"protocol.name={name}", "protocol.hamming=plaintext", "protocol.bits=64")
+    assert (result.outcome, result.equals_plaintext, len(result.round_records)) == ("completed", True, 2)
+
+
+def test_proved_averages_need_integers_that_weigh_alike(file: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"set training\.value_bits"):
+        ran(file, *AVERAGES, "training.value_bits=exact")
+    with pytest.raises(ScenarioError, match="bounds numbers and no weights"):
+        ran(file, *AVERAGES, "training.weighting=points")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("changes", [(), AVERAGES])
+def test_a_run_with_a_lost_helper_is_predicted_to_the_byte(file: Path, changes: tuple[str, ...], seed: int) -> None:
+    trigger = 'before = "report.prepare"\nback_after = "1s"'
+    file.write_text(TINY + FAULT.format(party="helper", trigger=trigger))
+    scenario = read(str(file), [*changes, "network.latency=lognormal:40ms,0.3"], seed=seed).scenario
+    prediction, (sent, seconds) = predict_run(scenario), measured(scenario)
+    assert predicted_bytes(prediction) == sent
+    assert prediction.virtual_seconds == pytest.approx(seconds, rel=0.01)
+
+
 # --- reports
 
-BATCH = Batch(4, 3, b"context")
+BATCH = Batch(Task("votes", (4, 3)), b"context")
 LABELS = np.array([0, 2, 1, 1])
 KEY, BOUND = bytes(32), bytes(range(32))
 
@@ -168,15 +229,17 @@ def report(helper: KeyPair, seed: bytes, lie: Lie | None = None) -> Report:
     entropy = Entropy.seeded(seed, "client")
     nonce, rand = entropy.bytes(16), entropy.bytes(BATCH.prio3.rand_bytes)
     pair = KeyPair.generate(entropy)
-    return Report(*_shard(BATCH, LABELS, nonce, rand, lie, entropy.bytes(32), pair, helper.public, BOUND))
+    added = None if lie is None else lie.added(LABELS, 3, entropy.bytes(32))
+    return Report(*_shard(BATCH, LABELS, nonce, rand, added, pair, helper.public, BOUND))
 
 
 def verdict(helper: KeyPair, sent: Report, *, bound: bytes = BOUND, fresh: str = "") -> tuple[str, np.ndarray | None]:
     """Why both refuse the report, or its counts."""
     held = _prepare(BATCH, KEY, [sent])
     part = HelperPart(bound, sent.nonce, sent.public_share, sent.helper_share, held[0].prepare_share)
-    share, messages, refused = _serve_job(BATCH, KEY, helper, [part], [fresh])
+    theirs, messages, refused = _serve_job(BATCH, KEY, helper, [part], [fresh])
     own, problems = _aggregate(BATCH, held, messages, refused)
+    share, _ = _aggregate(BATCH, theirs, messages, problems)
     return problems[0], None if problems[0] else _unshard(BATCH, own, share, 1)
 
 
@@ -185,7 +248,7 @@ def test_both_shares_together_are_the_votes_and_one_alone_is_at_chance() -> None
     problem, counts = verdict(helper, report(helper, b"1"))
     assert not problem and counts is not None
     assert counts.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 0]]
-    size, right = BATCH.elements * FIELD64.size, 0
+    size, right = BATCH.task.elements * FIELD64.size, 0
     for number in range(200):  # the most likely class by the leader's share, of 3
         share = report(helper, bytes([number])).leader_share[:size]
         values = np.array(FIELD64.to_ints(FIELD64.decode(share)), np.float64).reshape(4, 3)

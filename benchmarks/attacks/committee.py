@@ -1,0 +1,120 @@
+"""Attacks on a sum by a committee: a server and the members that collude with it show members two sets of survivors.
+
+Clients and set-up are those of production, in the miniature of `tacit chaos --server`, with five clients, of whom four
+are members, one of them corrupt, and blocks of two numbers. Three sums open a set.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from tacit.benchmarks.attacks.finding import Finding, share
+from tacit.protocols.crypto.mersenne import GF31, Elements
+from tacit.protocols.crypto.packed_shamir import combine
+from tacit.protocols.sums import committee, consistency
+from tacit.protocols.sums.masking import read
+from tacit.scenarios.chaos.server_lies import parse
+from tacit.scenarios.chaos.server_view import CommitteeView
+from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
+
+__all__ = ["one_set_and_a_part", "two_sets"]
+
+_SUM = Miniature("committee", clients=5, min_clients=3)
+_ALL = "0 1 2 3 4"
+_BEGIN = f"start {_ALL}; want {_ALL}"
+
+
+@contextmanager
+def _forgetful() -> Iterator[None]:
+    """Members that sign and answer whatever they are shown, as often as they are."""
+    with patch.object(committee, "latest", lambda me, what: (0, 0)), patch.object(committee, "enter", lambda *_: True):
+        yield
+
+
+@contextmanager
+def _unsigned() -> Iterator[None]:
+    """Members that answer without others' signatures."""
+
+    async def agreed(*_: Any) -> bool:
+        return True
+
+    with patch.object(consistency, "is_agreed", agreed):
+        yield
+
+
+def _seen(program: str) -> CommitteeView:
+    """The view of a server that follows `program`, and of the member that colludes with it."""
+    view, _, failure = performed(_SUM, parse(f"{_BEGIN}; {program}", _SUM.clients), contribute, 0)
+    assert isinstance(view, CommitteeView) and not failure
+    return view
+
+
+def _minus(left: Elements, right: Elements) -> Elements:
+    return GF31.reduced(left + np.uint64(GF31.prime) - right)
+
+
+def _answers(view: CommitteeView) -> list[dict[int, Elements]]:
+    """The first sums of all members by their places, then the second ones."""
+    one, found = view.uploads[0], [dict[int, Elements](), dict[int, Elements]()]
+    for packet, message in view.sums:
+        place = one.members.index(packet.sender)
+        (words,) = read(message.share, [len(one.shares[0])], one.packing.word_bits)
+        found[place in found[0]][place] = words.astype(np.uint64)
+    return found
+
+
+def two_sets(quick: bool = False) -> Finding:
+    """All members are shown a set of all, and then one without client/4, whose vector is the difference of the sums."""
+    victim = "client/4"
+
+    def recovered() -> float:
+        view = _seen(f"left {_ALL}; left 0 1 2 3 to {_ALL}")
+        packing, vector = view.uploads[0].packing, view.vectors[victim, 1]
+        first, second = _answers(view)
+        if min(len(first), len(second)) < packing.needed:
+            return 0.0
+        opened = [combine(sums, packing, len(vector)) for sums in (first, second)]
+        return share(_minus(*opened), vector)
+
+    # client/4 does not sign a set without itself; the other three members are enough.
+    with _forgetful():
+        weakened = recovered()
+    sought, size = "server: the vector of one client", len(next(iter(_seen("end").vectors.values())))
+    return Finding("two sets for a committee", sought, weakened, recovered(), 0.0, size)
+
+
+def one_set_and_a_part(quick: bool = False) -> Finding:
+    """One honest member is shown a set without a client, the others one of all: each of them answers once.
+
+    That opens the sum of all, and gives one value more than the corrupt member has of the polynomials of the client
+    that is left out. Who knows one number of each block, as of weights that stay as they were, then has the other.
+    """
+    honest = _seen("end").uploads[0].members
+    alone, others = (name.removeprefix("client/") for name in (honest[0], " ".join(honest[1:])))
+    others = others.replace("client/", "")
+    victim = next(name for name in _SUM.names if name != honest[0])
+    rest = " ".join(name.removeprefix("client/") for name in _SUM.names if name != victim)
+
+    def recovered() -> float:
+        view = _seen(f"left {rest} to {alone}; left {_ALL} to {others}")
+        one = next(upload for upload in view.uploads if upload.client == victim)
+        packing, vector = one.packing, view.vectors[victim, 1]
+        m, r, length = packing.members, packing.block, len(one.shares[0])
+        sums, _ = _answers(view)
+        if len(sums) < m:
+            return 0.0
+        of_all = {place: sums[place] for place in range(1, m)}
+        corners = packing.field.lagrange([place + 1 for place in of_all], [1])
+        difference = _minus(packing.field.times(corners, np.stack(list(of_all.values())))[0], sums[0])
+        corrupt = m - 1  # the last that is drawn
+        points = [1, corrupt + 1, *range(m + 1, m + r)]
+        known = np.stack([difference, one.shares[corrupt], *vector.reshape(r, length)[:-1]])
+        return share(packing.field.times(packing.field.lagrange(points, [m + r]), known)[0], vector[-length:])
+
+    with _unsigned():
+        weakened = recovered()
+    sought = "server: the rest of a vector of which it knows one number in two"
+    return Finding("a committee without signatures", sought, weakened, recovered(), 0.0, 160)

@@ -1,0 +1,177 @@
+"""Attacks on votes that two aggregators count: what one alone reads, what both do, and a client that votes often."""
+
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.benchmarks.attacks.finding import Finding, randomness, share
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
+from tacit.protocols.cotraining.byzantine import Lie
+from tacit.protocols.cotraining.secure_votes import counted, packed
+from tacit.protocols.crypto.agreement import KeyPair
+from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport
+from tacit.protocols.identities import SIGNATURE_BYTES, Identities
+from tacit.protocols.sums import reports
+from tacit.protocols.sums.reports import Task
+from tacit.protocols.values import BadValues
+from tacit.sim.compute import Free
+from tacit.sim.streams import Entropy
+from tacit.sim.world import World
+
+__all__ = ["helper_alone", "leader_alone", "stuffed_votes", "swapped_helper_key"]
+
+_POINTS, _CLASSES = 20, 10
+_TASK = Task("votes", (_POINTS, _CLASSES))
+_CONTEXT = b"attack"
+_DEADLINE = 10.0
+
+Numbers = NDArray[np.float64]
+
+
+def _shares(number: int, added: NDArray[np.uint64] | None = None) -> tuple[NDArray[np.int64], bytes, list[bytes]]:
+    """The labels of one client, its nonce, and the shares of the leader and the helper."""
+    labels = randomness("reports", number).integers(_CLASSES, size=_POINTS)
+    entropy = Entropy.seeded(number, "reports")
+    nonce, rand = entropy.bytes(16), entropy.bytes(_TASK.prio3.rand_bytes)
+    public, shares = _TASK.prio3.shard(_CONTEXT, labels.tolist(), nonce, rand)
+    size = _TASK.elements * FIELD64.size
+    if added is not None:
+        more = FIELD64.decode(added.astype("<u8").tobytes())
+        shares[0] = FIELD64.encode(FIELD64.settle(FIELD64.decode(shares[0][:size]) + more)) + shares[0][size:]
+    return labels, nonce + public, shares
+
+
+def _outputs(nonce_and_public: bytes, shares: list[bytes]) -> list[NDArray[np.object_]]:
+    """The numbers (n, C) that each aggregator has of a report, below the modulus."""
+    prio3, found = _TASK.prio3, []
+    for place, one in enumerate(shares):
+        state, _ = prio3.prepare_init(bytes(32), _CONTEXT, place, nonce_and_public[:16], nonce_and_public[16:], one)
+        found.append(np.array(FIELD64.to_ints(state.output_share), object).reshape(_POINTS, _CLASSES))
+    return found
+
+
+def _alone(place: int, who: str, quick: bool) -> Finding:
+    """The labels that the numbers of one aggregator say, and those that the numbers of both say."""
+    trials, right, both = 20 if quick else 100, 0.0, 0.0
+    for number in range(trials):
+        labels, public, shares = _shares(number)
+        seen = _outputs(public, shares)
+        right += share(_largest(seen[place]), labels)
+        both += share(_largest((seen[0] + seen[1]) % FIELD64.modulus), labels)
+    return Finding(
+        f"both aggregators' shares; ours is the {who}'s alone",
+        f"{who}: each client's labels of public points",
+        both / trials,
+        right / trials,
+        1 / _CLASSES,
+        trials * _POINTS,
+        remark="the server and the helper together read every vote: they must not collude",
+    )
+
+
+def _largest(values: NDArray[np.object_]) -> NDArray[np.int64]:
+    return values.astype(np.float64).argmax(1)
+
+
+def leader_alone(quick: bool = False) -> Finding:
+    """The server reads its shares of votes (docs/howto/prio3.md)."""
+    return _alone(0, "server", quick)
+
+
+def helper_alone(quick: bool = False) -> Finding:
+    """The helper reads its shares of votes."""
+    return _alone(1, "helper", quick)
+
+
+class _Reporter(Client):
+    """A client that sends a report of `labels`; `known`: by which the helper signs, if it does."""
+
+    def __init__(self, world: World, labels: NDArray[np.int64], known: Identities | None) -> None:
+        nothing = np.zeros(0, np.int64)
+        super().__init__(world, "client/0", Shard(np.zeros((0, 1)), nothing, np.zeros(0, np.bool_), nothing))
+        self.labels, self.known = labels, known
+
+    async def main(self) -> None:
+        with suppress(BadValues):
+            await reports.client(self, _TASK, self.labels, _DEADLINE, identities=self.known)
+
+
+class _Swapping(Server):
+    """A server that hands out a key of its own as the helper's, and reads the labels in the report that it gets."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, ["client/0"])
+        self.read = np.full(_POINTS, -1)
+
+    async def main(self) -> None:
+        pair = KeyPair.generate(self.entropy("false key"))
+        self.advance(1, 0)
+        self.broadcast(self.clients, reports.ReportsWanted(pair.public + bytes(SIGNATURE_BYTES)[: self.signed], 1))
+        sent = await self.collect(reports.Report, self.clients, deadline=_DEADLINE)
+        for name, one in sent.answers.items():
+            batch = reports.Batch.of(self, _TASK, b"")
+            part = reports.HelperPart(reports._bound(batch, name), one.nonce, one.public_share, one.helper_share, b"")
+            both = [
+                reports._opened(batch, bytes(32), pair, part),
+                *reports._prepare(batch, bytes(32), [one]),
+            ]
+            numbers = [np.array(FIELD64.to_ints(one.state.output_share), object) for one in both if one.state]
+            self.read = _largest((np.sum(numbers, axis=0) % FIELD64.modulus).reshape(_POINTS, _CLASSES))
+
+    signed = 0
+
+
+def _read(number: int, known: Identities | None) -> float:
+    """The share of a client's labels that a server reads which swaps the helper's key."""
+    world = World(number, cost=Free())
+    labels = randomness("reports", number).integers(_CLASSES, size=_POINTS)
+    server = _Swapping(world)
+    server.signed = 0 if known is None else SIGNATURE_BYTES
+    play_out([server, _Reporter(world, labels, known)])
+    return share(server.read, labels)
+
+
+def swapped_helper_key(quick: bool = False) -> Finding:
+    """The server hands out a key of its own as the helper's, and opens both shares. Ours: the helper signs its key."""
+    trials = 5 if quick else 20
+    weakened, ours = (
+        float(np.mean([_read(number, known) for number in range(trials)])) for known in (None, Identities.simulated(1))
+    )
+    name, sought = "a swapped key of the helper", "server: each client's labels of public points"
+    remark = 'ours is protocol.identity = "signed"; without it nothing prevents this'
+    return Finding(name, sought, weakened, ours, 0.0, trials * _POINTS, remark=remark)
+
+
+def stuffed_votes(quick: bool = False) -> Finding:
+    """A client counts each of its votes a thousand times; a secure sum accepts that, a proof does not."""
+    trials, by_sum, by_proof = 10 if quick else 50, 0, 0
+    for number in range(trials):
+        labels, *_ = _shares(number)
+        lie = Lie("stuffed", labels, b"", 1000)
+        honest = packed((labels + 1) % _CLASSES, _POINTS, _CLASSES)
+        try:
+            counted(honest + lie.words(packed(labels, _POINTS, _CLASSES), b""), _POINTS, _CLASSES)
+            by_sum += 1
+        except ValueError:
+            pass
+        by_proof += _passes(number, lie.added(labels, _CLASSES, b""))
+    name = "votes in a secure sum; ours are reports of Prio3"
+    return Finding(name, "client: its votes count 1,000 times", by_sum / trials, by_proof / trials, 0.0, trials)
+
+
+def _passes(number: int, added: NDArray[np.uint64] | None) -> bool:
+    """True if both aggregators accept the report to whose share `added` was added."""
+    prio3, (_, public, shares) = _TASK.prio3, _shares(number, added)
+    nonce, public = public[:16], public[16:]
+    prepared = [prio3.prepare_init(bytes(32), _CONTEXT, i, nonce, public, one) for i, one in enumerate(shares)]
+    try:
+        message = prio3.prepare_shares_to_prepare_message(_CONTEXT, [one for _, one in prepared])
+        for state, _ in prepared:
+            prio3.prepare_next(_CONTEXT, state, message)
+    except InvalidReport:
+        return False
+    return True

@@ -1,0 +1,141 @@
+"""Fills the tables of docs/howto/secure-sums.md and draws its pictures, from the rows in docs/sums.csv.
+
+python docs/sums.py            writes the tables into the page
+python docs/sums.py FOLDER     draws sums.svg and sums-recovery.svg into the folder
+
+`tacit bench sums --csv docs/sums.csv` writes the rows. A table goes between `<!-- made: NAME -->` and `<!-- end -->`.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tacit.benchmarks.sums.drawing import draw, labelled
+from tacit.benchmarks.sums.table import NETWORKS, Row, read_rows
+from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
+from tacit.protocols.crypto.words import packed_bytes
+from tacit.sim.units import format_bytes, format_duration
+
+ROWS = Path(__file__).with_name("sums.csv")
+PAGE = Path(__file__).with_name("howto") / "secure-sums.md"
+
+
+def _lines(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    ruler = ["---", *("---:" for _ in head[1:])]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ruler, *body))
+
+
+def _size(value: float | None) -> str:
+    return "" if value is None else format_bytes(round(value))
+
+
+def _time(value: float | None) -> str:
+    return "" if value is None else format_duration(value)
+
+
+def overview(rows: Sequence[Row]) -> str:
+    """The table: a line for each sum and size, over the network `home`."""
+    head = (
+        "sum", "clients", "numbers", "how", "client up", "client down", "client CPU", "server CPU",
+        "server CPU, 30% lost", "time", "may collude", "sums under losses",
+    )  # fmt: skip
+    body = []
+    home = [row for row in rows if row.network == "home"]
+    for clients, numbers in sorted({(row.clients, row.numbers) for row in home}):
+        for way in dict.fromkeys(row.sum for row in home):
+            some = [row for row in home if (row.sum, row.clients, row.numbers) == (way, clients, numbers)]
+            calm = next((row for row in some if not row.before), None)
+            if calm is None:
+                continue
+            lost = [row for row in some if row.before]
+            most = [row.server_seconds for row in lost if row.lost == 0.3 and row.server_seconds is not None]
+            held = sum(row.outcome == "completed" and row.equals_plaintext is not False for row in lost)
+            body.append((
+                labelled(way), f"{clients:,}", f"{numbers:,}", calm.fidelity, _size(calm.client_up),
+                _size(calm.client_down), _time(calm.client_seconds), _time(calm.server_seconds),
+                _time(max(most)) if most else "", _time(calm.virtual_seconds),
+                "" if calm.colluders is None else f"{calm.colluders:,}", f"{held} of {len(lost)}" if lost else "",
+            ))  # fmt: skip
+    return _lines(head, body)
+
+
+def networks(rows: Sequence[Row]) -> str:
+    """Virtual time by network, with nobody lost."""
+    found = {(row.sum, row.network): row for row in rows if not row.before and row.clients * row.numbers == 10**8
+             and row.clients == 100}  # fmt: skip
+    body = [
+        (labelled(way), *(_time(found[way, net].virtual_seconds) if (way, net) in found else "" for net in NETWORKS))
+        for way in dict.fromkeys(way for way, _ in found)
+    ]
+    return _lines(("sum", *(f"`{net}`" for net in NETWORKS)), body)
+
+
+def _expansion(clients: int, numbers: int) -> float:
+    """Bonawitz et al., Section 7: bits that a client sends and receives, over 16 bits for each number."""
+    bits = (clients * (2**16 - 1)).bit_length()
+    return (8 * packed_bytes(numbers, bits) + 2 * clients * 256 + (5 * clients - 4) * 256) / (16 * numbers)
+
+
+def papers(rows: Sequence[Row]) -> str:
+    """Figures that the papers print, beside those of Tacit, with a verdict for each."""
+    body = []
+    for clients, numbers, theirs in ((2**10, 2**20, 1.73), (2**14, 2**24, 1.98)):
+        ours = _expansion(clients, numbers)
+        verdict = "same" if round(ours, 2) == theirs else f"ratio {ours / theirs:.2f}"
+        body.append(
+            (
+                "Bonawitz et al.",
+                f"expansion, n = {clients:,}, d = {numbers:,}, 16 bits",
+                str(theirs),
+                f"{ours:.3f}",
+                verdict,
+            )
+        )
+    k = degree_of(10_000, Tolerance(0.05, 0.05)).k
+    body.append((
+        "Bell et al.", "share of 10,000 clients that a client talks to; 5% corrupt, 5% lost", "3%", f"{k / 100:.1f}%",
+        "not comparable: theirs is against a semi-malicious server, Tacit's is semi-honest, with 2^-40",
+    ))  # fmt: skip
+    pair = {row.sum: row for row in rows if (row.clients, row.numbers, row.network, row.lost, row.before)
+            == (100, 10**6, "home", 0.3, "sum.mask")}  # fmt: skip
+    if {"secure", "lightsecagg"} <= pair.keys():
+        one, other = pair["secure"], pair["lightsecagg"]
+        gain = (one.server_seconds or 0) / (other.server_seconds or 1)
+        whole = (one.virtual_seconds or 0) / (other.virtual_seconds or 1)
+        body.append((
+            "So et al.", "LightSecAgg's gain over Bonawitz's sum, at most", "12.7",
+            f"{gain:.1f} (server's CPU), {whole:.2f} (whole round)",
+            "smaller: masks here cost AES at memory speed, and the round is bound by the network and the deadline",
+        ))  # fmt: skip
+    body += [
+        (
+            "Bell et al. (ACORN)",
+            "bytes beyond the sum without checks of inputs",
+            "0.1",
+            "",
+            "not run: Tacit has no ACORN",
+        ),
+        ("Bell et al. (ACORN)", "client's speed-up over SecAgg+", "2 to 8", "", "not run: Tacit has no ACORN"),
+        ("Ngong et al. (Olympia)", "running times with 5% lost, n to 10,000, d to 10^7", "", "", "not compared"),
+    ]
+    return _lines(("paper", "figure", "theirs", "Tacit", "verdict"), body)
+
+
+MADE = {"overview": overview, "networks": networks, "papers": papers}
+
+
+def page() -> str:
+    """The page with its tables as they are made from the rows."""
+    text, rows = PAGE.read_text(encoding="utf-8"), read_rows(ROWS)
+    for name, make in MADE.items():
+        place = re.compile(rf"(<!-- made: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text = place.sub(lambda found: f"{found[1]}\n{make(rows)}\n\n{found[2]}", text)  # noqa: B023
+    return text
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        draw(Path(sys.argv[1]) / "sums.svg", read_rows(ROWS))
+    else:
+        PAGE.write_text(page(), encoding="utf-8")

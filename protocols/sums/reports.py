@@ -1,0 +1,749 @@
+"""Sums that no client can spoil: what clients contribute as reports of Prio3, with a second aggregator, in DAP's order.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| report.keys | BatchOpened | server -> helper | 32, and the basis | the verification key, which no client learns |
+| report.keys | HelperKey | helper -> server | 32; signed 96 | the helper's public key of this batch |
+| report.keys | ReportsWanted | server -> each client | as much | the same key |
+| report.shard | Report | client -> server | `report_bytes` | a measurement in shares; 0 bytes without one |
+| report.prepare | AggregationJob | server -> helper | for each report | the helper's part, and a prepare share |
+| report.prepare | AggregationJobAnswer | helper -> server | 32 per report | prepare messages, or why one is refused |
+| report.collect | AggregateShareWanted | server -> helper | 32; 16 each out | how many are in, a checksum, who is out |
+| report.collect | HelperAggregate | helper -> server | `aggregate_share_bytes` | the helper's share of the sum |
+
+Prio3 (draft-irtf-cfrg-vdaf-20) with one of three circuits (`Task`): one class for each of many points, or integers
+below a bound, on Field64 with three proofs; or one category, the draft's Histogram on Field128. The order of messages
+is that of DAP (draft-ietf-ppm-dap): the server is the leader and the collector, the party `helper` the second
+aggregator. The helper's input share is sealed for the helper: X25519 with a fresh pair, HKDF-SHA256, AES-256-GCM, bound
+to the batch, the client, the nonce and the public share. It is built as HPKE's base mode (RFC 9180) is, and is not its
+encoding.
+
+A batch is a round. Its context binds the run, the round, the circuit with its parameters, and the basis, so a report
+for another number of points, another bound or another model fails. Keys are of one batch, so a report of another one
+cannot be opened. Each aggregator takes a nonce once, and stores those of the batch on its disk. The helper gives one
+aggregate share a batch, of no fewer than `least` reports, and only where count and checksum are those of reports that
+it has accepted itself. Reports that the server refuses after the helper has accepted them are named, and left out by
+both. A batch that has a basis, the SHA-256 of the model from which clients trained, is the only one with this basis
+that the helper releases: sums of the same values over two sets of clients would show the difference.
+
+Losses: a client whose report is missing, or is refused, is left out of the round with the reason. A lost helper ends
+the batch, and with it the round; it may return, and the next round begins. Once the aggregate share was asked for, a
+lost helper ends the run, as a secure sum does: its answer may only be late, and a second batch over other clients would
+differ from it by one client's values.
+
+Security: neither aggregator alone learns a measurement, whatever clients do; both together read all. A client that does
+not know the verification key passes an invalid measurement with probability at most `Prio3.soundness_error` a try. An
+aggregator that deviates can spoil the sum. The server relays the helper's key: one that swaps it could read the shares,
+as with the keys of `tacit.protocols.setup` (semi-honest). With `protocol.identity = "signed"` the helper signs it, and
+clients refuse another. DAP's clients fetch the key from the helper themselves.
+Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, how many reports there are, of
+whom none has a name, which are refused, and the basis.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from numpy.typing import NDArray
+
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.fleet.fleet import HELPER
+from tacit.parties.life import Observed
+from tacit.parties.party import NoAnswer, Party
+from tacit.parties.server import Dismissed, Server
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, derive_key
+from tacit.protocols.crypto.sealing import NONCE_BYTES, TAG_BYTES
+from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport, PrepareState, Prio3
+from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
+from tacit.protocols.ledger import release
+from tacit.protocols.outcome import Abort, Overtaken, require
+from tacit.protocols.parts import Among, Found, Part, Phase, Stated
+from tacit.protocols.steps import Step
+from tacit.protocols.sums.refusal import MASKED, enter, refuse
+from tacit.protocols.values import BadValues, understood, values_of
+from tacit.sim.hollow import HollowArray, blank, filled, hollow
+from tacit.sim.units import duration
+from tacit.sim.wire import Message
+from tacit.sim.world import World
+
+__all__ = [
+    "WAITS",
+    "Batch",
+    "Helper",
+    "HelperAggregate",
+    "Histogram",
+    "Report",
+    "Reports",
+    "Tally",
+    "Task",
+    "client",
+    "fewest",
+    "server",
+    "wanted_of",
+]
+
+_LEADER, _HELPER = 0, 1
+_SEALING = KEY_BYTES + TAG_BYTES
+_SIGNED = "helper key"
+_TAKEN, _RELEASED, _BASES = "report nonces", "released batch", "released bases"  # on an aggregator's disk
+
+WAITS = 5
+"""The most deadlines that a batch takes."""
+
+STEPS = (
+    Step("server", "report.keys", "open a batch with the helper, and hand out the helper's key"),
+    Step("helper", "report.keys", "make the keys of a batch"),
+    Step("client", "report.shard", "split its measurement and the proof in two shares, and send the report"),
+    Step("server", "report.prepare", "check the reports with the helper"),
+    Step("helper", "report.prepare", "open its shares, and check the reports with the server"),
+    Step("server", "report.collect", "ask for the helper's share of the sum, and add both"),
+    Step("helper", "report.collect", "give its share of the sum, once a batch"),
+)
+
+
+class BatchOpened(Message):
+    announces: ClassVar[bool] = True
+    verify_key: bytes
+    basis: bytes
+
+
+class HelperKey(Message):
+    public_key: bytes
+    incarnation: int
+
+
+class ReportsWanted(Message):
+    announces: ClassVar[bool] = True
+    helper_key: bytes
+    incarnation: int
+
+
+class Report(Message):
+    nonce: bytes
+    public_share: bytes
+    leader_share: bytes
+    helper_share: bytes
+
+
+class HelperPart(msgspec.Struct, frozen=True):
+    """One report as the helper gets it: the sealed share of the client of that name in `bound`."""
+
+    bound: bytes
+    nonce: bytes
+    public_share: bytes
+    helper_share: bytes
+    prepare_share: bytes
+
+
+class AggregationJob(Message):
+    reports: list[HelperPart]
+
+
+class AggregationJobAnswer(Message):
+    messages: list[bytes]
+    refused: list[str]
+
+
+class AggregateShareWanted(Message):
+    count: int
+    checksum: bytes
+    left_out: list[bytes]
+
+
+class HelperAggregate(Message):
+    share: bytes
+
+
+Circuit = Literal["votes", "integers", "category"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A circuit with its parameters, which all parties know beforehand: what the reports of a batch are of.
+
+    `votes`: a class for each point (points, classes); `integers`: a number of them from 0 to a bound (length, maximum);
+    `category`: one of a number (categories,).
+    """
+
+    circuit: Circuit
+    parameters: tuple[int, ...]
+
+    @property
+    def prio3(self) -> Prio3:
+        """The instance of Prio3. Raises ValueError for parameters that it does not allow."""
+        return _instance(self.circuit, self.parameters)
+
+    @property
+    def elements(self) -> int:
+        """The field elements that encode a measurement."""
+        return self.prio3.circuit.measurement_length
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a sum."""
+        return self.parameters if self.circuit == "votes" else self.parameters[:1]
+
+    @property
+    def most(self) -> int:
+        """The largest number of one measurement in a sum."""
+        return self.parameters[1] if self.circuit == "integers" else 1
+
+    @property
+    def report_bytes(self) -> int:
+        """The bytes of a report."""
+        prio3 = self.prio3
+        shares = prio3.input_share_bytes(_LEADER) + prio3.input_share_bytes(_HELPER)
+        return prio3.nonce_bytes + prio3.public_share_bytes + shares + _SEALING
+
+
+@lru_cache(8)
+def _instance(circuit: Circuit, parameters: tuple[int, ...]) -> Prio3:
+    if circuit == "votes":
+        return Prio3.one_hot_vec(*parameters, field=FIELD64)
+    if circuit == "integers":
+        length, maximum = parameters
+        return Prio3.sum_vec(length, max_measurement=maximum, field=FIELD64)
+    return Prio3.histogram(*parameters)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The reports of one round. `context` binds them to it."""
+
+    task: Task
+    context: bytes = b""
+
+    @property
+    def prio3(self) -> Prio3:
+        """The instance of Prio3."""
+        return self.task.prio3
+
+    @classmethod
+    def of(cls, me: Party, task: Task, basis: bytes) -> "Batch":
+        """The batch of the round that `me` is in, over values that were made from `basis`."""
+        place = f"{me.round}/{task.circuit}/{','.join(map(str, task.parameters))}/".encode()
+        return cls(task, hashlib.sha256(b"tacit batch/" + me.world.run_id + place + basis).digest())
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The sum (`Task.shape`), int64, and the clients whose reports were accepted."""
+
+    contributors: tuple[str, ...]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Reports(Part):
+    """A batch of reports as a part of a protocol; `task` gives what they are of. `based`: they have a basis."""
+
+    task: Callable[[Any, Any], Task]
+    based: bool = False
+    takes: ClassVar[Sequence[Step]] = STEPS
+    learned: ClassVar[Mapping[str, str]] = {}
+
+    def waits(self, tables: Any) -> int:
+        return WAITS
+
+    def payloads(self, tables: Any, among: Among) -> Mapping[str, int]:
+        """The bytes of one batch of all clients of `among`."""
+        task, clients, key = self.task(tables, among), len(among.names), _key_bytes(tables)
+        prio3 = task.prio3
+        part = _BOUND_BYTES + prio3.nonce_bytes + prio3.public_share_bytes + prio3.prepare_share_bytes
+        part += prio3.input_share_bytes(_HELPER) + _SEALING
+        return {
+            "BatchOpened": prio3.verify_key_bytes + self.based * BASIS_BYTES,
+            "HelperKey": key,
+            "ReportsWanted": clients * key,
+            "Report": clients * task.report_bytes,
+            "AggregationJob": clients * part,
+            "AggregationJobAnswer": clients * prio3.prepare_message_bytes,
+            "AggregateShareWanted": _CHECKSUM_BYTES,
+            "HelperAggregate": prio3.aggregate_share_bytes,
+        }
+
+
+def wanted_of(tables: Any, clients: int) -> Stated:
+    """The bytes by which a number of clients are asked for reports, of which they have none."""
+    return Stated({"ReportsWanted": clients * _key_bytes(tables)})
+
+
+def _key_bytes(tables: Any) -> int:
+    """The bytes of the helper's key, with its signature where it is signed."""
+    return KEY_BYTES + SIGNATURE_BYTES * (tables is not None and is_signed(tables))
+
+
+BASIS_BYTES = 32
+_BOUND_BYTES = _CHECKSUM_BYTES = 32
+
+
+# A client
+
+
+async def client(
+    me: Any, task: Task, measurement: Any, deadline: float, *, basis: bytes = b"",
+    added: NDArray[np.uint64] | None = None, identities: Identities | None = None,
+) -> None:  # fmt: skip
+    """Send a report of `measurement`, as the task's circuit takes it, without content for None.
+
+    `basis`: the SHA-256 of what it was made from, if it is not to be summed twice. `added`: what a false client adds to
+    the elements of its share (`Task.elements`). `identities`: by which the helper signs its key, if it does.
+    """
+    wanted = await me.recv(ReportsWanted, me.server, 2 * deadline)
+    with me.step("report.shard"):
+        sent = Report(b"", b"", b"", b"")
+        if measurement is not None:
+            batch, entropy = Batch.of(me, task, basis), me.entropy("report")
+            nonce, rand = entropy.bytes(batch.prio3.nonce_bytes), entropy.bytes(batch.prio3.rand_bytes)
+            pair, bound = KeyPair.generate(me.entropy("report key")), _bound(batch, me.name)
+            work = {"prio3.shard": task.elements, "x25519.keygen": 1, "x25519.agree": 1}
+            with values_of(me, me.server, "ReportsWanted"):
+                key = await _examined(me, wanted, batch, identities)
+                arguments = batch, measurement, nonce, rand, added, pair, key, bound
+                sent = Report(*await me.compute(work, _shard, *arguments))
+            release(me, "report", sent.public_share)
+        me.send(me.server, sent)
+
+
+async def _examined(me: Any, wanted: ReportsWanted, batch: Batch, identities: Identities | None) -> bytes:
+    """The helper's key. Raises ValueError where it is not as the helper has signed it."""
+    if identities is None:
+        return wanted.helper_key
+    key, signature = parted(wanted.helper_key)
+    claim = Claim(f"{HELPER}#{wanted.incarnation}", (key, batch.context), signature)
+    if problems := await identities.problems(me, _SIGNED, 0, {HELPER: claim}):
+        raise ValueError(problems[HELPER])
+    return key
+
+
+def _bound(batch: Batch, name: str) -> bytes:
+    """The bytes that bind the report of the client `name` to the batch, without its name for who does not know it."""
+    return hashlib.sha256(b"tacit report/" + batch.context + name.encode()).digest()
+
+
+def _hollow_shard(batch: Batch, measurement: Any, nonce: bytes, *_: Any) -> tuple[bytes, ...]:
+    prio3 = batch.prio3
+    sealed = prio3.input_share_bytes(_HELPER) + _SEALING
+    return nonce, blank(prio3.public_share_bytes), blank(prio3.input_share_bytes(_LEADER)), blank(sealed)
+
+
+@hollow(_hollow_shard)
+def _shard(
+    batch: Batch, measurement: Any, nonce: bytes, rand: bytes, added: NDArray[np.uint64] | None,
+    pair: KeyPair, helper_key: bytes, bound: bytes,
+) -> tuple[bytes, ...]:  # fmt: skip
+    measurement = measurement.tolist() if isinstance(measurement, np.ndarray) else measurement
+    public_share, (leader_share, helper_share) = batch.prio3.shard(batch.context, measurement, nonce, rand)
+    if added is not None:
+        leader_share = _false(batch, leader_share, added)
+    key = _sealing_key(pair.agree(helper_key), pair.public, helper_key, bound)
+    sealed = AESGCM(key).encrypt(bytes(NONCE_BYTES), helper_share, bound + nonce + public_share)
+    return nonce, public_share, leader_share, pair.public + sealed
+
+
+def _false(batch: Batch, share: bytes, added: NDArray[np.uint64]) -> bytes:
+    """The leader's share of what no honest client can share: the `added` elements more than that in `share`."""
+    field = batch.prio3.field
+    size = batch.task.elements * field.size
+    more = field.decode(b"".join(int(n).to_bytes(field.size, "little") for n in added))
+    return field.encode(field.settle(field.decode(share[:size]) + more)) + share[size:]
+
+
+def _sealing_key(secret: bytes, ephemeral: bytes, helper_key: bytes, bound: bytes) -> bytes:
+    """The key of one sealed share: of one use, so its nonce is 0."""
+    return derive_key(secret, ephemeral + helper_key + bound, "input share", 0, 0, ())
+
+
+# The server, which is the leader
+
+
+async def server(
+    me: Server, members: Sequence[str], task: Task, least: int, deadline: float, *, basis: bytes = b""
+) -> Tally:
+    """Sum the reports of `members`. Raises Abort where there is no result, of which the helper hears, too."""
+    try:
+        return await _count(me, members, Batch.of(me, task, basis), basis, least, deadline)
+    except Abort as abort:
+        me.send(HELPER, Dismissed(f"the batch is over: {abort}", aborted=False))
+        raise
+
+
+async def _count(me: Server, members: Sequence[str], batch: Batch, basis: bytes, least: int, deadline: float) -> Tally:
+    task = batch.task
+    with me.step("report.keys"):
+        verify_key = me.entropy("verification key").bytes(batch.prio3.verify_key_bytes)
+        me.send(HELPER, BatchOpened(verify_key, basis))
+        opened: HelperKey = await _from_helper(me, HelperKey, deadline)
+        me.broadcast(members, ReportsWanted(opened.public_key, opened.incarnation))
+    with me.step("report.prepare"):
+        sent = await _reports(me, members, batch, deadline)
+        require(len(sent), "clients with reports", least)
+        work = {"prio3.prepare": task.elements * len(sent)}
+        found = await me.compute(work, _prepare, batch, verify_key, list(sent.values()))
+        held = dict(zip(sent, found, strict=True))
+        _leave_out(me, {name: one.problem for name, one in held.items() if one.problem})
+        held = {name: one for name, one in held.items() if not one.problem}
+        require(len(held), "clients with valid reports", least)
+        parts = [
+            HelperPart(_bound(batch, name), one.nonce, one.public_share, one.helper_share, held[name].prepare_share)
+            for name, one in sent.items()
+            if name in held
+        ]
+        me.send(HELPER, AggregationJob(parts))
+        answer: AggregationJobAnswer = await _from_helper(me, AggregationJobAnswer, deadline)
+        if not len(answer.messages) == len(answer.refused) == len(held):
+            raise Abort("the helper answered for other reports than it was sent")
+        work = {"ring.add": task.elements * len(held)}
+        states = list(held.values())
+        own, refused = await me.compute(work, _aggregate, batch, states, answer.messages, answer.refused)
+        problems = dict(zip(held, refused, strict=True))
+        _leave_out(me, {name: problem for name, problem in problems.items() if problem})
+        accepted = tuple(name for name, problem in problems.items() if not problem)
+        require(len(accepted), "clients with valid reports", least)
+    with me.step("report.collect"):
+        enter(me, MASKED)
+        if not enter(me, "report.collect"):
+            raise Abort(f"the sum of round {me.round} was asked for before")
+        late = [sent[name].nonce for name, by_helper in zip(held, answer.refused, strict=True)
+                if problems[name] and not by_helper]  # fmt: skip
+        checksum = _checksum([sent[name].nonce for name in accepted])
+        me.send(HELPER, AggregateShareWanted(len(accepted), checksum, late))
+        other: HelperAggregate = await _from_helper(me, HelperAggregate, deadline)
+        total = await me.compute({"ring.add": task.elements}, _unshard, batch, own, other.share, len(accepted))
+        if total is None:
+            raise Abort("the helper's share of the sum is malformed")
+    return Tally(accepted, total)
+
+
+async def _from_helper(me: Server, kind: type[Any], deadline: float) -> Any:
+    """The helper's answer. Raises Abort where it does not come, or where the helper says that it gives none."""
+    try:
+        return await me.recv(kind, HELPER, deadline)
+    except NoAnswer:
+        me.lose([HELPER], "it did not answer: the batch is over")
+        raise Abort(f"the helper did not answer within {deadline:g} s") from None
+
+
+async def _reports(me: Server, members: Sequence[str], batch: Batch, deadline: float) -> dict[str, Report]:
+    """The reports with content, each nonce once; who sent none is left out."""
+    taken = _taken(me)
+
+    def checked(name: str, report: Report) -> Report:
+        prio3 = batch.prio3
+        sizes = (
+            (report.nonce, prio3.nonce_bytes),
+            (report.public_share, prio3.public_share_bytes),
+            (report.leader_share, prio3.input_share_bytes(_LEADER)),
+            (report.helper_share, prio3.input_share_bytes(_HELPER) + _SEALING),
+        )
+        if any(len(data) not in ((size,) if report.nonce else (0,)) for data, size in sizes):
+            raise ValueError(f"a report has parts of {', '.join(str(size) for _, size in sizes)} bytes, or none")
+        return report
+
+    received = await me.collect(Report, members, deadline=deadline)
+    sent = understood(me, received.answers, checked)
+    missing = [name for name in members if name not in sent]
+    me.lose(missing, "its report is missing: the sum goes without it")
+    me.dismiss(missing, f"your report did not come within {deadline:g} s")
+    sent = {name: report for name, report in sent.items() if report.nonce}
+    repeated = _repeated(sent, taken)
+    _leave_out(me, dict.fromkeys(repeated, "its nonce was used before"))
+    sent = {name: report for name, report in sent.items() if name not in repeated}
+    _take(me, [report.nonce for report in sent.values()])
+    return sent
+
+
+def _repeated(sent: Mapping[str, Report], taken: Sequence[bytes]) -> list[str]:
+    """The clients whose nonce was taken before, in order."""
+    seen, found = set(taken), []
+    for name, report in sent.items():
+        if report.nonce in seen:
+            found.append(name)
+        seen.add(report.nonce)
+    return found
+
+
+def _taken(me: Party) -> list[bytes]:
+    """The nonces that were taken in this batch, in any incarnation."""
+    number, nonces = me.disk.get(_TAKEN, (0, []))
+    return list(nonces) if number == me.round else []
+
+
+def _take(me: Party, nonces: Sequence[bytes]) -> None:
+    me.disk[_TAKEN] = (me.round, [*_taken(me), *nonces])
+
+
+def _leave_out(me: Server, problems: Mapping[str, str]) -> None:
+    for name, problem in problems.items():
+        me.lose([name], f"its report is refused: {problem}")
+        me.dismiss([name], f"the round goes on without you: your report is refused: {problem}")
+
+
+def _checksum(nonces: Sequence[bytes]) -> bytes:
+    """The XOR of the SHA-256 of each, as in DAP."""
+    total = 0
+    for nonce in nonces:
+        total ^= int.from_bytes(hashlib.sha256(nonce).digest(), "big")
+    return total.to_bytes(_CHECKSUM_BYTES, "big")
+
+
+@dataclass(frozen=True)
+class _Held:
+    """An aggregator's hold of one report after its first step; `problem`: why there is none."""
+
+    state: PrepareState | None = field(default=None, repr=False)
+    prepare_share: bytes = field(default=b"", repr=False)
+    problem: str = ""
+
+
+@hollow(lambda batch, key, reports: [_Held(None, blank(batch.prio3.prepare_share_bytes)) for _ in reports])
+def _prepare(batch: Batch, verify_key: bytes, reports: Sequence[Report]) -> list[_Held]:
+    return [_prepared(batch, verify_key, _LEADER, one.nonce, one.public_share, one.leader_share) for one in reports]
+
+
+def _prepared(batch: Batch, key: bytes, aggregator: int, nonce: bytes, public_share: bytes, share: bytes) -> _Held:
+    try:
+        return _Held(*batch.prio3.prepare_init(key, batch.context, aggregator, nonce, public_share, share))
+    except InvalidReport as problem:
+        return _Held(problem=str(problem))
+
+
+def _hollow_aggregate(batch: Batch, held: Sequence[_Held], *_: Any) -> tuple[bytes, list[str]]:
+    return blank(batch.prio3.aggregate_share_bytes), [""] * len(held)
+
+
+@hollow(_hollow_aggregate)
+def _aggregate(
+    batch: Batch, held: Sequence[_Held], messages: Sequence[bytes], refused: Sequence[str]
+) -> tuple[bytes, list[str]]:
+    """The aggregate share of the reports that are accepted, and why each other one is refused."""
+    prio3, outputs, problems = batch.prio3, [], []
+    for one, message, problem in zip(held, messages, refused, strict=True):
+        if not problem:
+            assert one.state is not None
+            try:
+                outputs.append(prio3.prepare_next(batch.context, one.state, message))
+            except InvalidReport as why:
+                problem = str(why)
+        problems.append(problem)
+    return prio3.aggregate(outputs), problems
+
+
+def _hollow_unshard(batch: Batch, own: bytes, other: bytes, count: int) -> Any:
+    return filled(batch.task.shape, np.int64, count)
+
+
+@hollow(_hollow_unshard)
+def _unshard(batch: Batch, own: bytes, other: bytes, count: int) -> NDArray[np.int64] | None:
+    """The sum of `count` reports; None where the helper's share is malformed, or gives what they cannot add up to."""
+    try:
+        total = np.array(batch.prio3.unshard([own, other], count), object)
+    except InvalidReport:
+        return None
+    return total.astype(np.int64) if total.max(initial=0) <= count * batch.task.most else None
+
+
+# The helper
+
+
+class Helper(Party):
+    """The second aggregator. It serves one batch after another, for `patience` virtual seconds at most.
+
+    `task` gives what the reports of each round are of, `least` the fewest reports of which it releases a sum. With
+    `identities` it signs its keys. `ending` says how its latest batch ended.
+    """
+
+    ending = Observed(lambda: "no batch was opened")
+    interrupts: ClassVar[tuple[type[Message], ...]] = (Dismissed,)
+
+    def __init__(
+        self, world: World, task: Callable[[int], Task], least: int, deadline: float, patience: float,
+        identities: Identities | None = None, server: str = "server", name: str = HELPER, **access: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(world, name, **access)
+        self.task, self.least, self.deadline, self.patience = task, least, deadline, patience
+        self.identities = identities
+        self.server = self.authority = server
+        self.until: float | None = None
+
+    def interrupted(self, source: str, message: Message) -> None:
+        assert isinstance(message, Dismissed)
+        raise DismissedError(message)
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"until": self.until}
+
+    async def main(self) -> None:
+        clock = self.world.loop.time
+        end = self.until = clock() + self.patience if self.until is None else self.until
+        while clock() < end:
+            try:
+                self.rest(True)
+                opened = await self.recv(BatchOpened, self.server, end - self.since)
+            except DismissedError:
+                continue
+            except NoAnswer:
+                return
+            self.rest(False)
+            try:
+                with self.unless((BatchOpened,), (self.server,), Overtaken()):
+                    await self._serve(opened)
+                self.ending = "completed"
+            except DismissedError as dismissed:
+                self.ending = f"dismissed: {dismissed.reason}"
+            except Overtaken:
+                self.ending = "its last batch was over before it was done"
+            except NoAnswer as problem:
+                self.ending = f"no answer from the server: {problem}"
+            except BadValues as problem:
+                self.ending = f"the server sent invalid values: {problem}"
+
+    async def _serve(self, opened: BatchOpened) -> None:
+        """Serve one batch."""
+        with self.step("report.keys"):
+            with values_of(self, self.server, "BatchOpened"):
+                if len(opened.verify_key) != Prio3.verify_key_bytes or len(opened.basis) not in (0, BASIS_BYTES):
+                    raise ValueError("a batch needs a key of 32 bytes, and a basis of as many or none")
+            batch = Batch.of(self, self.task(self.round), opened.basis)
+            pair = await self.compute({"x25519.keygen": 1}, KeyPair.generate, self.entropy("batch"))
+            key = pair.public
+            if self.identities is not None:
+                key += await self.identities.sign(self, _SIGNED, 0, key, batch.context)
+            self.send(self.server, HelperKey(key, self.incarnation))
+        job = await self.recv(AggregationJob, self.server, 3 * self.deadline)
+        with self.step("report.prepare"):
+            taken, fresh = set(_taken(self)), []
+            for part in job.reports:
+                fresh.append("" if part.nonce not in taken else "its nonce was used before")
+                taken.add(part.nonce)
+            _take(self, [part.nonce for part, problem in zip(job.reports, fresh, strict=True) if not problem])
+            work = {"prio3.prepare": batch.task.elements * len(job.reports), "x25519.agree": len(job.reports)}
+            arguments = batch, opened.verify_key, pair, job.reports, fresh
+            held, messages, refused = await self.compute(work, _serve_job, *arguments)
+            self.send(self.server, AggregationJobAnswer(messages, refused))
+        wanted = await self.recv(AggregateShareWanted, self.server, 2 * self.deadline)
+        with self.step("report.collect"):
+            out = frozenset(wanted.left_out)
+            kept = [
+                "the server leaves it out" if part.nonce in out else problem
+                for part, problem in zip(job.reports, refused, strict=True)
+            ]
+            nonces = [part.nonce for part, problem in zip(job.reports, kept, strict=True) if not problem]
+            if problem := self._problem(wanted, nonces, opened.basis):
+                refuse(self, f"release its share of the sum: {problem}")
+                raise BadValues(f"AggregateShareWanted from {self.server}: {problem}")
+            self.disk[_RELEASED] = self.round
+            if opened.basis:
+                self.disk[_BASES] = [*self.disk.get(_BASES, ()), opened.basis]
+            work = {"ring.add": batch.task.elements * len(nonces)}
+            share, _ = await self.compute(work, _aggregate, batch, held, messages, kept)
+            self.send(self.server, HelperAggregate(share))
+
+    def _problem(self, wanted: AggregateShareWanted, nonces: Sequence[bytes], basis: bytes) -> str:
+        """The reason not to release what is `wanted` of a batch with the accepted `nonces`; "" if there is none."""
+        if self.disk.get(_RELEASED, 0) >= self.round:
+            return f"that of batch {self.round} was released before"
+        if basis and basis in self.disk.get(_BASES, ()):
+            return "a batch with the same basis was released before"
+        if len(nonces) < self.least:
+            return f"{len(nonces)} reports are fewer than {self.least}"
+        if wanted.count != len(nonces) or wanted.checksum != _checksum(nonces):
+            return f"{wanted.count} reports are not those that it has accepted"
+        return ""
+
+
+def _hollow_job(
+    batch: Batch, key: bytes, pair: KeyPair, reports: Sequence[HelperPart], fresh: Sequence[str]
+) -> tuple[list[_Held], list[bytes], list[str]]:
+    messages: list[bytes] = [blank(batch.prio3.prepare_message_bytes) for _ in reports]
+    return [_Held() for _ in reports], messages, [""] * len(reports)
+
+
+@hollow(_hollow_job)
+def _serve_job(
+    batch: Batch, key: bytes, pair: KeyPair, reports: Sequence[HelperPart], fresh: Sequence[str]
+) -> tuple[list[_Held], list[bytes], list[str]]:
+    """The helper's hold of each report, its prepare message, and why it is refused, "" for the others."""
+    prio3 = batch.prio3
+    held, messages, problems = [], [], []
+    for part, problem in zip(reports, fresh, strict=True):
+        one, message = _Held(problem=problem), b""
+        if not problem:
+            one = _opened(batch, key, pair, part)
+        if one.state is not None:
+            try:
+                shares = [part.prepare_share, one.prepare_share]
+                message = prio3.prepare_shares_to_prepare_message(batch.context, shares)
+                prio3.prepare_next(batch.context, one.state, message)
+            except InvalidReport as why:
+                one, message = _Held(problem=str(why)), b""
+        held.append(one)
+        messages.append(message)
+        problems.append(one.problem)
+    return held, messages, problems
+
+
+def _opened(batch: Batch, key: bytes, pair: KeyPair, part: HelperPart) -> _Held:
+    ephemeral, sealed = part.helper_share[:KEY_BYTES], part.helper_share[KEY_BYTES:]
+    try:
+        secret = _sealing_key(pair.agree(ephemeral), ephemeral, pair.public, part.bound)
+        share = AESGCM(secret).decrypt(bytes(NONCE_BYTES), sealed, part.bound + part.nonce + part.public_share)
+    except (InvalidTag, ValueError):
+        return _Held(problem="the helper cannot open its share")
+    return _prepared(batch, key, _HELPER, part.nonce, part.public_share, share)
+
+
+# A part of a protocol of one's own
+
+
+class Histogram(Phase):
+    """A histogram as a part of a protocol of one's own: how many clients hold each category.
+
+    Each client's `category` is a report of Prio3Histogram, proved to be one category, which the server and the party
+    `helper` count; neither sees it. The server makes `result` of the counts.
+    """
+
+    takes = (Reports(lambda tables, among: Task("category", (among.dimension,))),)
+    messages = ()
+
+    def categories(self, keys: Any) -> int:
+        """The number of categories."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how many categories there are")
+
+    def category(self, keys: Any, shard: Shard, public: NDArray[np.float64]) -> int | None:
+        """The category of a client with this `shard`, from 0; None if it has none to report."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which category a client holds")
+
+    def result(self, keys: Any, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the server's result, made of the number of clients in each category."""
+        return counts
+
+    def dimension(self, keys: Any) -> int:
+        return self.categories(keys)
+
+    def task(self, keys: Any) -> Task:
+        """The task of the reports."""
+        return Task("category", (self.categories(keys),))
+
+    async def client(self, me: Client, keys: Any, group: Any, public: NDArray[np.float64]) -> None:
+        category = self.category(keys, me.shard, public)
+        await client(me, self.task(keys), None if category is None else int(category), duration(keys.deadline))
+
+    async def server(self, me: Server, keys: Any, group: Any, found: Mapping[str, Found]) -> Found:
+        least, deadline = fewest(keys), duration(keys.deadline)
+        tally = await server(me, group.names, self.task(keys), least, deadline)
+        hollow_counts = isinstance(tally.counts, HollowArray)
+        counts = np.zeros(tally.counts.shape, np.int64) if hollow_counts else tally.counts
+        return Found(tally.contributors, np.asarray(self.result(keys, counts), np.float64))
+
+
+def fewest(keys: Any) -> int:
+    """The fewest reports of which a protocol with these `keys` has a result."""
+    return max(2, int(keys.min_clients))

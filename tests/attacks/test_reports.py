@@ -1,0 +1,225 @@
+"""Forged reports of Prio3, and an aggregator that deviates: what honest aggregators refuse, and how a batch goes on."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit import Result, load, run
+from tacit.protocols.crypto.agreement import KeyPair
+from tacit.protocols.crypto.vdaf import FIELD64
+from tacit.protocols.sums import reports
+from tacit.protocols.sums.reports import Batch, HelperPart, Report, Task
+from tacit.sim.streams import Entropy
+from tests.scenarios.test_prio3 import AVERAGES, FAULT, TINY
+
+KEY, HELPER, BOUND = bytes(32), KeyPair(bytes([7]) * 32), bytes(range(32))
+INTEGERS = Batch(Task("integers", (5, 255)), b"context")
+LARGEST = np.full(5, 255)
+honest = reports._shard
+
+Verdict = tuple[bool, bool]
+"""Whether the helper accepts a report, and whether the leader does."""
+
+
+def report(seed: int, batch: Batch = INTEGERS, measurement: Any = LARGEST, added: Any = None) -> Report:
+    entropy = Entropy.seeded(seed, "client")
+    nonce, rand, pair = entropy.bytes(16), entropy.bytes(batch.prio3.rand_bytes), KeyPair.generate(entropy)
+    return Report(*honest(batch, measurement, nonce, rand, added, pair, HELPER.public, BOUND))
+
+
+def verdict(sent: Report, batch: Batch = INTEGERS, opened: Batch | None = None) -> Verdict:
+    """What the aggregators of a `batch` say, of which the helper takes it for the one `opened`."""
+    held = reports._prepare(batch, KEY, [sent])
+    part = HelperPart(BOUND, sent.nonce, sent.public_share, sent.helper_share, held[0].prepare_share)
+    if held[0].problem:
+        return False, False
+    _, messages, refused = reports._serve_job(opened or batch, KEY, HELPER, [part], [""])
+    _, problems = reports._aggregate(batch, held, messages, refused)
+    return not refused[0], not problems[0]
+
+
+def two_faced(
+    batch: Batch, measurement: Any, nonce: bytes, rand: bytes, added: Any, pair: KeyPair, key: bytes, bound: bytes
+) -> tuple[bytes, ...]:
+    """A report that the helper accepts and the leader refuses: the leader is shown a false part of the helper's.
+
+    The two then use different joint randomness, and the proof is made for the sum of their wires. It passes, as all
+    bits are 1: then the products that the circuit sums are 0 whatever the randomness.
+    """
+    prio3, context = batch.prio3, batch.context
+    circuit, system, field = prio3.circuit, prio3._system, prio3.field
+    share, blind, leader_blind, prove = (rand[i : i + 32] for i in range(0, 128, 32))
+    encoded = circuit.encode(np.full(batch.task.shape, batch.task.most).tolist())
+    helper = prio3._measurement_share(context, 1, share)
+    leader = field.settle(encoded - helper)
+    own = prio3._part(context, 0, leader_blind, nonce, field.encode(leader))
+    other, false = prio3._part(context, 1, blind, nonce, field.encode(helper)), bytes(32)
+    joints = [prio3._joint_randomness(context, prio3._seed(context, [own, part])) for part in (false, other)]
+    length, proofs = circuit.joint_randomness_length, []
+    randomness = prio3._expand(4, context, prove, b"", system.prove_randomness_length)
+    for number, seeds in enumerate(prio3._each(randomness)):
+        by_leader, by_helper = (joint[:, number * length : (number + 1) * length] for joint in joints)
+        wires = field.settle(circuit.wires(leader, by_leader, 2) + circuit.wires(helper, by_helper, 2))
+        proofs.append(_proof(system, _Wired(circuit, wires), seeds, by_leader))
+    proof = field.settle(np.concatenate(proofs, axis=1) - prio3._proofs_share(context, 1, share))
+    public, shares = own + false, [field.encode(leader) + field.encode(proof) + leader_blind, share + blind]
+    secret = reports._sealing_key(pair.agree(key), pair.public, key, bound)
+    sealed = reports.AESGCM(secret).encrypt(bytes(12), shares[1], bound + nonce + public)
+    return nonce, public, shares[0], pair.public + sealed
+
+
+class _Wired:
+    """A circuit whose wires are given."""
+
+    def __init__(self, circuit: Any, wires: Any) -> None:
+        self._circuit, self._given = circuit, wires
+
+    def wires(self, *_: Any) -> Any:
+        return self._given
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._circuit, name)
+
+
+def _proof(system: Any, circuit: Any, seeds: Any, joint: Any) -> Any:
+    system.circuit, before = circuit, system.circuit
+    try:
+        return system.prove(None, seeds, joint)
+    finally:
+        system.circuit = before
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "reports.toml"
+    path.write_text(TINY)
+    return path
+
+
+def ran(file: Path, *changes: str, fault: str = "") -> Result:
+    file.write_text(TINY + fault)
+    return run(load(file, list(changes)), out=file.parent / "run")
+
+
+def test_honest_reports_pass_and_forged_ones_do_not() -> None:
+    sent, other = report(1), report(2)
+    assert verdict(sent) == (True, True)
+    bent = parts_of(sent)
+    for name, size in (("public_share", 64), ("leader_share", 40), ("helper_share", 96)):
+        for place in (0, size // 2, size - 1):
+            data = bytearray(getattr(sent, name))
+            data[place] ^= 1
+            assert verdict(Report(**bent | {name: bytes(data)})) == (False, False), (name, place)
+        assert verdict(Report(**bent | {name: getattr(other, name)})) == (False, False), name
+    assert verdict(Report(**bent | {"nonce": other.nonce})) == (False, False)
+    over = np.zeros(INTEGERS.task.elements, np.uint64)
+    over[3] = 1
+    assert verdict(report(1, added=over)) == (False, False)
+
+
+def parts_of(sent: Report) -> dict[str, bytes]:
+    return {name: getattr(sent, name) for name in ("nonce", "public_share", "leader_share", "helper_share")}
+
+
+def test_a_report_for_other_points_bounds_or_models_is_refused(file: Path) -> None:
+    class Me:
+        round, name = 1, "client/0"
+
+        class world:
+            run_id = b"run"
+
+    def batch(task: Task, basis: bytes = b"") -> Batch:
+        return Batch.of(Me, task, basis)  # type: ignore[arg-type]
+
+    first = batch(Task("integers", (5, 255)), b"model")
+    contexts = {
+        one.context
+        for one in (first, batch(Task("integers", (5, 254)), b"model"), batch(Task("integers", (5, 255)), b"other"),
+                    batch(Task("votes", (5, 255)), b"model"))
+    }  # fmt: skip
+    assert len(contexts) == 4
+    assert verdict(report(1, first), first, batch(Task("integers", (5, 255)), b"other")) == (False, False)
+
+
+def test_a_report_that_one_aggregator_accepts_does_not_end_the_batch(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entropy = Entropy.seeded(3, "client")
+    nonce, rand, pair = entropy.bytes(16), entropy.bytes(128), KeyPair.generate(entropy)
+    sent = Report(*two_faced(INTEGERS, LARGEST, nonce, rand, None, pair, HELPER.public, BOUND))
+    assert verdict(sent) == (True, False)
+
+    def shard(batch: Batch, *arguments: Any) -> tuple[bytes, ...]:
+        false = arguments[-1] == reports._bound(batch, "client/1")
+        return (two_faced if false else honest)(batch, *arguments)
+
+    monkeypatch.setattr(reports, "_shard", shard)
+    result = ran(file, *AVERAGES)
+    assert {one.averaged for one in result.round_records} == {("client/0", "client/2", "client/3")}
+    assert (result.outcome, result.equals_plaintext) == ("completed", True)
+
+
+def lying(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any, Any], Any]) -> None:
+    """Let every message of a type be what `change` makes of it, with its sender."""
+    send = reports.Party.send
+
+    def changed(me: Any, receiver: str, message: Any) -> None:
+        for one in change(me, message) if type(message).__name__ == name else [message]:
+            send(me, receiver, one)
+
+    monkeypatch.setattr(reports.Party, "send", changed)
+
+
+def test_a_leader_gets_one_sum_of_enough_reports(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves all but one out after they were accepted, asks twice, and asks for others than were accepted."""
+
+    def one_alone(me: Any, wanted: Any) -> list[Any]:
+        nonces = me.disk[reports._TAKEN][1]
+        return [reports.AggregateShareWanted(1, reports._checksum(nonces[:1]), nonces[1:])]
+
+    for change, reason in (
+        (one_alone, "did not answer"),
+        (lambda me, one: [reports.AggregateShareWanted(one.count, bytes(32), [])], "did not answer"),
+    ):
+        with monkeypatch.context() as patch:
+            lying(patch, "AggregateShareWanted", change)
+            result = run(load(file, []), out=file.parent / f"run{id(change)}")
+            assert result.outcome == "aborted" and reason in result.reason
+            assert "sent invalid values" in result.endings["helper"]
+    lying(monkeypatch, "AggregateShareWanted", lambda me, one: [one, one])
+    result = ran(file)
+    sent = result.frame("messages")
+    assert (sent.type == "HelperAggregate").sum() == len(result.round_records) == 3
+
+
+def test_a_helper_that_answers_twice_or_short_does_not_confuse_the_leader(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = run(load(file, []), out=file.parent / "plain")
+    for name in ("AggregationJobAnswer", "HelperAggregate", "HelperKey"):
+        with monkeypatch.context() as patch:
+            lying(patch, name, lambda me, one: [one, one])
+            result = run(load(file, []), out=file.parent / name)
+            assert (result.outcome, result.labels_digest) == ("completed", plain.labels_digest), name
+    with monkeypatch.context() as patch:
+        lying(patch, "AggregationJobAnswer", lambda me, one: [type(one)(one.messages[1:], one.refused[1:])])
+        result = run(load(file, []), out=file.parent / "short")
+        assert "the helper answered for other reports" in result.reason
+    lying(
+        monkeypatch, "HelperAggregate", lambda me, one: [type(one)(FIELD64.encode(FIELD64.decode(one.share) * 0 + 9))]
+    )
+    assert "malformed" in ran(file).reason
+
+
+def test_a_nonce_is_taken_once_over_a_crash(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clients send one nonce: the second is refused. A helper that comes back has not forgotten those it took."""
+
+    def shard(batch: Batch, measurement: Any, nonce: bytes, *rest: Any) -> tuple[bytes, ...]:
+        return honest(batch, measurement, bytes(16) if rest[-1] != reports._bound(batch, "client/0") else nonce, *rest)
+
+    monkeypatch.setattr(reports, "_shard", shard)
+    result = ran(file, fault=FAULT.format(party="helper", trigger='after = "report.prepare"\nback_after = "1s"'))
+    assert "its report is refused: its nonce was used before" in {loss.action for loss in result.lost}

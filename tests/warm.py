@@ -1,0 +1,204 @@
+"""Python processes that begin warm: forked from one that has imported Tacit, which else takes each of them a second.
+
+Such a process does what ``python ARGUMENTS`` does with its arguments, streams, folder and variables, and ends by the
+same signals with the same codes. What Python decides as it starts is decided already: the locale, the hash seed, what
+is imported. Tests of these start Python itself.
+"""
+
+import atexit
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+__all__ = ["Process", "run"]
+
+Words = Sequence[str | Path]
+
+
+class Process:
+    """A process of Python that has begun, with descriptors or streams that the caller has opened for it."""
+
+    def __init__(
+        self,
+        command: Words,
+        *,
+        stdin: Any = subprocess.DEVNULL,
+        stdout: Any = subprocess.DEVNULL,
+        stderr: Any = subprocess.DEVNULL,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Begin `command`, whose first word is ``sys.executable``."""
+        first, *arguments = map(str, command)
+        assert first == sys.executable, command
+        variables = dict(os.environ if env is None else env)
+        request = {"arguments": arguments, "cwd": str(cwd or Path.cwd()), "env": variables}
+        read, written = os.pipe()
+        with open(os.devnull, "r+b") as nothing:
+            streams = [nothing if stream == subprocess.DEVNULL else stream for stream in (stdin, stdout, stderr)]
+            files = [stream if isinstance(stream, int) else stream.fileno() for stream in streams]
+            socket.send_fds(_warm(), [json.dumps(request).encode()], [*files, written])
+        os.close(written)
+        self.args = [first, *arguments]
+        self.returncode: int | None = None
+        self._status = os.fdopen(read, "rb", buffering=0)
+        self.pid = int(self._status.readline())
+
+    def wait(self, timeout: float = 120) -> int:
+        """Return the exit code, or minus the signal that ended it; raises `subprocess.TimeoutExpired`."""
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            with self._status:
+                self.returncode = int(self._status.readline())
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+def run(
+    command: Words, *, cwd: str | Path | None = None, env: Mapping[str, str] | None = None, check: bool = False
+) -> "subprocess.CompletedProcess[str]":
+    """Return how `command` ended and the text that it wrote, as `subprocess.run` does."""
+    pipes = [os.pipe() for _ in range(2)]
+    process = Process(command, stdout=pipes[0][1], stderr=pipes[1][1], cwd=cwd, env=env)
+    with ThreadPoolExecutor(2) as threads:
+        reading = []
+        for read, written in pipes:
+            os.close(written)
+            reading.append(threads.submit(_whole, read))
+        output, errors = (one.result() for one in reading)
+    done = subprocess.CompletedProcess(process.args, process.wait(), output, errors)
+    if check:
+        done.check_returncode()
+    return done
+
+
+def _whole(descriptor: int) -> str:
+    """The text that is written to a pipe until its other end is closed."""
+    with open(descriptor, encoding="utf-8") as file:
+        return file.read()
+
+
+@cache
+def _warm() -> socket.socket:
+    """A socket to the process that the others are forked from, which ends with this one."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(theirs.fileno())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            env=environment, cwd="/", pass_fds=[theirs.fileno()],
+        )  # fmt: skip
+
+    def end() -> None:
+        ours.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+
+    atexit.register(end)
+    return ours
+
+
+# --- in the process that the others are forked from
+
+
+def _serve(channel: socket.socket) -> None:
+    """Fork a process for each request, and return in it; the one that forks ends with who asks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _import()
+    gc.collect()
+    gc.freeze()
+    while True:
+        data, files, *_ = socket.recv_fds(channel, 1 << 20, 4)
+        if not data:
+            os._exit(0)
+        if os.fork() == 0:
+            channel.close()
+            break
+        for file in files:
+            os.close(file)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+    *streams, status = files
+    if child := os.fork():
+        for file in streams:
+            os.close(file)
+        os.write(status, f"{child}\n".encode())
+        _, ending = os.waitpid(child, 0)
+        os.write(status, f"{os.waitstatus_to_exitcode(ending)}\n".encode())
+        os._exit(0)
+    os.close(status)
+    _begin(streams, **json.loads(data))
+
+
+def _import() -> None:
+    """Import what the commands and the public interface use."""
+    tacit = import_module("tacit")
+    for name in tacit.__all__:
+        getattr(tacit, name)
+    import_module("tacit.__main__").commands()
+    sys.modules.pop("tacit.__main__")
+
+
+def _begin(streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str, str]) -> None:
+    """Run the arguments as Python would; what is raised ends this process as it would end that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for place, file in enumerate(streams):
+        os.dup2(file, place)
+        os.close(file)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]  # noqa: SIM115
+        2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+    )
+    sys.path[:0] = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
+    how, *words = arguments
+    if how == "-m":
+        sys.path.insert(0, cwd)
+        sys.argv = words
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    elif how == "-c":
+        sys.path.insert(0, "")
+        sys.argv = ["-c", *words[1:]]
+        sys.modules["__main__"] = module = ModuleType("__main__")
+        exec(compile(words[0], "<string>", "exec"), vars(module))
+    else:
+        sys.path.insert(0, str(Path(how).resolve().parent))
+        sys.argv = arguments
+        runpy.run_path(how, run_name="__main__")
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # the folder of this file
+    _serve(socket.socket(fileno=int(sys.argv[1])))
