@@ -750,7 +750,7 @@ def decryptors_of(tables: Any, clients: int) -> decryptors.Decryptors:
 
 
 def schedule_of(tables: Any, among: Any) -> tuple[bool, bool]:
-    """Whether keys are fresh in the round, and whether new decryptors are drawn, if nobody is lost."""
+    """Return if keys are fresh in the round, and if new decryptors are drawn, with nobody lost."""
     fresh, since = True, 0
     cohorts = (*among.history, among.names)
     for number, names in enumerate(cohorts):
@@ -786,10 +786,10 @@ class FlamingoAveraging(SecureAveraging):
         ]
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line where each round draws other clients, so that keys are made anew in each."""
+        """A line where each round draws other clients, so that keys are fresh in each."""
         if tables.training.share == 1:
             return []
-        what = "keys are made anew in a round to which clients are called that have none"
+        what = "keys are fresh in a round to which clients are called that have none"
         return [f'training.share(={tables.training.share:g}) with training.averaging = "{Flamingo.name}": {what}']
 
 

@@ -24,7 +24,7 @@ t < m / 3, at least 1. A set, or a key, is valid with q signatures: more than tw
 two sets of q decryptors t + 1 are in both, so one that is honest; m - q may be lost. Of q who have checked the shares
 of a dealer at least t + 1 are honest, and their shares fix its polynomial.
 
-Keys are on the disk of each client, and last over a crash. They are made anew in a round to which a client is called
+Keys are on the disk of each client, and last over a crash. Fresh ones are made in a round to which a client is called
 that has not reported that it has stored them, and where too many decryptors are away.
 
 Security: semi-honest or lying server, with up to t decryptors and any other clients. It learns the public key and who
