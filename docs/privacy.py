@@ -151,6 +151,15 @@ OPTIONS = (
         _COMMITTEE,
     ),
     Option(
+        "training.averaging",
+        "flamingo",
+        "each client's model, with keys for many rounds and one message per client and round",
+        "at most t of the m decryptors help the server, for which m and t are chosen by `training.corrupt_clients`; "
+        "clients follow the protocol; decryptors sign one set of survivors a round before they answer",
+        "113 bytes for each neighbour and 48 for each decryptor; see secure-sums.md",
+        (),
+    ),
+    Option(
         "protocol.identity",
         "signed",
         "inputs, against a server that swaps or replays keys or shows different lists: clients reject and report it",

@@ -5,6 +5,7 @@
 | train.update | LocalModel | client -> server | 4 P, the additions' and 16 | `Plain`: model, weight and loss |
 | setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
 | sum.* | those of `secure_sum`, keys by `neighbours` | | | `SecAggPlus`: a secure sum in a graph |
+| setup.*, sum.* | those of `decryptors` and `flamingo` | | | `Flamingo`: keys for many rounds, one message a client |
 | setup.*, sum.* | those of `setup` and `lightsecagg` | | | `LightSecAgg`: fresh keys, then a sum with coded masks |
 | report.* | those of `reports` | | | `Proved`: reports of Prio3, whose numbers are proved to be in range |
 | setup.*, sum.* | those of `setup` and `committee` | | | `ByCommittee`: fresh keys, then a sum by a committee |
@@ -53,7 +54,17 @@ from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Part, SumBounds, Taken
-from tacit.protocols.sums import committee, lightsecagg, members, neighbours, quorum, reports, secure_sum
+from tacit.protocols.sums import (
+    committee,
+    decryptors,
+    flamingo,
+    lightsecagg,
+    members,
+    neighbours,
+    quorum,
+    reports,
+    secure_sum,
+)  # fmt: skip
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
@@ -69,6 +80,8 @@ __all__ = [
     "CodedAveraging",
     "CommitteeAveraging",
     "Expected",
+    "Flamingo",
+    "FlamingoAveraging",
     "LightSecAgg",
     "Plain",
     "PlainAveraging",
@@ -79,6 +92,7 @@ __all__ = [
     "SecureAveraging",
     "Update",
     "average_work",
+    "decryptors_of",
     "fewest_hidden",
     "figures_of",
     "tolerance_of",
@@ -548,6 +562,53 @@ class ByCommittee(Secure):
         await committee.client_at_end(me, self._of_members(self._settings(expected, 0, deadline)))
 
 
+@dataclass(frozen=True)
+class Flamingo(Secure):
+    """A secure sum with one message a client, whose keys serve many rounds, and which decryptors open.
+
+    `chosen`: the number of these, where it does not follow from `tolerance`; after `renewal` rounds others are drawn.
+    """
+
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    chosen: int | None = None
+    renewal: int = 10
+    name: ClassVar[str] = "flamingo"
+    before_end: ClassVar[tuple[str, ...]] = flamingo.BEFORE_END
+
+    def waits(self, clients: int) -> int:
+        return 2 * clients + 14
+
+    def _count(self, clients: int) -> int:
+        return decryptors.Decryptors.of(clients, self.chosen, self.tolerance).count
+
+    def _of_rounds(self, settings: secure_sum.Settings) -> flamingo.FlamingoSettings:
+        limits = settings.min_clients, settings.deadline
+        words = settings.dimension, settings.word_bits
+        return flamingo.FlamingoSettings(*words, self.tolerance, *limits, self.identities, self.fraction_bits)
+
+    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+        ring = await decryptors.join(me, self._count, deadline, self.identities)
+        if ring is None:
+            raise Withdrawn("its keys are not those of the sum")
+        return setup.Group(ring.names, {}, {})
+
+    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
+        limits = self._count, self.renewal, self.fewest(least), deadline
+        ring = await decryptors.prepare(me, names, *limits, self.identities)
+        return setup.Group(ring.stored, {}, {})
+
+    async def _sum_of_client(
+        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
+    ) -> None:
+        await flamingo.client(me, vector, self._of_rounds(settings))
+
+    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
+        return await flamingo.server(me, group.names, self._of_rounds(settings))
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        await flamingo.client_at_end(me, self._of_rounds(self._settings(expected, 0, deadline)))
+
+
 def fewest_hidden(drawn: int, made_for_many: bool) -> int:
     """The default number of models that a secure average of `drawn` clients needs.
 
@@ -683,6 +744,55 @@ class CommitteeAveraging(SecureAveraging):
         return [f"{ByCommittee.name}: {committee_of(tables, many)}" for many in _cohorts(tables, shards())]
 
 
+def decryptors_of(tables: Any, clients: int) -> decryptors.Decryptors:
+    """Return the decryptors of a sum among a number of clients. Raises ValueError where there are too few."""
+    return decryptors.Decryptors.of(clients, tables.training.decryptors, tolerance_of(tables))
+
+
+def schedule_of(tables: Any, among: Any) -> tuple[bool, bool]:
+    """Return if keys are fresh in the round, and if new decryptors are drawn, with nobody lost."""
+    fresh, since = True, 0
+    cohorts = (*among.history, among.names)
+    for number, names in enumerate(cohorts):
+        fresh = not number or frozenset(names) != frozenset(cohorts[number - 1])
+        drawn = fresh or number - since >= tables.training.decryptor_rounds
+        since = number if drawn else since
+    return fresh, drawn
+
+
+@dataclass(frozen=True)
+class FlamingoAveraging(SecureAveraging):
+    """`Flamingo` as a part of a round of training."""
+
+    takes = (
+        decryptors.KeysOfRounds(
+            decryptors_of,
+            schedule_of,
+            setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True),
+        ),
+        flamingo.SumOfRounds(decryptors_of, tolerance_of),
+    )
+    uses = ("protocol.identity", *_QUANTISING, "training.decryptors", "training.decryptor_rounds")
+    kind = "flamingo"
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        return []
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """The decryptors and graphs of the rounds, and how many of them each withstands the loss of."""
+        return [
+            f"{Flamingo.name}: {decryptors_of(tables, many)}; {degree_of(many, tolerance_of(tables))}"
+            for many in _cohorts(tables, shards())
+        ]
+
+    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line where each round draws other clients, so that keys are fresh in each."""
+        if tables.training.share == 1:
+            return []
+        what = "keys are fresh in a round to which clients are called that have none"
+        return [f'training.share(={tables.training.share:g}) with training.averaging = "{Flamingo.name}": {what}']
+
+
 def ways(private: bool = False) -> dict[str, Part]:
     """The values of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
     return {
@@ -692,4 +802,5 @@ def ways(private: bool = False) -> dict[str, Part]:
         "lightsecagg": CodedAveraging(private),
         "prio3": ProvedAveraging(private),
         "committee": CommitteeAveraging(private),
+        "flamingo": FlamingoAveraging(private),
     }

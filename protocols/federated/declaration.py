@@ -1,7 +1,7 @@
 """The declarations of federated training: the name, parts and keys of each algorithm."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -26,7 +26,7 @@ from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
 from tacit.protocols.promises import Promise
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
-from tacit.protocols.sums import committee, lightsecagg, reports, secure_sum
+from tacit.protocols.sums import committee, flamingo, lightsecagg, reports, secure_sum
 from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.protocols.xclp.variants import ROW_SUMS
@@ -93,7 +93,8 @@ class LocalTraining(NetworkTraining):
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise]:
         answers = (
-            averaging.LocalModel, secure_sum.MaskedChunk, lightsecagg.CodedVector, committee.SharesSent, reports.Report
+            averaging.LocalModel, secure_sum.MaskedChunk, lightsecagg.CodedVector, committee.SharesSent, reports.Report,
+            flamingo.MaskedVector,
         )  # fmt: skip
         extra = self.over * tables.training.extra
         share = tables.training.share
@@ -209,9 +210,12 @@ class FederatedTraining(Declaration):
         settings = settings_of(tables, parts.held, labels=labels.values())
         classes, dimension = len(parts.held.classes), sum_dimension(settings)
         seen: dict[str, None] = {}
+        history: list[tuple[str, ...]] = []
         for number, members in enumerate(cohorts_of(settings, labels, tables.seed), 1):
             own = counted({name: shards[name] for name in members})
             among = Called(*own, classes, dimension, word_bits_of(settings), settings=settings, seen=tuple(seen))
+            among = replace(among, history=tuple(history))
+            history.append(members)
             labelled = isinstance(settings.method.labeller, Across) and settings.labels_in(number)
             yield (Calling(), *(self.labelling if labelled else ()), self.averaging), among
             seen |= {name: None for name in members if trains(settings, points[name], labels[name], number)}

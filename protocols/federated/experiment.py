@@ -22,6 +22,7 @@ from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
 from tacit.protocols.federated.averaging import (
     Averaging,
     ByCommittee,
+    Flamingo,
     LightSecAgg,
     Plain,
     Proved,
@@ -236,6 +237,11 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
         return ByCommittee(
             identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt, exponent=exponent
         )
+    if tables.training.averaging == Flamingo.name:
+        return Flamingo(
+            identities=identities_of(tables), quantised=quantised, tolerance=tolerance_of(tables),
+            chosen=tables.training.decryptors, renewal=tables.training.decryptor_rounds,
+        )  # fmt: skip
     return Secure(identities=identities_of(tables), quantised=quantised)
 
 

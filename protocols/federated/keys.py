@@ -178,7 +178,7 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "fedavg"
     mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
     averaging: Annotated[
-        Literal["plain", "secure", "secagg+", "lightsecagg", "committee", "prio3"],
+        Literal["plain", "secure", "secagg+", "lightsecagg", "committee", "prio3", "flamingo"],
         Meta(
             description=(
                 "`plain`: the server sees each client's model. `secure`: a secure sum, so that the server "
@@ -187,7 +187,9 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
                 "the same whoever is lost; needs `training.value_bits`. `committee`: a secure sum with one upload per "
                 "client, whose shares a committee of members adds; needs `training.value_bits`. `prio3`: a sum by two "
                 "aggregators, the server and a further party `helper`, to which clients prove that each number is "
-                "within `training.clip`; needs `training.value_bits` and `training.weighting` = `equal`."
+                "within `training.clip`; needs `training.value_bits` and `training.weighting` = `equal`. "
+                "`flamingo`: a secure sum with one message per client and keys for many rounds, which some clients, "
+                "the decryptors, open."
             ),
         ),
     ] = "plain"
@@ -223,9 +225,11 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             lt=1,
             description=(
-                "With `secagg+`, `lightsecagg` and `committee`: share of a cohort that may be lost without ending the "
-                "sum. The number of neighbours k, the number U of clients that must answer, or the number of members "
-                "is chosen for this. The sum of this key and `corrupt_clients` must be less than 1. For `lightsecagg` "
+                "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may be lost without "
+                "ending the sum. The number of neighbours k, the number U of clients that must answer, or the "
+                "number of "
+                "members is chosen for this. The sum of this key and `corrupt_clients` must be less than 1. For "
+                "`lightsecagg` "
                 "and `committee`, twice this key and `corrupt_clients` must add up to less than 1."
             ),
         ),
@@ -236,9 +240,10 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             lt=1,
             description=(
-                "With `secagg+`, `lightsecagg` and `committee`: share of a cohort that may collude with the server "
-                "without revealing other clients' inputs. The server must be semi-honest, and with `secagg+` draw the "
-                "graph as specified."
+                "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may collude with "
+                "the server without revealing other clients' inputs. The server must be semi-honest, and with "
+                "`secagg+` draw "
+                "the graph as specified."
             ),
         ),
     ] = 0.1
@@ -248,11 +253,29 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=1,
             le=128,
             description=(
-                "With `secagg+` and `committee`: a sum with the tolerated losses and collusion fails with a "
-                "probability of at most 2 to the power of minus this number."
+                "With `secagg+`, `committee` and `flamingo`: a sum with the tolerated losses and collusion fails "
+                "with a probability of at most 2 to the power of minus this number."
             ),
         ),
     ] = 40
+    decryptors: Annotated[
+        Annotated[int, Meta(ge=2)] | None,
+        Meta(
+            description="With `flamingo`: the clients that hold shares of the key of the sums. The default is the "
+            "fewest of which less than a third are lost or corrupt, with the probability of `failure_exponent`, or "
+            "all clients.",
+            extra={"unit": "clients"},
+        ),
+    ] = None
+    decryptor_rounds: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="With `flamingo`: other decryptors are drawn after this number of rounds. They receive shares "
+            "of the same key.",
+            extra={"unit": "rounds"},
+        ),
+    ] = 10
     weighting: Annotated[
         Literal["equal", "points"],
         Meta(

@@ -413,10 +413,14 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
 @dataclass(frozen=True, kw_only=True)
 class Called(Among):
-    """The cohort of a round, with the `settings` of training and the clients whose models were averaged before."""
+    """The cohort of a round, with the `settings` of training and the clients whose models were averaged before.
+
+    `history`: the cohorts of the rounds before.
+    """
 
     settings: TrainingSettings
     seen: Sequence[str] = ()
+    history: Sequence[tuple[str, ...]] = ()
 
 
 class Calling(Part):

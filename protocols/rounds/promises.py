@@ -13,6 +13,7 @@ from tacit.parties.presence import BACK, GONE
 from tacit.protocols.promises import Affected, Promise, Trial, falls
 from tacit.protocols.rounds.rounds import Enroll, Enrolled
 from tacit.protocols.sums.committee import SharesSent, VectorShare
+from tacit.protocols.sums.flamingo import MaskedVector
 from tacit.protocols.sums.lightsecagg import CodedVector
 from tacit.protocols.sums.secure_sum import MaskedChunk
 from tacit.sim.wire import Message
@@ -132,7 +133,7 @@ def all_rounds_are_held(trial: Trial, affected: Affected) -> Iterator[str]:
         yield f"rounds {', '.join(map(str, numbers))} were recorded"
 
 
-_MASKED = (MaskedChunk.__name__, CodedVector.__name__, SharesSent.__name__, VectorShare.__name__)
+_MASKED = (MaskedChunk.__name__, CodedVector.__name__, SharesSent.__name__, VectorShare.__name__, MaskedVector.__name__)
 
 
 def nothing_is_summed_again(trial: Trial, affected: Affected, *, released: Sequence[type[Message]]) -> Iterator[str]:

@@ -32,6 +32,7 @@ __all__ = [
     "Agreed",
     "Agreement",
     "Signed",
+    "gathered",
     "if_signed",
     "is_agreed",
     "needed",
@@ -123,6 +124,33 @@ async def is_agreed(
     return count >= least
 
 
+async def gathered(
+    me: Server,
+    identities: Identities,
+    names: Sequence[str],
+    survivors: Sequence[str],
+    titles: Mapping[str, str],
+    least: int,
+    deadline: float,
+    signers: Sequence[str],
+) -> dict[str, bytes]:
+    """The signatures on A = `names` and U3 = `survivors` of the first `least` of the `signers`, or of fewer."""
+    parts, found = _parts(names, survivors), dict[str, bytes]()
+    with me.incoming((Agreed,), signers, deadline=deadline) as arrivals:
+        async for source, message in arrivals:
+            arrivals.leave_out(source)
+            problems = await identities.problems(
+                me, _SIGNED, me.attempt, {source: Claim(titles[source], parts, message.signature)}
+            )
+            with suppress(BadValues), values_of(me, source, "Agreed"):
+                if problems:
+                    raise ValueError(problems[source])
+                found[source] = message.signature
+            if len(found) == least:
+                break
+    return found
+
+
 async def witness(
     me: Server,
     identities: Identities,
@@ -137,20 +165,8 @@ async def witness(
 
     `signers`: the clients that sign, and are sent the signatures, instead of the survivors.
     """
-    parts, found = _parts(names, survivors), dict[str, bytes]()
     who = survivors if signers is None else signers
-    with me.incoming((Agreed,), who, deadline=deadline) as arrivals:
-        async for source, message in arrivals:
-            arrivals.leave_out(source)
-            problems = await identities.problems(
-                me, _SIGNED, me.attempt, {source: Claim(titles[source], parts, message.signature)}
-            )
-            with suppress(BadValues), values_of(me, source, "Agreed"):
-                if problems:
-                    raise ValueError(problems[source])
-                found[source] = message.signature
-            if len(found) == least:
-                break
+    found = await gathered(me, identities, names, survivors, titles, least, deadline, who)
     if len(found) < least:
         return [name for name in who if name not in found]
     places = {name: place for place, name in enumerate(who)}

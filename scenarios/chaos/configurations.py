@@ -42,6 +42,7 @@ _CODED = (
 _PROVED = ("training.averaging=prio3", "training.min_clients=2", "training.weighting=equal", *_FEW_BITS)
 _PRIO3 = ("cotraining.votes=prio3", "training.min_clients=2", "public.size=20")
 _COMMITTEE = tuple(one.replace("lightsecagg", "committee") for one in _CODED)
+_FLAMINGO = ("training.averaging=flamingo", "training.min_clients=2", "training.decryptor_rounds=2", "data.clients=8")
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
 _SIGNED = ("protocol.identity=signed",)
 _CELLS = ("data.limit=60", "protocol.min_clients=3", "cells.count=3", "cells.steps=1")
@@ -123,6 +124,9 @@ CONFIGURATIONS = (
     _training("fedavg", "committee, mesh, datagram", _COMMITTEE, _MESH, _DATAGRAM),
     _training("fedavg", "committee, signed, connections watched", _COMMITTEE, _SIGNED, _CLOSED),
     _training("scaffold", "committee, numbers of 61 bits, lossy TCP", _COMMITTEE, _TCP, ("training.value_bits=32",)),
+    _training("fedavg", "flamingo, star", _FLAMINGO),
+    _training("fedavg", "flamingo, mesh, datagram, values of 6 bits", _FLAMINGO, _MESH, _DATAGRAM, _FEW_BITS),
+    _training("fedavg", "flamingo, signed, connections watched", _FLAMINGO, _SIGNED, _CLOSED),
     _training("fedavg", "secagg+, complete graph", _GRAPH),
     _training("fedavg", "secagg+, eight clients, values of 6 bits", _GRAPH, _FEW_BITS, ("data.clients=8",)),
     _training(

@@ -51,7 +51,7 @@ def test_every_protocol_with_promises_is_there_in_all_its_ways() -> None:
         assert {one.network.topology for one in family} == {"star", "mesh"}
         assert {one.network.transport for one in family} == {"reliable", "datagram", "tcp"}
     assert {"iid", "dirichlet:0.5"} <= {one.data.partition for one in training}
-    ways = {"plain", "secure", "secagg+", "lightsecagg", "committee", "prio3"}
+    ways = {"plain", "secure", "secagg+", "lightsecagg", "committee", "prio3", "flamingo"}
     assert {one.training.averaging for one in training} == ways
     assert {one.protocol.recovery for one in xclp} == {"restart", "shamir", "secagg+"}
     assert {one.protocol.hamming for one in xclp} == {

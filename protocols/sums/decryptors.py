@@ -1,0 +1,653 @@
+"""Keys for many rounds of sums, and decryptors: a few clients who hold shares of a key that nobody knows.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| setup.* | those of `setup` | | | where keys are fresh: a pair key for each two, and keys to sign with |
+| sum.keys | KeysKept | server -> each called | 32 | which keys it has and they have, in a later round |
+| sum.keys | KeyWanted | server -> each called | 0 | decryptors are drawn: first ones, or new ones |
+| sum.keys | KeyDeal | dealer -> server | 33 (t + 1) + 60 m | commitments, and sealed shares |
+| sum.keys | KeyDeals | server -> each decryptor | m / 8 + m (33 (t + 1) + 60) | who has dealt, and its shares |
+| sum.keys | KeyHeld | decryptor -> server | m / 8 | whose shares it has, and they fit |
+| sum.keys | KeyChosen | server -> each in M | 2 m / 8 | M, who sign, and the dealers of whom all of M have shares |
+| sum.keys | Agreed | decryptor in M -> server | 64 | its signature on M, the dealers and the key's commitments |
+| sum.keys | DecryptorsKey | server -> each called | 2 m / 8 + 33 (t + 1) + 64 q | the same, with q signatures |
+| sum.keys | KeyStored | client -> server | 0 | it has stored its keys |
+
+The clients of the set-up, n, make keys once. Of them m are decryptors, drawn (`members`) from the digest of all that
+was published, so once the keys are fixed. The first decryptors make a key together: each deals a secret of its own
+(`threshold_elgamal`), and the key is the sum of those that all of M have, at least t + 1. After some rounds other
+decryptors are drawn. Then t + 1 of the former ones deal their shares to these, who check them against the commitments
+to the former shares: the key stays, and the former shares are of no use with the new ones. A former decryptor
+keeps none.
+
+t < m / 3, at least 1. A set, or a key, is valid with q signatures: more than two thirds of m, and than (m + t) / 2. Of
+two sets of q decryptors t + 1 are in both, so one that is honest; m - q may be lost. Of q who have checked the shares
+of a dealer at least t + 1 are honest, and their shares fix its polynomial.
+
+Keys are on the disk of each client, and last over a crash. Fresh ones are made in a round to which a client is called
+that has not reported that it has stored them, and where too many decryptors are away.
+
+Security: semi-honest or lying server, with up to t decryptors and any other clients. It learns the public key and who
+holds shares. Without `protocol.identity` keys to sign with are as good as the server's list of them in the set-up.
+What lasts reveals more when it is stolen: whoever gets a client's disk can work out its pair masks of all rounds of a
+set-up, and t + 1 decryptors' disks of one time give the key.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache, lru_cache, partial
+from typing import Any, ClassVar
+
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols import setup
+from tacit.protocols.crypto import threshold_elgamal as elgamal
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.regular_graph import Tolerance
+from tacit.protocols.crypto.sealing import OVERHEAD, PairChannel
+from tacit.protocols.crypto.threshold_elgamal import POINT_BYTES, SCALAR_BYTES
+from tacit.protocols.crypto.words import packed_bytes
+from tacit.protocols.identities import KEY_BYTES, SIGNATURE_BYTES, Identities, title_of
+from tacit.protocols.outcome import Abort, require
+from tacit.protocols.parts import Among, Part, Taken, messages_in
+from tacit.protocols.setup import Group
+from tacit.protocols.steps import Step
+from tacit.protocols.sums import consistency
+from tacit.protocols.sums.committee import bits, named
+from tacit.protocols.sums.consistency import Agreed, Agreement
+from tacit.protocols.sums.members import SigningKeys, drawn, exceeded_by
+from tacit.protocols.sums.refusal import enter, refuse
+from tacit.protocols.values import understood, values_of
+from tacit.sim.hollow import blank, hollow
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message
+
+__all__ = [
+    "KEYS",
+    "SEALED",
+    "Decryptors",
+    "KeyRing",
+    "KeysOfRounds",
+    "Titles",
+    "is_signed",
+    "join",
+    "opened",
+    "prepare",
+    "sealed",
+]
+
+KEYS = (
+    Step("client", "sum.keys", "make and check the decryptors' key, in rounds with new decryptors"),
+    Step("server", "sum.keys", "say which keys go on, or gather and hand out shares of the decryptors' key"),
+)
+
+SEALED = SCALAR_BYTES + OVERHEAD
+
+_DISK = "keys of sums"
+
+
+class KeysKept(Message):
+    announces: ClassVar[bool] = True
+    digest: bytes
+    renewed: bool
+
+
+class KeyWanted(Message):
+    announces: ClassVar[bool] = True
+
+
+class KeyDeal(Message):
+    commitments: bytes
+    sealed: list[bytes]
+
+
+class KeyDeals(Message):
+    dealers: bytes
+    commitments: list[bytes]
+    sealed: list[bytes]
+
+
+class KeyHeld(Message):
+    dealers: bytes
+
+
+class KeyChosen(Message):
+    members: bytes
+    dealers: bytes
+
+
+class DecryptorsKey(Message):
+    members: bytes
+    dealers: bytes
+    commitments: bytes
+    places: list[int]
+    incarnations: list[int]
+    signatures: list[bytes]
+
+
+class KeyStored(Message):
+    pass
+
+
+@dataclass(frozen=True)
+class Decryptors:
+    """Of how many clients how many are decryptors: `count` m. Raises ValueError unless 2 <= m <= clients."""
+
+    clients: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.count <= self.clients:
+            raise ValueError(f"decryptors(={self.count}) must be 2 to {self.clients}, the clients of a round")
+
+    @classmethod
+    @cache
+    def of(cls, clients: int, chosen: int | None, tolerance: Tolerance) -> "Decryptors":
+        """As many as were `chosen`, or the fewest of whom less than a third are lost or corrupt; or all.
+
+        It is so except with the probability of `tolerance`, if these are chosen before the decryptors are drawn.
+        """
+        if chosen is not None:
+            return cls(clients, min(chosen, clients))
+        marked = math.ceil((tolerance.dropouts + tolerance.corrupt) * clients - 1e-9)
+        allowed = Fraction(1, 2**tolerance.exponent)
+        for count in range(4, clients):
+            if exceeded_by(clients, min(marked, clients), count, allowed)[0] <= (count - 1) // 3:
+                return cls(clients, count)
+        return cls(clients, clients)
+
+    @property
+    def private(self) -> int:
+        """t: how many may collude with the server."""
+        return max(1, (self.count - 1) // 3)
+
+    @property
+    def needed(self) -> int:
+        """t + 1: how many decrypt."""
+        return self.private + 1
+
+    @property
+    def quorum(self) -> int:
+        """q: how many must sign."""
+        return max(consistency.needed(self.count), (self.count + self.private) // 2 + 1)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.count} decryptors of {self.clients} clients; {self.private} of them may collude with the server; "
+            f"{self.count - self.quorum} may be lost before signing, {self.count - self.needed} before answering"
+        )
+
+
+@dataclass(frozen=True)
+class KeyRing:
+    """The keys of a set-up, as a party has them: `names` and `titles` of its clients, and who decrypts.
+
+    `roots`: 32 bytes for each pair of the client whose ring it is, one with itself. `signing`: keys of the set-up, if
+    there are no long-term ones. `since`: the round in which the `decryptors` were drawn, for the `generation`-th time.
+    `commitments`: to the polynomial whose constant is the key; `share`: its value for this client. `stored`: who has
+    reported that it has all this, at the server.
+    """
+
+    names: tuple[str, ...]
+    titles: tuple[str, ...]
+    digest: bytes
+    roots: dict[str, bytes] = field(default_factory=dict, repr=False)
+    signing: dict[str, bytes] = field(default_factory=dict)
+    private: bytes = field(default=b"", repr=False)
+    generation: int = 0
+    since: int = 0
+    decryptors: tuple[str, ...] = ()
+    commitments: bytes = b""
+    share: bytes = field(default=b"", repr=False)
+    stored: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, me: Client | Server) -> "KeyRing | None":
+        """The ring on the disk of `me`, if there is one."""
+        kept = me.disk.get(_DISK)
+        return None if kept is None else cls(**kept)
+
+    def store(self, me: Client | Server) -> None:
+        """Store this ring on the disk of `me`."""
+        me.disk[_DISK] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @property
+    def key(self) -> bytes:
+        """The public key of the decryptors."""
+        return bytes(self.commitments[:POINT_BYTES])
+
+    @property
+    def parameters(self) -> Decryptors:
+        return Decryptors(len(self.names), len(self.decryptors))
+
+    def title(self, name: str) -> str:
+        """The name and incarnation of a client as it was in the set-up."""
+        return self.titles[_places(self.names)[name]]
+
+    def pair(self, one: str, other: str) -> tuple[str, str]:
+        """The titles of two clients, in the order of the set-up."""
+        places = _places(self.names)
+        lower, upper = sorted((places[one], places[other]))
+        return self.titles[lower], self.titles[upper]
+
+    def is_lower(self, one: str, other: str) -> bool:
+        """True if `one` comes before `other` in the set-up."""
+        places = _places(self.names)
+        return places[one] < places[other]
+
+    def identities(self, me: Client | Server, long_term: Identities | None) -> Identities:
+        """By which keys sets are signed, bound to the set-up."""
+        if long_term is None:
+            long_term = Identities(self.signing, {me.name: self.private} if self.private else {})
+        return long_term.bound(self.digest)
+
+    def drawn(self, count: int, generation: int) -> tuple[str, ...]:
+        """The decryptors of a `generation`."""
+        return drawn(Group(self.names, {}, {}, digest=derive(self.digest, "decryptors", generation)), count)
+
+
+@lru_cache(8)
+def _places(names: tuple[str, ...]) -> dict[str, int]:
+    return {name: place for place, name in enumerate(names)}
+
+
+def _channels(me: Client, ring: KeyRing, names: Sequence[str], purpose: str) -> list[tuple[SharedSecret, bool, bool]]:
+    """For each of `names` the secret of a channel of this round and purpose, and whether `me` is the lower end."""
+    found = []
+    for name in names:
+        root = derive(ring.roots[name], purpose, me.attempt)
+        secret = SharedSecret(root, me.world.run_id, me.round, ring.pair(me.name, name))
+        found.append((secret, not ring.is_lower(name, me.name), name == me.name))
+    return found
+
+
+async def sealed(me: Client, ring: KeyRing, texts: Mapping[str, bytes], purpose: str) -> list[bytes]:
+    """Each of `texts` sealed for its receiver; once an attempt and `purpose`, for each key seals one message."""
+    ends = _channels(me, ring, list(texts), purpose)
+    context = derive(ring.digest, purpose, ring.generation)
+    return await me.compute(
+        {"aes.byte": 64 * len(texts)}, _seal, [end[:2] for end in ends], list(texts.values()), context
+    )
+
+
+async def opened(
+    me: Client, ring: KeyRing, texts: Mapping[str, bytes], purpose: str, size: int, generation: int
+) -> dict[str, bytes]:
+    """The texts of `size` bytes that others have `sealed` for `me`; those that cannot be opened are left out."""
+    # What a client seals for itself it opens as the other end.
+    ends = [(secret, lower and not own) for secret, lower, own in _channels(me, ring, list(texts), purpose)]
+    context = derive(ring.digest, purpose, generation)
+    found = await me.compute({"aes.byte": 64 * len(texts)}, _open, ends, list(texts.values()), context, size)
+    return {name: text for name, text in zip(texts, found, strict=True) if text}
+
+
+@hollow(lambda ends, texts, context: [blank(len(text) + OVERHEAD) for text in texts])
+def _seal(ends: Sequence[tuple[SharedSecret, bool]], texts: Sequence[bytes], context: bytes) -> list[bytes]:
+    return [PairChannel(secret, lower).seal(text, context) for (secret, lower), text in zip(ends, texts, strict=True)]
+
+
+@hollow(lambda ends, texts, context, size: [bytes(size)] * len(texts))
+def _open(ends: Sequence[tuple[SharedSecret, bool]], texts: Sequence[bytes], context: bytes, size: int) -> list[bytes]:
+    found = []
+    for (secret, lower), text in zip(ends, texts, strict=True):
+        try:
+            plain = PairChannel(secret, lower).open(text, context)
+        except ValueError:
+            plain = b""
+        found.append(plain if len(plain) == size else b"")
+    return found
+
+
+def _statement(ring: KeyRing, members: Sequence[str], dealers: Sequence[str], commitments: bytes) -> Any:
+    """The two lists that decryptors sign of their key."""
+    return (["decryptors' key", str(ring.generation), *members], [*dealers, bytes(commitments).hex()])
+
+
+def _roles(ring: KeyRing, count: int) -> tuple[KeyRing, tuple[str, ...], int]:
+    """The ring with decryptors that are drawn now, who deals to them, and how many dealers there must be."""
+    generation = ring.generation + 1
+    receivers = ring.drawn(count, generation)
+    renewed = replace(ring, generation=generation, decryptors=receivers)
+    return renewed, ring.decryptors or receivers, Decryptors(len(ring.names), count).needed
+
+
+def _joined(ring: KeyRing, former: KeyRing, dealers: Sequence[str]) -> list[int]:
+    """The weights of the `dealers` in the key: 1, or those of the former decryptors in their key."""
+    return (
+        elgamal.lagrange([1 + former.decryptors.index(name) for name in dealers])
+        if former.decryptors
+        else [1] * len(dealers)
+    )
+
+
+# The client
+
+
+async def join(
+    me: Client, count: Callable[[int], int], deadline: float, long_term: Identities | None
+) -> KeyRing | None:
+    """The keys of `me` for the round that was just announced: those that it has, or fresh ones; they are stored.
+
+    `count`: m among a number of clients. None where it has not the keys that the server names.
+    """
+    contribution = setup.NoContribution() if long_term is not None else SigningKeys()
+    opening = await me.recv((setup.RoundStart, KeysKept), me.server, 2 * deadline)
+    if isinstance(opening, setup.RoundStart):
+        group, keys = await setup.client(me, deadline, contribution, long_term)
+        ring = _of_group(me, group, keys.private or b"")
+        await me.recv(KeyWanted, me.server, 2 * deadline)
+    else:
+        kept = KeyRing.of(me)
+        if kept is None or kept.digest != opening.digest:
+            refuse(me, "take part in a sum: the keys that go on are not those that it has stored")
+            return None
+        ring = kept
+        if not opening.renewed:
+            return ring
+        await me.recv(KeyWanted, me.server, 2 * deadline)
+    with me.step("sum.keys"):
+        return await _with_key(me, ring, count(len(ring.names)), deadline, long_term)
+
+
+def _of_group(me: Client, group: Group, private: bytes) -> KeyRing:
+    roots = {name: secret.key("root") for name, secret in group.secrets.items()}
+    roots[me.name] = me.entropy("own root").bytes(KEY_BYTES)
+    pairs = {name: secret.names for name, secret in group.secrets.items()}
+    titles = [f"{me.name}#{me.incarnation}" if n == me.name else title_of(n, pairs[n]) for n in group.names]
+    signing = group.contributions if private else {}
+    return KeyRing(group.names, tuple(titles), group.digest, roots, dict(signing), private)
+
+
+async def _with_key(
+    me: Client, former: KeyRing, count: int, deadline: float, long_term: Identities | None
+) -> KeyRing | None:
+    ring, dealers, least = _roles(former, count)
+    receivers, identities = ring.decryptors, ring.identities(me, long_term)
+    own_shares: list[bytes] = []
+    if me.name in dealers and (not former.decryptors or former.share) and enter(me, "key"):
+        work = {"p256.generator-power": least}
+        commitments, own_shares = await me.compute(
+            work, elgamal.deal, former.share, least, len(receivers), me.entropy("decryptors' key")
+        )
+        texts = dict(zip(receivers, own_shares, strict=True))
+        me.send(me.server, KeyDeal(commitments, await sealed(me, ring, texts, "key share")))
+    shares: dict[str, bytes] = {}
+    rows: dict[str, bytes] = {}
+    signed: tuple[Any, Any, bytes] | None = None
+    while True:
+        answer = await me.recv((KeyDeals, KeyChosen, DecryptorsKey), me.server, 5 * deadline)
+        if isinstance(answer, DecryptorsKey):
+            stored = await _checked(me, ring, former, answer, identities, signed, least)
+            if stored is not None:
+                stored.store(me)
+                me.send(me.server, KeyStored())
+            return stored
+        if me.name not in receivers:
+            refuse(me, "check shares of a key: it is no decryptor")
+        elif isinstance(answer, KeyDeals) and not rows:
+            rows, shares = await _held(me, ring, former, answer, dealers, least)
+            me.send(me.server, KeyHeld(bits(tuple(shares), dealers)))
+        elif isinstance(answer, KeyChosen) and rows and signed is None:
+            with values_of(me, me.server, "KeyChosen"):
+                members, chosen = named(answer.members, receivers), named(answer.dealers, dealers)
+                if me.name not in members or len(members) < ring.parameters.quorum:
+                    raise ValueError(f"{len(members)} decryptors are not it and others who make a key")
+                if not set(chosen) <= set(shares) or len(chosen) < least:
+                    raise ValueError(f"{len(chosen)} dealers are not those of whom it has shares")
+                if former.decryptors and len(chosen) != least:
+                    raise ValueError(f"{len(chosen)} dealers are not the {least} that give the key")
+            weights = _joined(ring, former, chosen)
+            total = await me.compute(
+                {"p256.power": len(chosen) * least}, elgamal.combined, [rows[name] for name in chosen], weights
+            )
+            signed = members, chosen, elgamal.summed([shares[name] for name in chosen], weights)
+            await consistency.sign(me, identities, *_statement(ring, members, chosen, total))
+
+
+async def _held(
+    me: Client, ring: KeyRing, former: KeyRing, shown: KeyDeals, dealers: Sequence[str], least: int
+) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """The commitments that were shown, and the shares for `me` that fit them, by dealer."""
+    with values_of(me, me.server, "KeyDeals"):
+        names = named(shown.dealers, dealers)
+        if not len(names) == len(shown.commitments) == len(shown.sealed):
+            raise ValueError("each dealer needs its commitments and a share")
+        rows = dict(zip(names, shown.commitments, strict=True))
+    sent = dict(zip(names, shown.sealed, strict=True))
+    texts = await opened(me, ring, sent, "key share", SCALAR_BYTES, ring.generation)
+    x, good = 1 + ring.decryptors.index(me.name), {}
+    for name, share in texts.items():
+        fits = await me.compute({"p256.power": least}, elgamal.fits, rows[name], x, share, least)
+        if fits and former.decryptors:  # it deals the share that it has
+            place = 1 + former.decryptors.index(name)
+            due = await me.compute({"p256.power": least}, elgamal.public_share, former.commitments, place)
+            fits = me.world.hollow is not None or due == bytes(rows[name][:POINT_BYTES])
+        if fits:
+            good[name] = share
+    for name in names:
+        if name not in good:
+            refuse(me, f"take the share of the key that {name} has dealt: it does not fit")
+    return rows, good
+
+
+async def _checked(
+    me: Client,
+    ring: KeyRing,
+    former: KeyRing,
+    shown: DecryptorsKey,
+    identities: Identities,
+    signed: tuple[Any, Any, bytes] | None,
+    least: int,
+) -> KeyRing | None:
+    """The ring with the key that was shown, if q decryptors have signed it."""
+    with values_of(me, me.server, "DecryptorsKey"):
+        dealers = former.decryptors or ring.decryptors
+        members, chosen = named(shown.members, ring.decryptors), named(shown.dealers, dealers)
+        if len(shown.commitments) != least * POINT_BYTES:
+            raise ValueError(f"a key has commitments of {least * POINT_BYTES} bytes, not {len(shown.commitments)}")
+        if former.decryptors and me.world.hollow is None and bytes(shown.commitments[:POINT_BYTES]) != former.key:
+            raise ValueError("new decryptors have another key than the former ones")
+    names, survivors = _statement(ring, members, chosen, shown.commitments)
+    if not await is_signed(me, identities, shown, names, survivors, members, ring.parameters.quorum):
+        return None
+    own = signed is not None and signed[:2] == (members, chosen)
+    share = signed[2] if signed is not None and own else b""
+    return replace(ring, since=me.round, commitments=bytes(shown.commitments), share=share)
+
+
+async def is_signed(
+    me: Client,
+    identities: Identities,
+    shown: Any,
+    names: Sequence[str],
+    survivors: Sequence[str],
+    signers: Sequence[str],
+    least: int,
+) -> bool:
+    """True if `least` of the `signers` have signed what is `shown` to be signed; if not, the trace says why.
+
+    `shown` has places, incarnations and signatures. Each of the signers signs one set a round in all its incarnations.
+    """
+    titles = {
+        signers[place]: f"{signers[place]}#{life}"
+        for place, life in zip(shown.places, shown.incarnations, strict=False)
+        if 0 <= place < len(signers)
+    }
+    places = [place for place in shown.places if 0 <= place < len(signers) and signers[place] in titles]
+    agreement = Agreement(places, shown.signatures) if places == shown.places else Agreement([], [])
+    return await consistency.is_agreed(me, identities, agreement, names, survivors, titles, least, signers)
+
+
+# The server
+
+
+class Titles(dict[str, str]):
+    """Each party with the incarnation that a server has heard of last."""
+
+    def __init__(self, me: Server) -> None:
+        super().__init__()
+        self._lives = me.incarnations
+
+    def __missing__(self, name: str) -> str:
+        return f"{name}#{self._lives[name]}"
+
+
+async def prepare(
+    me: Server,
+    members: Sequence[str],
+    count: Callable[[int], int],
+    renewal: int,
+    least: int,
+    deadline: float,
+    long_term: Identities | None,
+) -> KeyRing:
+    """The keys for the round that was just announced to `members`; `stored` says who takes part. Raises Abort.
+
+    New decryptors are drawn every `renewal` rounds.
+    """
+    ring = KeyRing.of(me)
+    if ring is None or not _goes_on(ring, members):
+        me.disk.pop(_DISK, None)
+        contribution = setup.NoContribution() if long_term is not None else SigningKeys()
+        group = await setup.server(me, members, me.round, max(2, least), deadline, contribution, long_term)
+        titles = tuple(f"{name}#{me.incarnations[name]}" for name in group.names)
+        signing = {} if long_term is not None else dict(group.contributions)
+        ring, present = KeyRing(group.names, titles, group.digest, signing=signing), group.names
+        with me.step("sum.keys"):
+            return await _made(me, ring, present, count, deadline, long_term)
+    renewed = me.round - ring.since >= renewal
+    with me.step("sum.keys"):
+        me.advance(me.round, me.attempt + 1)
+        me.broadcast(members, KeysKept(ring.digest, renewed))
+        ring = replace(ring, stored=tuple(members))
+        if not renewed:
+            return ring
+        me.disk.pop(_DISK, None)
+        return await _made(me, ring, tuple(members), count, deadline, long_term)
+
+
+def _goes_on(ring: KeyRing, members: Sequence[str]) -> bool:
+    """True if all `members` have stored the ring, and few decryptors are away."""
+    away = sum(name not in members for name in ring.decryptors)
+    spare = len(ring.decryptors) - ring.parameters.quorum
+    many = len(ring.names) > 4 * len(ring.decryptors)  # of few clients most are decryptors
+    return set(members) <= set(ring.stored) and away <= (spare // 2 if many else 0)
+
+
+async def _made(
+    me: Server,
+    former: KeyRing,
+    present: Sequence[str],
+    count: Callable[[int], int],
+    deadline: float,
+    long_term: Identities | None,
+) -> KeyRing:
+    ring, dealers, least = _roles(former, count(len(former.names)))
+    receivers, quorum, identities = ring.decryptors, ring.parameters.quorum, ring.identities(me, long_term)
+    me.advance(me.round, me.attempt + 1)
+    me.broadcast(present, KeyWanted())
+    asked = [name for name in dealers if name in present]
+    there = [name for name in receivers if name in present]
+    checked = partial(_deal_in, receivers=len(receivers), needed=least)
+    deals = understood(me, (await me.collect(KeyDeal, asked, deadline=deadline)).answers, checked)
+    require(len(deals), "decryptors who deal a key", least)
+    names = tuple(name for name in dealers if name in deals)
+    for name in there:
+        own = receivers.index(name)
+        rows, shares = [deals[one].commitments for one in names], [deals[one].sealed[own] for one in names]
+        me.send(name, KeyDeals(bits(names, dealers), rows, shares))
+    answers = (await me.collect(KeyHeld, there, deadline=deadline)).answers
+    held = understood(me, answers, lambda name, sent: frozenset(named(sent.dealers, dealers)))
+    members, chosen = _chosen(held, names, receivers, quorum)
+    if len(members) < quorum or len(chosen) < least:
+        me.lose([name for name in there if name not in held], "it took in no shares of the decryptors' key")
+        raise Abort(f"no key: {len(held)} of {len(receivers)} decryptors hold shares; {quorum} are needed")
+    chosen = chosen[:least] if former.decryptors else chosen
+    me.broadcast(members, KeyChosen(bits(members, receivers), bits(chosen, dealers)))
+    weights = _joined(ring, former, chosen)
+    total = await me.compute(
+        {"p256.power": len(chosen) * least}, elgamal.combined, [deals[name].commitments for name in chosen], weights
+    )
+    statement = _statement(ring, members, chosen, total)
+    signatures = await consistency.gathered(me, identities, *statement, Titles(me), quorum, deadline, members)
+    if len(signatures) < quorum:
+        me.lose([name for name in members if name not in signatures], "it did not sign the decryptors' key")
+        raise Abort(f"no key: {len(signatures)} of {len(receivers)} decryptors signed it; {quorum} are needed")
+    places = [members.index(name) for name in signatures]
+    lives = [me.incarnations[name] for name in signatures]
+    sets = bits(members, receivers), bits(chosen, dealers)
+    me.broadcast(present, DecryptorsKey(*sets, total, places, lives, list(signatures.values())))
+    stored = (await me.collect(KeyStored, present, deadline=deadline)).answers
+    missing = [name for name in present if name not in stored]
+    me.lose(missing, "it did not report that it has the decryptors' key: the sum goes without it")
+    me.dismiss(missing, f"you did not report that you have the decryptors' key within {deadline:g} s")
+    left = tuple(name for name in present if name in stored)
+    made = replace(ring, since=me.round, commitments=bytes(total), stored=left)
+    made.store(me)
+    return made
+
+
+def _deal_in(name: str, sent: KeyDeal, *, receivers: int, needed: int) -> KeyDeal:
+    if len(sent.commitments) != needed * POINT_BYTES or len(sent.sealed) != receivers:
+        raise ValueError(f"{needed} commitments and {receivers} shares were due")
+    if any(len(one) != SEALED for one in sent.sealed):
+        raise ValueError(f"a sealed share is {SEALED} bytes")
+    return sent
+
+
+def _chosen(
+    held: Mapping[str, frozenset[str]], dealers: Sequence[str], receivers: Sequence[str], least: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """At least `least` decryptors, and as many dealers as can be of whom all of them hold shares."""
+    order = sorted(held, key=lambda name: -len(held[name]))
+    best: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    for number in range(len(order), least - 1, -1):
+        common = frozenset.intersection(*(held[name] for name in order[:number]))
+        if len(common) > len(best[1]):
+            members = frozenset(order[:number])
+            best = (
+                tuple(name for name in receivers if name in members),
+                tuple(name for name in dealers if name in common),
+            )
+    return best
+
+
+@dataclass(frozen=True)
+class KeysOfRounds(Part):
+    """The keys of a round as a part of it. `decryptors`, from tables and clients; `history`: what a round begins with.
+
+    `schedule`, from tables and what is known of the round, says whether keys are fresh, and decryptors drawn.
+    """
+
+    decryptors: Any
+    schedule: Any
+    setup: setup.SetUp
+    messages = (*messages_in(sys.modules[__name__]), *setup.SetUp().messages, Agreed)
+    between_clients = setup.SetUp().between_clients
+
+    @property
+    def takes(self) -> Sequence[Taken]:
+        return (*setup.STEPS, *KEYS)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        one, n = self.decryptors(tables, len(among.names)), len(among.names)
+        fresh, renewed = self.schedule(tables, among)
+        found = dict(self.setup.payloads(tables, among)) if fresh else {"KeysKept": 32 * n}
+        if not (fresh or renewed):
+            return found
+        m, rows, q = one.count, POINT_BYTES * one.needed, one.quorum
+        sets = packed_bytes(m, 1)
+        return found | {
+            "KeyDeal": m * (rows + m * SEALED),
+            "KeyDeals": m * (sets + m * (rows + SEALED)),
+            "KeyHeld": m * sets,
+            "KeyChosen": m * 2 * sets,
+            "Agreed": m * SIGNATURE_BYTES,
+            "DecryptorsKey": n * (2 * sets + rows + q * SIGNATURE_BYTES),
+        }
+
+    def waits(self, tables: Any) -> int:
+        return int(tables.data.clients) + 8

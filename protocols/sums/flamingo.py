@@ -1,0 +1,557 @@
+"""Secure sum over many rounds of one set-up: a client sends one message a round, and decryptors open the sum.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| sum.keys | those of `decryptors` | | | keys, in the first round; decryptors' key, every some rounds |
+| sum.collect | RoundBegins | server -> each in P | 0 | the sum begins |
+| sum.mask | MaskedVector | j -> server | b d / 8 + 113 k + 48 m + 32 | x_j + masks_j; pair seeds; shares of its seed |
+| sum.collect | RoundLabels | server -> each decryptor | n / 8 | who is in; all others are out |
+| sum.agree | Agreed | decryptor -> server | 64 | its signature on the labels |
+| sum.collect | RoundOpening | server -> each decryptor | 64 q + 48 an in, 113 a pair | q signatures; what to open |
+| sum.reveal | RoundOpened | decryptor -> server | 20 for each in, 33 for each pair, 64 | shares of seeds; decryptions |
+| sum.collect | RoundDone | server -> each in | 0 | the sum is there |
+
+Paper: Ma et al., Flamingo: Multi-Round Single-Server Secure Aggregation with Applications to Private Federated
+Learning, IEEE S&P 2023. The n clients of a set-up, m of them decryptors (`decryptors`), sum in each later round, too.
+In the words of b bits, client j sends in round r
+
+    x_j + PRG(b_j) + sum over its k neighbours i of +-PRG(s_ij),     + for the earlier of the two in the set-up.
+
+b_j is a fresh seed of 16 bytes, which goes to the decryptors in shares, of which t + 1 restore it, each sealed. s_ij
+are 16 bytes from the secret of the pair and r. Both encrypt them under the decryptors' key. A client whose message is
+received is in, and all others are out, whatever the reason. For each one that is in, decryptors reveal shares of its
+seed. For each pair of one that is in and one that is out they decrypt s_ij, from the ciphertext of the one that is in.
+So a client that is lost costs a decryption for each of its neighbours. No decryption is for a pair that is in.
+
+Neighbours in round r: a random regular graph (`regular_graph`) over the clients of the set-up, in the order of their
+hashes with r and the set-up's digest. So it is fixed once the keys are, and each party draws it itself. With few
+clients it is complete.
+
+What a decryptor sees to: labels that at least `min_clients` are in, and in a graph that is not complete enough
+neighbours of each (`Degree.threshold`). It signs the labels of one round once, and opens what q decryptors have signed,
+once; over a crash, too. Labels are a set, so no client has both. Ciphertexts of a pair name the pair, the round and
+the set-up in the proof of who made them, so a server that presents one pair's as another's gets nothing. Each
+decryption has a proof, so a wrong one is found and left out, and shares of a seed are checked by the hash of the seed.
+
+What is different from the paper and its implementation: seeds are encrypted by hashed ElGamal, with proofs that bind
+them to their pair; the key passes to new decryptors by dealing its shares; a client's message goes without its own
+signature, as connections say whose it is; and the graph is regular.
+
+Security: up to t decryptors, and any clients, collude with a lying server, which opens one set a round at most. It
+learns the sum over those who are in, who these are, and s_ij of pairs with those who are out. In a graph that is not
+complete clients that collude are chosen before it is drawn, and who is lost does not depend on it: a server that
+drops all
+neighbours of a client but those with which it colludes would be refused where these are fewer than the threshold.
+Not covered: what `secure_sum` does not cover; and clients that encrypt other seeds than they mask with, which spoil the
+sum unseen.
+
+A patent is known that concerns this method or methods near it (US 12,278,891).
+"""
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.protocols.crypto import shamir, share_errors
+from tacit.protocols.crypto import threshold_elgamal as elgamal
+from tacit.protocols.crypto.agreement import derive_key
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
+from tacit.protocols.crypto.sealing import OVERHEAD
+from tacit.protocols.crypto.threshold_elgamal import CIPHERTEXT_BYTES, POINT_BYTES, TEXT_BYTES
+from tacit.protocols.crypto.words import WHOLE, packed_bytes
+from tacit.protocols.identities import SIGNATURE_BYTES, Identities
+from tacit.protocols.outcome import Abort, Withdrawn, require
+from tacit.protocols.parts import Among, Part, Taken, messages_in
+from tacit.protocols.sums import consistency, secure_sum
+from tacit.protocols.sums.committee import bits, named
+from tacit.protocols.sums.consistency import Agreed
+from tacit.protocols.sums.decryptors import KeyRing, Titles, is_signed, opened, sealed
+from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
+from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.values import BadValues, understood, values_of
+from tacit.sim.hollow import HollowArray, blank, hollow
+from tacit.sim.streams import derive
+from tacit.sim.wire import Message
+
+__all__ = ["BEFORE_END", "FlamingoSettings", "MaskedVector", "SumOfRounds", "client", "client_at_end", "server"]
+
+_, _MASK, _AGREE, _REVEAL, _COLLECT = secure_sum.STEPS
+
+SEED_BYTES = TEXT_BYTES
+SHARE = shamir.share_bytes(SEED_BYTES)
+CHECK_BYTES = 32
+
+_PHASES = 4
+"""Deadlines of the server that may pass between a client's message and the end of the sum, with one to spare."""
+
+
+class RoundBegins(Message):
+    announces: ClassVar[bool] = True
+
+
+class MaskedVector(Message):
+    admits: ClassVar[tuple[str, ...]] = ("RoundLabels",)
+    in_attempt: ClassVar[bool] = True
+    values: bytes
+    seeds: list[bytes]
+    shares: list[bytes]
+    check: bytes
+
+
+class RoundLabels(Message):
+    clients: bytes
+
+
+class RoundOpening(Message):
+    places: list[int]
+    incarnations: list[int]
+    signatures: list[bytes]
+    shares: list[bytes]
+    seeds: list[bytes]
+
+
+class RoundOpened(Message):
+    shares: list[bytes]
+    decrypted: bytes
+
+
+class RoundDone(Message):
+    pass
+
+
+_ANSWERS = (RoundDone, RoundBegins, RoundLabels, RoundOpening)
+
+BEFORE_END = ("RoundBegins", "RoundLabels", "RoundOpening")
+"""The messages that could ask for more of a client that has done its part."""
+
+
+@dataclass(frozen=True)
+class FlamingoSettings:
+    """The public settings of a sum of vectors of `dimension` words of `word_bits`.
+
+    `tolerance`: of the graph. `min_clients`: the fewest in a sum; `deadline`: longest wait of the server, in virtual
+    seconds. `identities`: long-term keys, by which decryptors sign; None: keys of the set-up.
+    """
+
+    dimension: int
+    word_bits: int
+    tolerance: Tolerance
+    min_clients: int = 3
+    deadline: float = 60.0
+    identities: Identities | None = None
+    fraction_bits: int = 32
+
+
+@lru_cache(16)  # all parties of a simulation ask for the same
+def _graph(names: tuple[str, ...], digest: bytes, number: int, tolerance: Tolerance) -> Graph | None:
+    """The graph of round `number`; None: it is complete."""
+    degree = degree_of(len(names), tolerance)
+    if degree.complete:
+        return None
+    order = sorted(names, key=lambda name: derive(digest, "neighbours", number, name))
+    return Graph(names, tuple(order), degree.k)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """A round of sums under the keys of `ring`, as everybody works it out."""
+
+    ring: KeyRing
+    number: int
+    run_id: bytes
+    tolerance: Tolerance
+
+    def neighbours(self, name: str) -> tuple[str, ...]:
+        graph = _graph(self.ring.names, self.ring.digest, self.number, self.tolerance)
+        return tuple(one for one in self.ring.names if one != name) if graph is None else graph.neighbours(name)
+
+    def problem(self, survivors: Sequence[str], least: int) -> str:
+        """The problem of labels by which `survivors` are in; "" if there is none."""
+        if len(survivors) < least:
+            return f"{len(survivors)} clients are fewer than {least}"
+        if _graph(self.ring.names, self.ring.digest, self.number, self.tolerance) is not None:
+            left, threshold = frozenset(survivors), degree_of(len(self.ring.names), self.tolerance).threshold
+            for name in survivors:
+                if (count := len(left.intersection(self.neighbours(name)))) < threshold:
+                    return f"{count} neighbours of {name} are left; {threshold} are needed"
+        return ""
+
+    def pairs(self, survivors: Sequence[str]) -> list[tuple[str, str]]:
+        """Each pair of one that is in and a neighbour that is out."""
+        left = frozenset(survivors)
+        return [(one, other) for one in survivors for other in self.neighbours(one) if other not in left]
+
+    def context(self, sender: str, other: str) -> bytes:
+        """The context of the ciphertext that `sender` makes of the seed of a pair."""
+        return derive(self.ring.digest, "pair seed", self.run_id, self.number, self.ring.generation, sender, other)
+
+    @property
+    def statement(self) -> list[str]:
+        """The first list of what decryptors sign; the second are those who are in."""
+        return ["labels", str(self.number), str(self.ring.generation), *self.ring.decryptors]
+
+    @property
+    def opening(self) -> bytes:
+        return derive(self.ring.digest, "opening", self.run_id, self.number, self.ring.generation)
+
+    def pair_key(self, seed: bytes, one: str, other: str) -> bytes:
+        """The key of the masks of a pair."""
+        return derive_key(seed, self.run_id, "pair mask", self.number, 0, self.ring.pair(one, other))
+
+    def own_key(self, seed: bytes, name: str) -> bytes:
+        """The key of a client's own mask."""
+        return derive_key(seed, self.run_id, "own mask", self.number, 0, (self.ring.title(name),))
+
+
+def _check_of(seed: bytes) -> bytes:
+    return derive(seed, "own seed")
+
+
+@hollow(lambda seed, needed, count, entropy: [blank(SHARE)] * count)
+def _split(seed: bytes, needed: int, count: int, entropy: Any) -> list[bytes]:
+    return [row.tobytes() for row in shamir.split([seed], needed, count, entropy)]
+
+
+async def client(me: Client, vector: NDArray[Any], settings: FlamingoSettings) -> None:
+    """Contribute `vector` (dimension,), words of `word_bits` or numbers, to the round's sum, with the keys on disk."""
+    if vector.shape != (settings.dimension,):
+        raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
+    ring, number = KeyRing.of(me), me.round
+    if ring is None:
+        raise ValueError("a sum needs the keys of its rounds.")
+    if vector.dtype != np.uint64:
+        try:
+            vector = encode(vector.astype(np.float64, copy=False), settings.fraction_bits, len(ring.names))
+        except ValueError as error:
+            refuse(me, f"take part in the sum: {error}")
+            raise Withdrawn(str(error)) from None
+    part = _Part(me, _Round(ring, number, me.world.run_id, settings.tolerance), settings)
+    while True:
+        if part.done:
+            me.rest_at(secure_sum.END)
+        answer = await me.recv(_ANSWERS, me.server, (_PHASES if part.begun else 2) * settings.deadline)
+        me.rest_at("")
+        if isinstance(answer, RoundDone):
+            sum_done(me)
+            return
+        if isinstance(answer, RoundBegins):
+            if may_mask_once(me, number, ring.names, max(2, settings.min_clients)):
+                await part.send(vector)
+        elif not part.is_current or me.name not in ring.decryptors or not ring.share:
+            continue  # what follows a beginning that was refused, or is for others
+        elif isinstance(answer, RoundLabels):
+            await part.sign(answer)
+        else:
+            await part.open(answer)
+
+
+async def client_at_end(me: Client, settings: FlamingoSettings) -> None:
+    """The rest of `client` where it rests before its end, when the server has the sum."""
+    me.rest_at(secure_sum.END)
+    if isinstance(await me.recv(_ANSWERS, me.server, _PHASES * settings.deadline), RoundDone):
+        sum_done(me)
+    me.rest_at("")
+
+
+@dataclass
+class _Part:
+    """A client's part in the sum of a round, from its message on."""
+
+    me: Client
+    round: _Round
+    settings: FlamingoSettings
+    attempt: int = -1
+    labels: tuple[str, ...] = ()
+    done: bool = False
+
+    @property
+    def begun(self) -> bool:
+        return self.attempt >= 0
+
+    @property
+    def is_current(self) -> bool:
+        return (self.me.round, self.me.attempt) == (self.round.number, self.attempt)
+
+    async def send(self, vector: NDArray[Any]) -> None:
+        """Send the one message of a round."""
+        me, now, settings = self.me, self.round, self.settings
+        ring, bits_of = now.ring, settings.word_bits
+        with me.step("sum.mask"):
+            seed, near = me.entropy("own seed").bytes(SEED_BYTES), now.neighbours(me.name)
+            keys: list[SignedKey] = [(now.own_key(seed, me.name), True)]
+            seeds = []
+            for name in near:
+                root, pair = ring.roots[name], ring.pair(me.name, name)
+                seeds.append(derive_key(root, now.run_id, "pair seed", now.number, 0, pair, SEED_BYTES))
+                keys.append((now.pair_key(seeds[-1], me.name, name), ring.is_lower(me.name, name)))
+            blocks = [(0, settings.dimension)]
+            (mask,) = await me.compute(masks_work(len(keys), blocks, bits_of), masks, keys, blocks, bits_of)
+            masked = reduced(vector.astype(mask.dtype, copy=False) + mask, bits_of)
+            contexts = [now.context(me.name, name) for name in near]
+            hidden = await me.compute(
+                elgamal.encrypt_work(len(near)), elgamal.encrypt, ring.key, seeds, contexts, me.entropy("pair seeds")
+            )
+            one = ring.parameters
+            work = shamir.split_work(SEED_BYTES, 1, one.needed, one.count)
+            shares = await me.compute(work, _split, seed, one.needed, one.count, me.entropy("seed shares"))
+            texts = dict(zip(ring.decryptors, shares, strict=True))
+            boxes = await sealed(me, ring, texts, "seed share")
+            sum_masked(me)
+            me.send(me.server, MaskedVector(joined([masked], bits_of), hidden, boxes, _check_of(seed)))
+        self.attempt = me.attempt
+        self.done = me.name not in ring.decryptors or not ring.share
+
+    async def sign(self, shown: RoundLabels) -> None:
+        """Sign the labels, once a round; the trace says why where it does not."""
+        me, now, settings = self.me, self.round, self.settings
+        with values_of(me, me.server, "RoundLabels"):
+            survivors = named(shown.clients, now.ring.names)
+        if problem := now.problem(survivors, max(2, settings.min_clients)):
+            refuse(me, f"sign labels: {problem}")
+        elif latest(me, "sum.agree")[0] >= me.round or not enter(me, "sum.agree"):
+            refuse(me, "sign labels: it has signed some already, and once a round is all")
+        else:
+            self.labels = survivors
+            with me.step("sum.agree"):
+                identities = now.ring.identities(me, settings.identities)
+                await consistency.sign(me, identities, now.statement, survivors)
+
+    async def open(self, asked: RoundOpening) -> None:
+        """Answer what q decryptors have signed, once a round; the trace says why where it does not."""
+        me, now, ring = self.me, self.round, self.round.ring
+        if not self.labels or self.done:
+            refuse(me, "open a sum: it has signed no labels that are open")
+            return
+        survivors = self.labels
+        pairs = now.pairs(survivors)
+        with me.step("sum.reveal"):
+            with values_of(me, me.server, "RoundOpening"):
+                if len(asked.shares) != len(survivors) or len(asked.seeds) != len(pairs):
+                    raise ValueError(f"{len(survivors)} shares and {len(pairs)} seeds were to be opened")
+            identities = ring.identities(me, self.settings.identities)
+            quorum = ring.parameters.quorum
+            if not await is_signed(me, identities, asked, now.statement, survivors, ring.decryptors, quorum):
+                return
+            contexts = [now.context(*pair) for pair in pairs]
+            work = elgamal.encrypt_work(len(pairs))
+            if not await me.compute(work, elgamal.are_bound, ring.key, asked.seeds, contexts):
+                refuse(me, "decrypt: a ciphertext is not of its pair and round")
+                return
+            if latest(me, "sum.reveal")[0] >= me.round or not enter(me, "sum.reveal"):
+                refuse(me, "open a sum: it has answered already, and once a round is all")
+                return
+            texts = await opened(
+                me, ring, dict(zip(survivors, asked.shares, strict=True)), "seed share", SHARE, ring.generation
+            )
+            firsts = await me.compute(
+                elgamal.partial_work(len(pairs)), elgamal.partial, ring.share, asked.seeds, now.opening,
+                me.entropy("decryption"),
+            )  # fmt: skip
+            me.send(me.server, RoundOpened([texts.get(name, b"") for name in survivors], firsts))
+        self.done = True
+
+
+async def server(me: Server, present: Sequence[str], settings: FlamingoSettings) -> secure_sum.Total:
+    """Sum the vectors of `present`, who have the keys on the server's disk, or of those who live. Raises Abort."""
+    ring = KeyRing.of(me)
+    if ring is None:
+        raise ValueError("a sum needs the keys of its rounds.")
+    now = _Round(ring, me.round, me.world.run_id, settings.tolerance)
+    one, least = ring.parameters, max(2, settings.min_clients)
+    with me.step("sum.collect"):
+        require(len(present), "clients", least)
+        me.advance(me.round, me.attempt + 1)
+        me.world.note("metric", me.name, step=me.step_name, note=f"decryptors: {', '.join(ring.decryptors)}")
+        me.broadcast(present, RoundBegins())
+        enter(me, MASKED)
+        sent = (await me.collect(MaskedVector, present, deadline=settings.deadline)).answers
+        vectors: dict[str, Ring] = understood(me, sent, lambda name, message: _read(now, name, message, settings))
+        missing = [name for name in present if name not in vectors]
+        me.lose(missing, "its masked values never came: the sum goes without it")
+        me.dismiss(missing, f"your masked values did not come within {settings.deadline:g} s")
+        survivors = tuple(name for name in ring.names if name in vectors)
+        require(len(survivors), "clients", settings.min_clients)
+        if problem := now.problem(survivors, least):
+            raise Abort(f"the sum stays masked: {problem}")
+        total = await me.compute({"ring.add": len(vectors) * settings.dimension}, _added, list(vectors.values()))
+        asked = [name for name in ring.decryptors if name in vectors]
+        me.broadcast(asked, RoundLabels(bits(survivors, ring.names)))
+        signatures = await consistency.gathered(
+            me, ring.identities(me, settings.identities), now.statement, survivors, Titles(me), one.quorum,
+            settings.deadline, asked,
+        )  # fmt: skip
+        if len(signatures) < one.quorum:
+            me.lose(
+                [n for n in asked if n not in signatures], "it did not sign who is in: the round ends without a sum"
+            )
+            problem = f"{len(signatures)} of {one.count} decryptors signed who is in; {one.quorum} are needed"
+            raise Abort(f"the sum stays masked: {problem}")
+        pairs = now.pairs(survivors)
+        hidden = [sent[j].seeds[now.neighbours(j).index(i)] for j, i in pairs]
+        places = [ring.decryptors.index(name) for name in signatures]
+        lives = [me.incarnations[name] for name in signatures]
+        for name in asked:
+            own = [sent[j].shares[ring.decryptors.index(name)] for j in survivors]
+            me.send(name, RoundOpening(places, lives, list(signatures.values()), own, hidden))
+        seeds, texts = await _opened(me, now, survivors, asked, hidden, {j: sent[j].check for j in survivors}, settings)
+        keys: dict[str, list[SignedKey]] = {j: [(now.own_key(seeds[j], j), True)] for j in survivors}
+        for (j, i), text in zip(pairs, texts, strict=True):
+            keys[j].append((now.pair_key(text, j, i), ring.is_lower(j, i)))
+        blocks, bits_of = [(0, settings.dimension)], settings.word_bits
+        left = await me.together(*[
+            me.compute(masks_work(len(some), blocks, bits_of), masks, some, blocks, bits_of) for some in keys.values()
+        ])  # fmt: skip
+        for (mask,) in left if total.flags.writeable else ():
+            total -= mask
+        reduced(total, bits_of)
+        me.broadcast(survivors, RoundDone())
+    return secure_sum.Total(survivors, total, settings.fraction_bits)
+
+
+def _added(rows: Sequence[Ring]) -> Ring:
+    if isinstance(rows[0], HollowArray):
+        return rows[0]
+    total = rows[0].copy()
+    for row in rows[1:]:
+        total += row
+    return total
+
+
+def _read(now: _Round, name: str, message: MaskedVector, settings: FlamingoSettings) -> Ring:
+    near, count = len(now.neighbours(name)), len(now.ring.decryptors)
+    if len(message.seeds) != near or any(len(one) != CIPHERTEXT_BYTES for one in message.seeds):
+        raise ValueError(f"{near} encrypted seeds of {CIPHERTEXT_BYTES} bytes were due")
+    if len(message.shares) != count or any(len(one) != SHARE + OVERHEAD for one in message.shares):
+        raise ValueError(f"{count} sealed shares of {SHARE + OVERHEAD} bytes were due")
+    if len(message.check) != CHECK_BYTES:
+        raise ValueError(f"the hash of a seed is {CHECK_BYTES} bytes, not {len(message.check)}")
+    if settings.word_bits == WHOLE and len(message.values) != 8 * settings.dimension:
+        raise ValueError(f"{settings.dimension} words were due")
+    (values,) = read(message.values, [settings.dimension], settings.word_bits)
+    return values
+
+
+async def _opened(
+    me: Server,
+    now: _Round,
+    survivors: Sequence[str],
+    asked: Sequence[str],
+    hidden: Sequence[bytes],
+    checks: dict[str, bytes],
+    settings: FlamingoSettings,
+) -> tuple[dict[str, bytes], list[bytes]]:
+    """The seed of each of the `survivors`, and the texts that are `hidden`, as soon as answers give them.
+
+    Raises Abort.
+    """
+    ring, one = now.ring, now.ring.parameters
+    shares: dict[int, list[bytes]] = {}
+    points: dict[int, list[bytes]] = {}
+    seeds: dict[str, bytes] | None = None
+    with me.incoming((RoundOpened,), asked, deadline=settings.deadline) as arrivals:
+        async for source, answer in arrivals:
+            arrivals.leave_out(source)
+            x = 1 + ring.decryptors.index(source)
+            with suppress(BadValues):
+                with values_of(me, source, "RoundOpened"):
+                    if len(answer.shares) != len(survivors) or any(len(s) not in (0, SHARE) for s in answer.shares):
+                        raise ValueError(f"{len(survivors)} shares of {SHARE} bytes, or none, were due")
+                public = await me.compute({"p256.power": one.needed}, elgamal.public_share, ring.commitments, x)
+                work = elgamal.partial_work(len(hidden))
+                found, problem = await me.compute(work, _verified, public, hidden, now.opening, answer.decrypted)
+                with values_of(me, source, "RoundOpened"):
+                    if problem:
+                        raise ValueError(problem)
+                points[x], shares[x] = found, answer.shares
+            if len(points) >= one.needed:
+                seeds = await me.compute(
+                    shamir.combine_work(SEED_BYTES, len(survivors), one.needed),
+                    _seeds, survivors, shares, one.needed, checks,
+                )  # fmt: skip
+                if seeds is not None:
+                    break
+    if len(points) < one.needed or seeds is None:
+        silent = [name for name in asked if 1 + ring.decryptors.index(name) not in points]
+        me.lose(silent, "it did not open the masks: the round ends without a sum")
+        problem = f"{len(points)} of {one.count} decryptors answered; {one.needed} are needed"
+        if len(points) >= one.needed:
+            problem = "shares of a seed do not give it"
+        raise Abort(f"the sum stays masked: {problem}")
+    contexts = [now.context(*pair) for pair in now.pairs(survivors)]
+    held = dict(list(points.items())[: one.needed])
+    work = elgamal.decrypt_work(len(hidden), one.needed)
+    return seeds, await me.compute(work, elgamal.opened, hidden, contexts, held)
+
+
+@hollow(lambda public, hidden, context, sent: ([bytes(POINT_BYTES)] * len(hidden), ""))
+def _verified(public: bytes, hidden: Sequence[bytes], context: bytes, sent: bytes) -> tuple[list[bytes], str]:
+    """The points that were `sent`, and the problem with them."""
+    try:
+        return elgamal.verified(public, hidden, context, sent), ""
+    except ValueError as error:
+        return [], str(error)
+
+
+@hollow(lambda survivors, shares, needed, checks: dict.fromkeys(survivors, bytes(SEED_BYTES)))
+def _seeds(
+    survivors: Sequence[str], shares: dict[int, list[bytes]], needed: int, checks: dict[str, bytes]
+) -> dict[str, bytes] | None:
+    """The seeds from `shares` by the x of who holds them; None as long as they do not give those that were hashed."""
+    found = {}
+    for place, name in enumerate(survivors):
+        own = {x: row[place] for x, row in shares.items() if row[place]}
+        try:
+            xs = list(own)[:needed]
+            table = np.frombuffer(b"".join(own[x] for x in xs), np.uint8).reshape(len(xs), 1, -1)
+            (seed,) = shamir.combine(xs, table, needed, SEED_BYTES)
+        except ValueError:
+            seed = b""
+        if _check_of(seed) != checks[name]:
+            try:
+                seed, _ = share_errors.corrected(
+                    own, needed, SEED_BYTES, lambda seed, due=checks[name]: _check_of(seed) == due
+                )
+            except ValueError:
+                return None
+        found[name] = seed
+    return found
+
+
+@dataclass(frozen=True)
+class SumOfRounds(Part):
+    """A sum under keys of many rounds as a part of a protocol, without the keys (`decryptors.KeysOfRounds`).
+
+    `decryptors` and `tolerance` follow from tables and clients.
+    """
+
+    decryptors: Any
+    tolerance: Any
+    messages = (*messages_in(sys.modules[__name__]), Agreed)
+
+    @property
+    def takes(self) -> Sequence[Taken]:
+        return (_MASK, _AGREE, _REVEAL, _COLLECT)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        n, one = len(among.names), self.decryptors(tables, len(among.names))
+        m, k = one.count, degree_of(n, self.tolerance(tables)).k
+        own = packed_bytes(among.dimension, among.word_bits) + CHECK_BYTES
+        return {
+            "MaskedVector": n * (own + k * CIPHERTEXT_BYTES + m * (SHARE + OVERHEAD)),
+            "RoundLabels": m * packed_bytes(n, 1),
+            "Agreed": m * SIGNATURE_BYTES,
+            "RoundOpening": m * (one.quorum * SIGNATURE_BYTES + n * (SHARE + OVERHEAD)),
+            "RoundOpened": m * n * SHARE,
+        }
+
+    def waits(self, tables: Any) -> int:
+        return _PHASES

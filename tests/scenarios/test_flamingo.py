@@ -1,0 +1,101 @@
+"""Sums over many rounds of one set-up: the plaintext oracle's average under losses, bytes of the formula, refusals."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tacit
+from tacit import Result, Scenario, load, run
+from tacit.parties.server import Server
+from tacit.protocols.crypto import threshold_elgamal as elgamal
+from tacit.protocols.sums import consistency, flamingo
+from tacit.sim.streams import Entropy
+
+WAY = ("protocol.name=fedavg", "training.averaging=flamingo", "training.rounds=3", "training.decryptor_rounds=2")
+
+
+def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
+    tiny.write_text(tiny.read_text() + faults)
+    return load(tiny, [*WAY, "data.clients=8", "training.min_clients=3", *changes])
+
+
+def ran(tiny: Path, *changes: str, faults: str = "") -> Result:
+    return run(scenario(tiny, *changes, faults=faults), out=tiny.parent / "run")
+
+
+def crash(party: int, when: str, number: int) -> str:
+    return f'[[fault]]\nkind = "crash"\nparty = "client/{party}"\n{when}\nround = {number}\n'
+
+
+def payloads(rows: Any) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[row.type] += row.payload
+    return dict(found)
+
+
+@pytest.mark.parametrize("bits", ["exact", "9"])
+@pytest.mark.parametrize("when", ['before = "sum.mask"', 'before = "sum.agree"', 'before = "sum.reveal"'])
+def test_the_average_is_the_oracles_whoever_is_lost(tiny: Path, when: str, bits: str) -> None:
+    found = ran(tiny, f"training.value_bits={bits}", faults=crash(1, when, 2) + crash(2, when, 2))
+    assert found.outcome == "completed" and found.equals_plaintext
+    assert all(one.equals_plaintext for one in found.round_records)
+    out = {"client/1", "client/2"} if "mask" in when else set()
+    assert not out & set(found.round_records[1].averaged) and len(found.round_records[1].averaged) == 8 - len(out)
+
+
+@pytest.mark.parametrize("way", [(), ("protocol.identity=signed",)])
+def test_bytes_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[str, ...]) -> None:
+    """Keys once in three rounds; in the third one new decryptors get shares of the same key."""
+    one = scenario(tiny, *way)
+    counted = tacit.bytes(run(one, out=tiny.parent / "calm"))
+    sent = payloads(counted.rows)
+    assert counted.formula == sent == payloads(tacit.predict(one).rows)
+    assert sent["KeysKept"] == 2 * 8 * 32
+    assert sum(row.messages for row in counted.rows if row.type == "Join") == 8
+
+
+@pytest.mark.parametrize("network", [("network.transport=tcp", "network.loss=0.05"), ("network.transport=datagram",)])
+def test_it_is_the_same_sum_over_tcp_and_datagrams(tiny: Path, network: tuple[str, ...]) -> None:
+    found = ran(tiny, *network)
+    assert found.outcome == "completed" and found.equals_plaintext and not found.lost
+
+
+def test_a_server_with_two_sets_of_labels_gets_one_signed(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the decryptors are shown other labels first: neither set has enough signatures, and nothing is opened."""
+    honest = consistency.gathered
+
+    async def lying(me: Server, identities: Any, names: Sequence[str], survivors: Sequence[str], *rest: Any) -> Any:
+        return await honest(me, identities, names, survivors[1:] if names[0] == "labels" else survivors, *rest)
+
+    monkeypatch.setattr(flamingo.consistency, "gathered", lying)
+    found = ran(tiny, "training.rounds=1", "engine=inline")
+    assert found.outcome in ("aborted", "failed")
+    assert "RoundOpened" not in payloads(tacit.bytes(found).rows)
+
+
+def test_a_ciphertext_is_opened_by_enough_holders_and_of_its_context_alone() -> None:
+    entropy, needed, holders = Entropy.seeded(1), 3, 7
+    deals = [elgamal.deal(b"", needed, holders, entropy) for _ in range(holders)]
+    rows = elgamal.combined([row for row, _ in deals], [1] * holders)
+    shares = [elgamal.summed([dealt[k] for _, dealt in deals], [1] * holders) for k in range(holders)]
+    assert all(elgamal.fits(rows, 1 + k, share, needed) for k, share in enumerate(shares))
+    weights = elgamal.lagrange([2, 4, 7])  # these deal their shares to others
+    again = [elgamal.deal(shares[x - 1], needed, holders, entropy) for x in (2, 4, 7)]
+    passed = elgamal.combined([row for row, _ in again], weights)
+    assert elgamal.public_share(passed, 0) == elgamal.public_share(rows, 0)
+    theirs = [elgamal.summed([dealt[k] for _, dealt in again], weights) for k in range(holders)]
+    texts, contexts, key = [b"a" * 16, b"b" * 16], [b"one", b"two"], elgamal.public_share(rows, 0)
+    hidden = elgamal.encrypt(key, texts, contexts, entropy)
+    assert elgamal.are_bound(key, hidden, contexts) and not elgamal.are_bound(key, hidden, contexts[::-1])
+    held = {}
+    for x in (1, 3, 6):
+        sent = elgamal.partial(theirs[x - 1], hidden, b"all", entropy)
+        held[x] = elgamal.verified(elgamal.public_share(passed, x), hidden, b"all", sent)
+        with pytest.raises(ValueError, match="proof"):
+            elgamal.verified(elgamal.public_share(passed, x + 1), hidden, b"all", sent)
+    assert elgamal.opened(hidden, contexts, held) == texts
+    assert elgamal.opened(hidden, contexts, dict(list(held.items())[:2])) != texts
