@@ -134,7 +134,7 @@ class KeyStored(Message):
 
 @dataclass(frozen=True)
 class Decryptors:
-    """Of how many clients how many are decryptors: `count` m. Raises ValueError unless 2 <= m <= clients."""
+    """The number of decryptors, `count` m, among `clients`. Raises ValueError unless 2 <= m <= clients."""
 
     clients: int
     count: int
@@ -146,9 +146,9 @@ class Decryptors:
     @classmethod
     @cache
     def of(cls, clients: int, chosen: int | None, tolerance: Tolerance) -> "Decryptors":
-        """As many as were `chosen`, or the fewest of whom less than a third are lost or corrupt; or all.
+        """The number that was `chosen`, or the smallest one of whom less than a third are lost or corrupt; or all.
 
-        It is so except with the probability of `tolerance`, if these are chosen before the decryptors are drawn.
+        This holds except with the probability of `tolerance`, if these are chosen before the decryptors are drawn.
         """
         if chosen is not None:
             return cls(clients, min(chosen, clients))
