@@ -47,7 +47,7 @@ def test_the_average_is_the_oracles_whoever_is_lost(tiny: Path, when: str, bits:
     assert not out & set(found.round_records[1].averaged) and len(found.round_records[1].averaged) == 8 - len(out)
 
 
-@pytest.mark.parametrize("way", [(), ("protocol.identity=signed",)])
+@pytest.mark.parametrize("way", [(), ("protocol.identity=signed",), ("training.value_bits=9",)])
 def test_bytes_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[str, ...]) -> None:
     """Keys once in three rounds; in the third one new decryptors get shares of the same key."""
     one = scenario(tiny, *way)

@@ -53,6 +53,15 @@ def test_a_few_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -
     assert masked["8"] == 6 * -(-(parameters + 2 + 5) * 11 // 8)
 
 
+@pytest.mark.parametrize("averaging", ["secure", "secagg+", "lightsecagg", "committee", "prio3"])
+def test_a_prediction_has_all_rounds(tiny: Path, averaging: str) -> None:
+    """Clients refuse a model that they have had before, and a hollow one of a few bits must not look like one."""
+    ways = (f"training.averaging={averaging}", "training.value_bits=9", "training.clip=1.0", "training.rounds=4")
+    one = scenario(tiny, *ways, "data.clients=8")
+    sent = {row.type: row.payload for row in tacit.bytes(run(one, out=tiny.parent / "run")).rows if row.payload}
+    assert sent == {row.type: row.payload for row in tacit.predict(one).rows if row.payload}
+
+
 PLUGIN = """
 import numpy as np
 
