@@ -58,7 +58,10 @@ def test_bytes_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[st
     assert sum(row.messages for row in counted.rows if row.type == "Join") == 8
 
 
-@pytest.mark.parametrize("network", [("network.transport=tcp", "network.loss=0.05"), ("network.transport=datagram",)])
+OVERTAKING = ("network.transport=datagram", "network.latency=lognormal:20ms,0.5")
+
+
+@pytest.mark.parametrize("network", [("network.transport=tcp", "network.loss=0.05"), OVERTAKING])
 def test_it_is_the_same_sum_over_tcp_and_datagrams(tiny: Path, network: tuple[str, ...]) -> None:
     found = ran(tiny, *network)
     assert found.outcome == "completed" and found.equals_plaintext and not found.lost
