@@ -1,0 +1,287 @@
+"""Sums of Flamingo in a graph that is not complete, and against a server that lies to decryptors or mixes up secrets."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit.parties.client import Client, DismissedError
+from tacit.parties.data.splits import Shard
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play
+from tacit.parties.server import Server
+from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
+from tacit.protocols.outcome import Abort
+from tacit.protocols.sums import decryptors, flamingo
+from tacit.protocols.sums.committee import bits
+from tacit.protocols.sums.consistency import Agreed
+from tacit.protocols.sums.decryptors import KeyRing, KeysKept
+from tacit.protocols.sums.flamingo import FlamingoSettings, MaskedVector, RoundBegins, RoundLabels, RoundOpening
+from tacit.protocols.values import BadValues
+from tacit.sim.compute import Free
+from tacit.sim.faults import Crash, Fault
+from tacit.sim.trace import Event
+from tacit.sim.wire import Message, Packet
+from tacit.sim.world import World
+
+NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
+COMPLETE, SPARSE = Tolerance(), Tolerance(0.05, 0.05, 5)
+WORDS = 6
+WAIT = 5.0
+
+
+def words(place: int, number: int) -> Any:
+    """The vector of a client in a round, in words of 32 bits."""
+    return np.random.default_rng((place, number)).integers(0, 2**32, WORDS, dtype=np.uint64)
+
+
+def settings(tolerance: Tolerance) -> FlamingoSettings:
+    return FlamingoSettings(WORDS, 32, tolerance, min_clients=3, deadline=WAIT)
+
+
+def count_among(tolerance: Tolerance) -> Callable[[int], int]:
+    return lambda clients: decryptors.Decryptors.of(clients, None, tolerance).count
+
+
+class Member(Client):
+    """Takes part in each sum to which it is called, also after a crash."""
+
+    def __init__(self, world: World, name: str, tolerance: Tolerance, **access: Any) -> None:
+        super().__init__(world, name, NOTHING, **access)
+        self.tolerance = tolerance
+
+    async def main(self) -> None:
+        while True:
+            try:
+                if await decryptors.join(self, count_among(self.tolerance), WAIT, None) is not None:
+                    vector = words(int(self.name.split("/")[1]), self.round)
+                    await flamingo.client(self, vector, settings(self.tolerance))
+            except BadValues:
+                continue
+            except (DismissedError, NoAnswer):
+                return
+
+
+class Summing(Server):
+    """Sums in `rounds` under keys that last."""
+
+    def __init__(self, world: World, names: Sequence[str], tolerance: Tolerance, rounds: int) -> None:
+        super().__init__(world, names)
+        self.tolerance, self.rounds = tolerance, rounds
+        self.totals: dict[int, tuple[tuple[str, ...], Any]] = {}
+        self.problem = ""
+
+    async def main(self) -> None:
+        try:
+            for number in range(1, self.rounds + 1):
+                self.advance(number, 0)
+                there = [name for name in self.clients if number == 1 or name in self.stored]
+                ring = await decryptors.prepare(self, there, count_among(self.tolerance), 10, 3, WAIT, None)
+                total = await flamingo.server(self, ring.stored, settings(self.tolerance))
+                self.totals[number] = total.contributors, total.ring
+        except Abort as abort:
+            self.problem = str(abort)
+        await self.afterwards()
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        ring = KeyRing.of(self)
+        return () if ring is None else ring.stored
+
+    async def afterwards(self) -> None:
+        """Do what this server does when its sums are over."""
+
+
+@dataclass
+class Played:
+    server: Any
+    events: list[Event] = field(default_factory=list)
+    packets: list[Packet] = field(default_factory=list)
+
+    def sent(self, kind: type) -> Counter[str]:
+        return Counter(packet.sender for packet in self.packets if packet.type == kind.__name__)
+
+    def refused(self, text: str) -> set[str]:
+        """Who refused something with `text` in the note."""
+        return {e.party for e in self.events if e.note.startswith("refused to") and text in e.note}
+
+    def assert_sum(self, number: int, names: Iterable[str]) -> None:
+        contributors, ring = self.server.totals[number]
+        assert contributors == tuple(names)
+        due = sum(words(int(name.split("/")[1]), number) for name in contributors) % 2**32
+        np.testing.assert_array_equal(ring.astype(np.uint64), due)
+
+
+def played(
+    kind: type[Summing] = Summing,
+    *,
+    clients: int = 8,
+    tolerance: Tolerance = COMPLETE,
+    rounds: int = 2,
+    faults: Iterable[Fault] = (),
+    seed: int = 1,
+) -> Played:
+    events: list[Event] = []
+    world = World(seed, cost=Free(), faults=faults, sinks=[events.append])
+    names = [f"client/{i}" for i in range(clients)]
+    server = kind(world, names, tolerance, rounds)
+    found = Played(server, events)
+    world.taps.sent.append(found.packets.append)
+    try:
+        world.loop.run(play([server, *(Member(world, name, tolerance) for name in names)], server))
+    finally:
+        world.loop.finish()
+    return found
+
+
+NAMES = tuple(f"client/{i}" for i in range(8))
+
+
+def neighbours(me: Server, number: int, tolerance: Tolerance) -> dict[str, tuple[str, ...]]:
+    """The neighbours of each client in round `number`."""
+    ring = KeyRing.of(me)
+    assert ring is not None
+    now = flamingo._Round(ring, number, me.world.run_id, tolerance)
+    return {name: now.neighbours(name) for name in ring.names}
+
+
+def test_a_graph_that_is_not_complete_is_drawn_in_each_round_and_a_lost_client_costs_its_neighbours() -> None:
+    degree, openings = degree_of(30, SPARSE), []
+
+    class Watched(Summing):
+        def send(self, receiver: str, message: Message) -> None:
+            if isinstance(message, RoundOpening):
+                openings.append((self.round, len(message.seeds)))
+            super().send(receiver, message)
+
+    faults = [Crash("client/4", before="sum.mask", round=2), Crash("client/20", after="sum.mask", round=2)]
+    found = played(Watched, clients=30, tolerance=SPARSE, faults=faults)
+    names = [f"client/{i}" for i in range(30)]
+    left = [name for name in names if name != "client/4"]
+    assert degree.k < 29 and found.server.problem == ""
+    for number, there in ((1, names), (2, left)):
+        found.assert_sum(number, there)
+    assert {seeds for number, seeds in openings if number == 1} == {0}
+    assert {seeds for number, seeds in openings if number == 2} == {degree.k}
+    near = [neighbours(found.server, number, SPARSE) for number in (1, 2)]
+    assert near[0] != near[1] and {len(some) for one in near for some in one.values()} == {degree.k}
+
+
+class Recording(Summing):
+    """Keeps the masked vectors, by round."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.vectors: dict[int, dict[str, MaskedVector]] = {}
+
+    async def collect(self, kind: Any, *arguments: Any, **options: Any) -> Any:
+        found = await super().collect(kind, *arguments, **options)
+        if kind is MaskedVector:
+            self.vectors[self.round] = found.answers
+        return found
+
+
+def test_decryptors_who_are_shown_different_labels_open_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server hands each decryptor the signatures of all, over whichever labels."""
+
+    class Equivocating(Summing):
+        def broadcast(self, parties: Sequence[str], message: Message) -> None:
+            if not isinstance(message, RoundLabels):
+                super().broadcast(parties, message)
+                return
+            half = len(parties) // 2
+            super().broadcast(parties[:half], message)
+            super().broadcast(parties[half:], RoundLabels(bits(NAMES[1:], NAMES)))
+
+    honest = flamingo.consistency.gathered
+
+    async def unchecked(me: Server, identities: Any, names: Sequence[str], *rest: Any) -> dict[str, bytes]:
+        if names[0] != "labels":
+            return await honest(me, identities, names, *rest)
+        return {
+            name: one.signature for name, one in (await me.collect(Agreed, rest[-1], deadline=WAIT)).answers.items()
+        }
+
+    monkeypatch.setattr(flamingo.consistency, "gathered", unchecked)
+    found = played(Equivocating, rounds=1)
+    asked = set(found.sent(Agreed))
+    assert not found.sent(flamingo.RoundOpened) and "decryptors answered" in found.server.problem
+    assert found.refused("clients have signed the sets that it sees") | found.refused("RoundOpening") <= asked
+    assert found.refused("clients have signed the sets that it sees")
+
+
+def test_labels_are_signed_and_opened_once_a_round_and_not_of_too_few() -> None:
+    class Insisting(Summing):
+        def broadcast(self, parties: Sequence[str], message: Message) -> None:
+            if isinstance(message, RoundLabels):
+                for fewer in (NAMES[:2], NAMES[:3]):
+                    super().broadcast(parties, RoundLabels(bits(fewer, NAMES)))
+            super().broadcast(parties, message)
+            if isinstance(message, RoundLabels):
+                super().broadcast(parties, RoundLabels(bits(NAMES[1:], NAMES)))
+
+        def send(self, receiver: str, message: Message) -> None:
+            super().send(receiver, message)
+            if isinstance(message, RoundOpening):
+                super().send(receiver, message)
+
+    found = played(Insisting)
+    members = set(found.sent(flamingo.RoundOpened))
+    for number in (1, 2):
+        found.assert_sum(number, NAMES)
+    assert set(found.sent(flamingo.RoundOpened).values()) == {2}
+    assert found.refused("2 clients are fewer than 3") == found.refused("once a round is all") == members
+
+
+@pytest.mark.parametrize("of", ["another pair", "another round", "another set-up"])
+def test_a_ciphertext_of_another_context_is_not_decrypted(of: str) -> None:
+    """The server wants the seed of two who are in, or of another time, where the one of a lost client's pair is due."""
+    lost = Crash("client/2", before="sum.mask", round=2)
+    former = played(Recording, seed=2).server.vectors[2]
+
+    class Replaying(Recording):
+        def send(self, receiver: str, message: Message) -> None:
+            if isinstance(message, RoundOpening) and self.round == 2:
+                near = [neighbours(self, number, COMPLETE) for number in (1, 2)]
+                first = next(name for name in NAMES if all("client/2" in one[name] for one in near))
+                other = next(name for name in near[1][first] if name != "client/2")
+                message.seeds[0] = {
+                    "another pair": lambda: self.vectors[2][first].seeds[near[1][first].index(other)],
+                    "another round": lambda: self.vectors[1][first].seeds[near[0][first].index("client/2")],
+                    "another set-up": lambda: former[first].seeds[0],
+                }[of]()
+            super().send(receiver, message)
+
+    found = played(Replaying, faults=[lost])
+    found.assert_sum(1, NAMES)
+    assert 2 not in found.server.totals
+    assert not [p for p in found.packets if p.type == "RoundOpened" and p.round == 2]
+    assert found.refused("a ciphertext is not of its pair and round")
+
+
+def test_a_decryptor_that_comes_back_in_its_round_signs_and_masks_no_second_time() -> None:
+    """The server calls it into the same round again, and shows it labels by which another client is out."""
+
+    class Returning(Summing):
+        async def afterwards(self) -> None:
+            ring = KeyRing.of(self)
+            assert ring is not None and "client/2" in ring.decryptors
+            await asyncio.sleep(2 * WAIT)
+            for _ in range(2):
+                self.advance(1, self.attempt + 1)
+                self.send("client/2", KeysKept(ring.digest, False))
+                self.advance(1, self.attempt + 1)
+                self.send("client/2", RoundBegins())
+                self.send("client/2", RoundLabels(bits(NAMES[1:], NAMES)))
+                await asyncio.sleep(WAIT)
+
+    gone = Crash("client/2", after="sum.agree", round=1, back_after=WAIT)
+    found = played(Returning, rounds=1, faults=[gone])
+    found.assert_sum(1, NAMES)
+    assert found.refused("it has sent masked values in round 1") == {"client/2"}
+    assert found.sent(MaskedVector)["client/2"] == 1
+    assert found.sent(Agreed)["client/2"] == 2  # of the key, and of the labels
