@@ -1,4 +1,4 @@
-"""Sums of Flamingo in a graph that is not complete, and against a server that lies to decryptors or mixes up secrets."""
+"""Sums of Flamingo in a graph that is not complete, and against a server that lies to decryptors."""
 
 import asyncio
 from collections import Counter
@@ -249,7 +249,8 @@ def test_a_ciphertext_of_another_context_is_not_decrypted(of: str) -> None:
                 near = [neighbours(self, number, COMPLETE) for number in (1, 2)]
                 first = next(name for name in NAMES if all("client/2" in one[name] for one in near))
                 other = next(name for name in near[1][first] if name != "client/2")
-                message.seeds[0] = {
+                place = [name for name in NAMES if "client/2" in near[1][name]].index(first)
+                message.seeds[place] = {
                     "another pair": lambda: self.vectors[2][first].seeds[near[1][first].index(other)],
                     "another round": lambda: self.vectors[1][first].seeds[near[0][first].index("client/2")],
                     "another set-up": lambda: former[first].seeds[0],
