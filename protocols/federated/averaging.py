@@ -768,6 +768,10 @@ def schedule_of(tables: Any, among: Any) -> tuple[bool, bool]:
     return fresh, drawn
 
 
+_MANY = 100
+"""The most clients who are all decryptors without a caution."""
+
+
 @dataclass(frozen=True)
 class FlamingoAveraging(SecureAveraging):
     """`Flamingo` as a part of a round of training."""
@@ -794,11 +798,19 @@ class FlamingoAveraging(SecureAveraging):
         ]
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line where each round draws other clients, so that keys are fresh in each."""
-        if tables.training.share == 1:
-            return []
-        what = "keys are fresh in a round to which clients are called that have none"
-        return [f'training.share(={tables.training.share:g}) with training.averaging = "{Flamingo.name}": {what}']
+        """A line where each round draws other clients, or where no sample of them has few enough losses."""
+        keys, found = tables.training, []
+        if keys.share != 1:
+            what = "keys are fresh in a round to which clients are called that have none"
+            found.append(f'training.share(={keys.share:g}) with training.averaging = "{Flamingo.name}": {what}')
+        counts = {many: decryptors_of(tables, many).count for many in _cohorts(tables, shards())}
+        if keys.decryptors is None and any(many > _MANY and count == many for many, count in counts.items()):
+            found.append(
+                f"training.tolerated_dropouts(={keys.tolerated_dropouts:g}) and training.corrupt_clients("
+                f"={keys.corrupt_clients:g}) are about a third or more: all {max(counts)} clients are decryptors, "
+                "and bytes of keys grow with the third power of their number; set training.decryptors"
+            )
+        return found
 
 
 def ways(private: bool = False) -> dict[str, Part]:

@@ -154,7 +154,7 @@ class Decryptors:
             return cls(clients, min(chosen, clients))
         marked = math.ceil((tolerance.dropouts + tolerance.corrupt) * clients - 1e-9)
         allowed = Fraction(1, 2**tolerance.exponent)
-        for count in range(4, clients):
+        for count in range(4, clients if 3 * marked < clients else 0):
             if exceeded_by(clients, min(marked, clients), count, allowed)[0] <= (count - 1) // 3:
                 return cls(clients, count)
         return cls(clients, clients)

@@ -12,6 +12,7 @@ from tacit import Result, Scenario, load, run
 from tacit.parties.server import Server
 from tacit.protocols.crypto import threshold_elgamal as elgamal
 from tacit.protocols.sums import consistency, flamingo
+from tacit.scenarios.files.checks import cautions
 from tacit.sim.streams import Entropy
 
 WAY = ("protocol.name=fedavg", "training.averaging=flamingo", "training.rounds=3", "training.decryptor_rounds=2")
@@ -102,3 +103,17 @@ def test_a_ciphertext_is_opened_by_enough_holders_and_of_its_context_alone() -> 
             elgamal.verified(elgamal.public_share(passed, x + 1), hidden, b"all", sent)
     assert elgamal.opened(hidden, contexts, held) == texts
     assert elgamal.opened(hidden, contexts, dict(list(held.items())[:2])) != texts
+
+
+def test_a_caution_says_where_all_of_many_clients_would_be_decryptors(tiny: Path) -> None:
+    def lines(*changes: str) -> list[str]:
+        tolerated = (
+            "data.clients=120",
+            "data.limit=600",
+            "training.tolerated_dropouts=0.3",
+            "training.corrupt_clients=0.1",
+        )
+        return [one for one in cautions(scenario(tiny, *tolerated, *changes)) if "decryptors" in one]
+
+    assert len(lines()) == 1 and "all 120 clients" in lines()[0]
+    assert not lines("training.decryptors=40") and not lines("training.tolerated_dropouts=0.1")
