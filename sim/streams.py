@@ -20,7 +20,7 @@ _FIRST = 128
 _CHUNK = 4096
 
 
-def derive(seed: int | bytes, *names: str | int) -> bytes:
+def derive(seed: int | bytes, *names: str | int | bytes) -> bytes:
     """Derive 32 bytes from `seed` and the `names`, each length-prefixed so that no two lists collide."""
     state = hashlib.sha256(b"tacit/stream/v1")
     for name in (seed, *names):

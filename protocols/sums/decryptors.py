@@ -53,7 +53,7 @@ from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.identities import KEY_BYTES, SIGNATURE_BYTES, Identities, title_of
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.parts import Among, Part, Taken, messages_in
-from tacit.protocols.setup import Group
+from tacit.protocols.setup import STEPS, Group, SetUp
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.committee import bits, named
@@ -571,8 +571,8 @@ async def _made(
     total = await me.compute(
         {"p256.power": len(chosen) * least}, elgamal.combined, [deals[name].commitments for name in chosen], weights
     )
-    statement = _statement(ring, members, chosen, total)
-    signatures = await consistency.gathered(me, identities, *statement, Titles(me), quorum, deadline, members)
+    lists = _statement(ring, members, chosen, total)
+    signatures = await consistency.gathered(me, identities, lists[0], lists[1], Titles(me), quorum, deadline, members)
     if len(signatures) < quorum:
         me.lose([name for name in members if name not in signatures], "it did not sign the decryptors' key")
         raise Abort(f"no key: {len(signatures)} of {len(receivers)} decryptors signed it; {quorum} are needed")
@@ -624,13 +624,13 @@ class KeysOfRounds(Part):
 
     decryptors: Any
     schedule: Any
-    setup: setup.SetUp
-    messages = (*messages_in(sys.modules[__name__]), *setup.SetUp().messages, Agreed)
-    between_clients = setup.SetUp().between_clients
+    setup: SetUp
+    messages = (*messages_in(sys.modules[__name__]), *SetUp().messages, Agreed)
+    between_clients = SetUp().between_clients
 
     @property
     def takes(self) -> Sequence[Taken]:
-        return (*setup.STEPS, *KEYS)
+        return (*STEPS, *KEYS)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         one, n = self.decryptors(tables, len(among.names)), len(among.names)

@@ -52,7 +52,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -216,6 +216,10 @@ def _check_of(seed: bytes) -> bytes:
     return derive(seed, "own seed")
 
 
+def _fits(check: bytes, seed: bytes) -> bool:
+    return _check_of(seed) == check
+
+
 @hollow(lambda seed, needed, count, entropy: [blank(SHARE)] * count)
 def _split(seed: bytes, needed: int, count: int, entropy: Any) -> list[bytes]:
     return [row.tobytes() for row in shamir.split([seed], needed, count, entropy)]
@@ -252,7 +256,7 @@ async def client(me: Client, vector: NDArray[Any], settings: FlamingoSettings) -
             continue  # what follows a beginning that was refused, or is for others
         elif isinstance(answer, RoundLabels):
             await part.sign(answer)
-        else:
+        elif isinstance(answer, RoundOpening):
             await part.open(answer)
 
 
@@ -519,9 +523,7 @@ def _seeds(
             seed = b""
         if _check_of(seed) != checks[name]:
             try:
-                seed, _ = share_errors.corrected(
-                    own, needed, SEED_BYTES, lambda seed, due=checks[name]: _check_of(seed) == due
-                )
+                seed, _ = share_errors.corrected(own, needed, SEED_BYTES, partial(_fits, checks[name]))
             except ValueError:
                 return None
         found[name] = seed
