@@ -141,7 +141,7 @@ def read_run(folder: Path) -> RecordedRun:
 
 def _formula(folder: Path, rows: Sequence[ByteRow]) -> tuple[dict[str, int], str]:
     try:
-        if found := predicted(folder, {row.type for row in rows}):
+        if found := predicted(folder, dict.fromkeys(row.type for row in rows)):
             return found, ""
         return {}, withheld(folder)
     except ScenarioError as error:

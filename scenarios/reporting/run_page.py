@@ -31,6 +31,7 @@ from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.seeing import timeline
 from tacit.scenarios.seeing.compare import flat_keys
 from tacit.scenarios.seeing.plot import X, curves, labels
+from tacit.scenarios.seeing.reading import without_collecting
 from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import format_bytes, format_joules
@@ -53,12 +54,13 @@ KINDS = ("payload", "sealing", "envelope")
 
 def run_page(run: RecordedRun) -> str:
     """The whole page."""
-    seen = Seen(run.folder)
-    sections = [
-        Section("verdict", "Verdict", verdict(run, seen)),
-        Section("timeline", "Timeline", timeline_of(run, seen)),
-    ]
-    del seen  # hundreds of megabytes of a large run, and charts need some, too
+    with without_collecting():
+        seen = Seen(run.folder)
+        sections = [
+            Section("verdict", "Verdict", verdict(run, seen)),
+            Section("timeline", "Timeline", timeline_of(run, seen)),
+        ]
+        del seen  # hundreds of megabytes of a large run, and charts need some, too
     sections += [
         Section("bytes", "Bytes", byte_section(run)),
         *([Section("learning", "Learning", found)] if (found := curve_section([run])) else []),

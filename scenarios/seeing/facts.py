@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from tacit.parties.presence import GONE
 from tacit.scenarios.seeing.reading import News, Row
@@ -191,17 +191,15 @@ class Facts:
         self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
         self._gone: dict[str, list[tuple[float, str]]] = defaultdict(list)
-        hops = ("send", "relay", "deliver", "lose", "drop", "resend")
-        self._takers: dict[str, Callable[[Row], None]] = {
-            **dict.fromkeys(hops, self._hop_or_refusal), "refuse": self._refuse, "wait": self._wait,
-            "waited": self._wait, "fault": self._fault, "compute": self._compute, "enter": self._enter,
-            "metric": self._metric, "outcome": self._outcome,
-        }  # fmt: skip
 
     def add(self, row: Row) -> None:
         """Take one more event in."""
-        if (take := self._takers.get(row.kind)) is not None:
-            take(row)
+        if (take := _TAKERS.get(row.kind)) is not None:
+            take(self, row)
+
+    def taker(self, kind: str) -> Callable[[Row], None] | None:
+        """The function that takes an event of that kind in; None if no fact is made of it."""
+        return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
 
     def _hop_or_refusal(self, row: Row) -> None:
         if row.message:
@@ -327,11 +325,12 @@ class Facts:
             found = self._names[text] = tuple(text.split())
         return found
 
+    def _deliver(self, row: Row) -> None:
+        if row.message:
+            (self.messages.get(row.message) or self._message(row)).received = row.time
+
     def _hop(self, row: Row) -> None:
         one, kind = self.messages.get(row.message) or self._message(row), row.kind
-        if kind == "deliver":
-            one.received = row.time
-            return
         if kind in ("send", "relay"):
             sizes = row.payload, row.sealing, row.envelope
             one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))
@@ -409,3 +408,11 @@ class Facts:
             self._spells[row.party].append(spell)
             if kind in ("cut", "held"):
                 self.of_links.append(spell)
+
+
+_TAKERS: dict[str, Callable[[Facts, Row], None]] = {
+    **dict.fromkeys(("send", "relay", "lose", "drop", "resend"), Facts._hop_or_refusal), "deliver": Facts._deliver,
+    "refuse": Facts._refuse, "wait": Facts._wait, "waited": Facts._wait, "fault": Facts._fault,
+    "compute": Facts._compute, "enter": Facts._enter, "metric": Facts._metric, "outcome": Facts._outcome,
+}  # fmt: skip
+"""By kind of event. Facts that kept their own methods would stay in memory until somebody looks for garbage."""

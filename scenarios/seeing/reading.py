@@ -13,7 +13,7 @@ from tacit.parties.server import Loss
 from tacit.scenarios.running.folder import FolderError, check_format
 from tacit.scenarios.running.whole import check_whole, is_under_way, opened_record
 
-__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened", "reader_of"]
+__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened", "reader_of", "without_collecting"]
 
 
 class Row(NamedTuple):
@@ -103,8 +103,8 @@ class _Texts(dict[bytes, str]):
 
 
 @contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Within it nobody looks for garbage: what is made of a record stays, and looking takes a third of the time."""
+def without_collecting() -> Iterator[None]:
+    """Suspend the search for garbage: what is made of a record stays, and the search takes a third of the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -139,7 +139,7 @@ class Record:
 
         `see` is called with each event, in order. `kept`: the kinds of events that the result has; None: all.
         """
-        with opened(self.path.parent) as connection, _without_collecting():
+        with opened(self.path.parent) as connection, without_collecting():
             found = self._read(connection, see or (lambda row: None), kept)
         self._seen = found.last
         self._rounds += len(found.rounds)

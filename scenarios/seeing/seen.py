@@ -2,6 +2,7 @@
 
 from array import array
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from tacit.scenarios.seeing.critical_path import Segment, Walk
@@ -11,6 +12,9 @@ from tacit.scenarios.seeing.reading import Record, Row
 __all__ = ["Seen"]
 
 _DOINGS = frozenset(("send", "enter", "leave", "compute", "waited"))
+
+_OF_MESSAGES = frozenset(("send", "deliver"))
+"""Events whose party is the sender of their message."""
 
 
 class Seen:
@@ -27,7 +31,9 @@ class Seen:
         self.doings: dict[str, array[float]] = defaultdict(lambda: array("d"))
         self.last_round = 0
         self._walk = Walk(folder, self.facts)
+        self._takers: dict[str, tuple[Callable[[Row], None], ...]] = {}  # of each kind of event
         self.news = Record(folder).news(self._see, ("fault",))
+        self._takers.clear()  # they have this object, which would stay in memory until somebody looks for garbage
         self.facts.take_answers(self.news)
         self.parties.update(one.sender for one in self.facts.messages.values())
         self.parties.update(one.receiver for one in self.facts.messages.values())
@@ -35,19 +41,29 @@ class Seen:
         self.end = float(str(self.news.about.get("virtual_seconds", last)))
 
     def _see(self, row: Row) -> None:
-        self.facts.add(row)
-        self._walk.add(row)
         if row.time != self._last:
             self._last = row.time
             self.moments.append(row.time)
+        for take in self._takers.get(row.kind) or self._takers_of(row.kind):
+            take(row)
+
+    def _takers_of(self, kind: str) -> tuple[Callable[[Row], None], ...]:
+        """The functions that take an event of that kind: a large run has too many to ask of each what it is."""
+        own = () if kind in _OF_MESSAGES else (self._name,)
+        doing = (self._do,) if kind in _DOINGS else ()
+        takers = self.facts.taker(kind), self._walk.taker(kind), *own, *doing
+        return self._takers.setdefault(kind, tuple(take for take in takers if take is not None))
+
+    def _name(self, row: Row) -> None:
         self.parties.add(row.party)
         if not row.message:
             self.parties.update((row.sender, row.receiver))
-        if row.kind in _DOINGS:
-            if row.party in self.facts.jobs:
-                self.doings[row.party].append(row.time)
-            if row.round > self.last_round and row.kind in ("send", "enter"):
-                self.last_round = row.round
+
+    def _do(self, row: Row) -> None:
+        if row.party in self.facts.jobs:
+            self.doings[row.party].append(row.time)
+        if row.round > self.last_round and row.kind in ("send", "enter"):
+            self.last_round = row.round
 
     def path(self, end: float | None = None) -> list[Segment]:
         """The critical path up to `end`, by default that of the run."""
