@@ -30,7 +30,7 @@ from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.seeing import timeline
 from tacit.scenarios.seeing.compare import flat_keys
-from tacit.scenarios.seeing.plot import X, curves, labels
+from tacit.scenarios.seeing.plot import X, curves_over, labels
 from tacit.scenarios.seeing.reading import without_collecting
 from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.setting_error import Problem
@@ -196,9 +196,9 @@ def curve_section(runs: Sequence[RecordedRun]) -> Html | None:
 
 
 def _of_accuracy(runs: Sequence[RecordedRun]) -> list[Html]:
-    found = []
+    found, drawn_over = [], _curves(runs)
     for x, label in X.items():
-        drawn = _curves(runs, x)
+        drawn = drawn_over.get(x, [])
         if max((len(one.points) for one in drawn), default=0) < 2:
             return []
         title = {"rounds": "Accuracy by rounds", "bytes": "Accuracy by bytes", "time": "Accuracy by virtual time"}[x]
@@ -224,13 +224,17 @@ def _of_figures(runs: Sequence[RecordedRun]) -> Iterable[Html]:
         )
 
 
-def _curves(runs: Sequence[RecordedRun], x: str) -> list[charts.Series]:
+def _curves(runs: Sequence[RecordedRun]) -> dict[str, list[charts.Series]]:
+    """The lines of accuracy over each of `X`; {} if it was not measured."""
     measured = [run for run in runs if any(one["accuracy"] is not None for one in run.rounds)]
     try:
-        drawn = curves([run.folder for run in measured], x, "accuracy") if measured else []
+        drawn = curves_over([run.folder for run in measured], X, "accuracy") if measured else {}
     except FolderError:
-        return []
-    return [charts.Series(one.label, [(at, value, None) for at, value in one.points]) for one in drawn]
+        return {}
+    return {
+        x: [charts.Series(one.label, [(at, value, None) for at, value in one.points]) for one in found]
+        for x, found in drawn.items()
+    }
 
 
 def _rounds(run: RecordedRun) -> Html:
