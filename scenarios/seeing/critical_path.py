@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Struct
 
 from tacit.scenarios.seeing.facts import Facts
-from tacit.scenarios.seeing.reading import Row, reader_of
+from tacit.scenarios.seeing.reading import Delivery, Row, reader_of
 
 __all__ = ["Segment", "Walk", "seconds_by"]
 
@@ -164,7 +164,7 @@ class Walk:
         self._hops = _Numbers(), _Numbers()  # of hops 1 and 2, by copy
         self._first: dict[tuple[int, int], int] = {}  # by message and hop, where it is not the copy of that number
         self._begun = _Numbers()  # waits
-        self._last: Row | None = None
+        self._last = 0
         self._row: Callable[[int], Row] = _unread
         self._found: list[Segment] = []
 
@@ -172,9 +172,14 @@ class Walk:
         """The function that takes an event of that kind in; None if the path comes by none."""
         return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
 
+    def deliver(self, delivery: Delivery, receiver: str) -> None:
+        """Take in that a message was delivered to `receiver`."""
+        self._delivered.add(receiver, delivery.time, delivery.n)
+        self._last = delivery.n
+
     def _deliver(self, row: Row) -> None:
         self._delivered.add(row.receiver, row.time, row.n)
-        self._last = row
+        self._last = row.n
 
     def _send(self, row: Row) -> None:
         self._hop(row)
@@ -201,7 +206,7 @@ class Walk:
         self._do(row)
 
     def _do(self, row: Row) -> None:
-        self._last = row
+        self._last = row.n
         if row.party in self._jobs and not row.note.startswith("sent again"):
             self._doings[row.party].append(row.n)
 
@@ -215,8 +220,8 @@ class Walk:
 
     def _back(self, end: float) -> list[Segment]:
         party, step, time, number = "", "", end, 0
-        if self._last is not None:
-            last = self._last
+        if self._last:
+            last = self._row(self._last)
             job = self._jobs.last(end) if last.time < end else None
             chosen = last if job is None else self._row(job)
             party = chosen.receiver if chosen.kind == "deliver" else chosen.party

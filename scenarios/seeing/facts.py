@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 
 from tacit.parties.presence import GONE
-from tacit.scenarios.seeing.reading import News, Row
+from tacit.scenarios.seeing.reading import Delivery, News, Row
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import SLEEPS
 
@@ -324,6 +324,12 @@ class Facts:
         if (found := self._names.get(text)) is None:
             found = self._names[text] = tuple(text.split())
         return found
+
+    def deliver(self, delivery: Delivery) -> Message | None:
+        """Take in a delivery, and return its message; None, and nothing is taken in, if its sending is not known."""
+        if (one := self.messages.get(delivery.message)) is not None:
+            one.received = delivery.time
+        return one
 
     def _deliver(self, row: Row) -> None:
         if row.message:

@@ -7,14 +7,11 @@ from pathlib import Path
 
 from tacit.scenarios.seeing.critical_path import Segment, Walk
 from tacit.scenarios.seeing.facts import Facts
-from tacit.scenarios.seeing.reading import Record, Row
+from tacit.scenarios.seeing.reading import Delivery, Record, Row
 
 __all__ = ["Seen"]
 
 _DOINGS = frozenset(("send", "enter", "leave", "compute", "waited"))
-
-_OF_MESSAGES = frozenset(("send", "deliver"))
-"""Events whose party is the sender of their message."""
 
 
 class Seen:
@@ -32,13 +29,23 @@ class Seen:
         self.last_round = 0
         self._walk = Walk(folder, self.facts)
         self._takers: dict[str, tuple[Callable[[Row], None], ...]] = {}  # of each kind of event
-        self.news = Record(folder).news(self._see, ("fault",))
+        self.news = Record(folder).news(self._see, ("fault",), self._see_delivery)
         self._takers.clear()  # they have this object, which would stay in memory until somebody looks for garbage
         self.facts.take_answers(self.news)
         self.parties.update(one.sender for one in self.facts.messages.values())
         self.parties.update(one.receiver for one in self.facts.messages.values())
         last = max(self.moments, default=0.0)
         self.end = float(str(self.news.about.get("virtual_seconds", last)))
+
+    def _see_delivery(self, delivery: Delivery) -> bool:
+        """Take in a delivery of which the sending is recorded, as it is not in a party's own record."""
+        if (message := self.facts.deliver(delivery)) is None:
+            return False
+        if delivery.time != self._last:
+            self._last = delivery.time
+            self.moments.append(delivery.time)
+        self._walk.deliver(delivery, message.receiver)
+        return True
 
     def _see(self, row: Row) -> None:
         if row.time != self._last:
@@ -49,7 +56,7 @@ class Seen:
 
     def _takers_of(self, kind: str) -> tuple[Callable[[Row], None], ...]:
         """The functions that take an event of that kind: a large run has too many to ask of each what it is."""
-        own = () if kind in _OF_MESSAGES else (self._name,)
+        own = () if kind == "send" else (self._name,)  # by its sender, its message names it
         doing = (self._do,) if kind in _DOINGS else ()
         takers = self.facts.taker(kind), self._walk.taker(kind), *own, *doing
         return self._takers.setdefault(kind, tuple(take for take in takers if take is not None))
