@@ -16,7 +16,7 @@ from tacit.scenarios.running.record_format import ALIKE
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.seeing.reading import is_under_way, opened
 
-__all__ = ["RecordedRun", "Traffic", "read_run", "scenario_of"]
+__all__ = ["RecordedRun", "read_run", "scenario_of", "traffic_of"]
 
 UNDER_WAY, BROKEN_OFF = "under way", "broken off"
 
@@ -30,14 +30,6 @@ _FIGURES = """
 SELECT name, round, avg(value) FROM metrics
 WHERE party = 'server' AND name != 'accuracy' AND round > 0 AND abs(value) < 9e999
 GROUP BY name, round ORDER BY name, round"""
-
-
-class Traffic(Struct, frozen=True):
-    """The bytes that one party sent another, end to end, on all hops."""
-
-    sender: str
-    receiver: str
-    bytes: int
 
 
 class RecordedRun(Struct, frozen=True):
@@ -59,7 +51,6 @@ class RecordedRun(Struct, frozen=True):
     losses: list[Loss]
     rounds: list[dict[str, Any]]
     figures: dict[str, dict[int, float]]
-    traffic: list[Traffic]
     rows: list[ByteRow]
     formula: dict[str, int]
     formula_problem: str
@@ -110,7 +101,6 @@ def read_run(folder: Path) -> RecordedRun:
     with opened(folder) as connection:
         about = dict(connection.execute("SELECT key, value FROM run"))
         losses = [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
-        traffic = [Traffic(*row) for row in connection.execute(_TRAFFIC)]
         found = connection.execute("SELECT * FROM rounds ORDER BY round")
         names = [name for name, *_ in found.description]
         rounds = [dict(zip(names, row, strict=True)) for row in found]
@@ -131,12 +121,20 @@ def read_run(folder: Path) -> RecordedRun:
         losses=losses if result is None else result.lost,
         rounds=rounds,
         figures=figures,
-        traffic=traffic,
         rows=rows,
         formula=formula,
         formula_problem=problem,
         scenario_text=_text(folder / "scenario.toml"),
     )
+
+
+def traffic_of(folder: Path) -> list[tuple[str, str, int]]:
+    """Return the bytes that one party sent another, end to end, on all hops: sender, receiver and bytes.
+
+    A large run has hundreds of thousands of such pairs. Raises FolderError.
+    """
+    with opened(folder) as connection:
+        return connection.execute(_TRAFFIC).fetchall()
 
 
 def _formula(folder: Path, rows: Sequence[ByteRow]) -> tuple[dict[str, int], str]:

@@ -23,7 +23,7 @@ from tacit.scenarios.reporting.html import (
 from tacit.scenarios.reporting.page import Section, page
 from tacit.scenarios.reporting.parties import party_tables
 from tacit.scenarios.reporting.printed import byte_table, energy_line, energy_table, formula_lines, message_lines
-from tacit.scenarios.reporting.recorded import RecordedRun
+from tacit.scenarios.reporting.recorded import RecordedRun, traffic_of
 from tacit.scenarios.reporting.verdict import remarks, verdict, warnings_of
 from tacit.scenarios.running.folder import FolderError, formula_errors, message_bytes
 from tacit.scenarios.schema.keys import toml
@@ -122,12 +122,13 @@ def _steps(run: RecordedRun) -> Html:
 
 def _matrix(run: RecordedRun) -> Iterable[Html]:
     """Bytes from whom to whom; of many parties, by groups of neighbours."""
-    parties = sorted({name for one in run.traffic for name in (one.sender, one.receiver)}, key=_by_number)
+    traffic = traffic_of(run.folder)
+    parties = sorted({name for sender, receiver, _ in traffic for name in (sender, receiver)}, key=_by_number)
     groups = _groups(parties)
     sums: dict[tuple[str, str], int] = {}
-    for one in run.traffic:
-        key = groups[one.sender], groups[one.receiver]
-        sums[key] = sums.get(key, 0) + one.bytes
+    for sender, receiver, size in traffic:
+        key = groups[sender], groups[receiver]
+        sums[key] = sums.get(key, 0) + size
     names = list(dict.fromkeys(groups.values()))
     shared = len(names) < len(parties)
     yield element("h3", "From whom to whom")

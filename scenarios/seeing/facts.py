@@ -2,10 +2,11 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
+from typing import TypeVar
 
 from tacit.parties.presence import GONE
 from tacit.scenarios.seeing.reading import Delivery, News, Row
@@ -143,6 +144,9 @@ class Job:
     seconds: float
 
 
+_Key = TypeVar("_Key", bound=Hashable)
+_One = TypeVar("_One", Message, Waiting)
+
 _LASTING = {name: kind for name, kind in KINDS.items() if issubclass(kind, PartyFault) and kind.spell}
 _ENDS = {kind.over: kind.spell for kind in _LASTING.values()}
 
@@ -164,6 +168,21 @@ def went(note: str) -> str:
 def spell_ended(note: str) -> str:
     """The kind of spell that a fault's note ends; "" if it begins one."""
     return next((kind for words, kind in _ENDS.items() if note.startswith(words) or note.endswith(words)), "")
+
+
+def _append(found: dict[_Key, _One | list[_One]], key: _Key, one: _One) -> None:
+    """Add one more to those of a key; of which there is one, as of most keys of a large run, it needs no list."""
+    before = found.setdefault(key, one)
+    if isinstance(before, list):
+        before.append(one)
+    elif before is not one:
+        found[key] = [before, one]
+
+
+def _listed(found: _One | list[_One] | None) -> list[_One]:
+    if found is None:
+        return []
+    return found if isinstance(found, list) else [found]
 
 
 class Facts:
@@ -188,7 +207,7 @@ class Facts:
         self._stamps: dict[tuple[int, int], tuple[int, int]] = {}
         self._sizes: dict[tuple[int, int, int], tuple[tuple[int, int, int], int]] = {}  # and their sum
         self._names: dict[str, tuple[str, ...]] = {}  # by the text that has them
-        self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
+        self._waits_of: dict[str, Waiting | list[Waiting]] = {}
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
         self._gone: dict[str, list[tuple[float, str]]] = defaultdict(list)
 
@@ -250,9 +269,8 @@ class Facts:
         found = [one for kind in self._between for one in self._of_type(sender, receiver, kind)]
         return iter(sorted(found, key=lambda one: one.number))
 
-    def _of_type(self, sender: str, receiver: str, kind: str) -> Sequence[Message]:
-        found = self._between[kind].get((sender, receiver), ()) if kind in self._between else ()
-        return (found,) if isinstance(found, Message) else found
+    def _of_type(self, sender: str, receiver: str, kind: str) -> list[Message]:
+        return _listed(self._between[kind].get((sender, receiver))) if kind in self._between else []
 
     def before(self, message: Message, at: float) -> Message | None:
         """The first message, struck or lost by then, that was still on a connection as `message` entered it.
@@ -288,7 +306,7 @@ class Facts:
 
     def waits_of(self, party: str) -> list[Waiting]:
         """The waits of a party, in order."""
-        return self._waits_of.get(party, [])
+        return _listed(self._waits_of.get(party))
 
     def waits_for(self, party: str) -> list[Waiting]:
         """The waits that ended while more was waited for from `party`, in the order of their ends."""
@@ -308,12 +326,7 @@ class Facts:
         if one is None:
             one = Message(row.message, row.sender, row.receiver, row.type, row.step, self._stamp(row), row.time)
             self.messages[row.message] = one
-            same, ends = self._between[row.type], (row.sender, row.receiver)
-            before = same.setdefault(ends, one)  # many pairs have one message of a type in a large run
-            if isinstance(before, list):
-                before.append(one)
-            elif before is not one:
-                same[ends] = [before, one]
+            _append(self._between[row.type], (row.sender, row.receiver), one)
         return one
 
     def _stamp(self, row: Row) -> tuple[int, int]:
@@ -385,7 +398,7 @@ class Facts:
             types, sources = self._split(row.type), self._split(row.note)
             wait = Waiting(row.message, row.party, row.step, self._stamp(row), types, sources, row.time, row.value)
             self.waits[row.message] = wait
-            self._waits_of[row.party].append(wait)
+            _append(self._waits_of, row.party, wait)
             self.least_deadline = min(self.least_deadline, row.value)
         elif (known := self.waits.get(row.message)) is not None:
             known.ended, known.how, known.alone, known.last = row.time, row.type, row.value, row.sender
