@@ -12,19 +12,13 @@ from tacit.scenarios.files.plugins import withheld
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.folder import ByteRow, FolderError, Result, byte_rows, read_result
 from tacit.scenarios.running.prediction import predicted
-from tacit.scenarios.running.record_format import ALIKE
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.seeing.reading import is_under_way, opened
 
-__all__ = ["RecordedRun", "read_run", "scenario_of", "traffic_of"]
+__all__ = ["RecordedRun", "read_run", "scenario_of"]
 
 UNDER_WAY, BROKEN_OFF = "under way", "broken off"
 
-
-_TRAFFIC = f"""
-SELECT sender, receiver, sum({ALIKE} * (payload + sealing + envelope))
-FROM events WHERE message > 0 AND kind IN ('send', 'relay') GROUP BY sender, receiver"""
-"""The sums of the view `messages` by sender and receiver, without a row for each message first."""
 
 _FIGURES = """
 SELECT name, round, avg(value) FROM metrics
@@ -126,15 +120,6 @@ def read_run(folder: Path) -> RecordedRun:
         formula_problem=problem,
         scenario_text=_text(folder / "scenario.toml"),
     )
-
-
-def traffic_of(folder: Path) -> list[tuple[str, str, int]]:
-    """Return the bytes that one party sent another, end to end, on all hops: sender, receiver and bytes.
-
-    A large run has hundreds of thousands of such pairs. Raises FolderError.
-    """
-    with opened(folder) as connection:
-        return connection.execute(_TRAFFIC).fetchall()
 
 
 def _formula(folder: Path, rows: Sequence[ByteRow]) -> tuple[dict[str, int], str]:

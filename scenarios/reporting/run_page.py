@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
@@ -23,13 +24,14 @@ from tacit.scenarios.reporting.html import (
 from tacit.scenarios.reporting.page import Section, page
 from tacit.scenarios.reporting.parties import party_tables
 from tacit.scenarios.reporting.printed import byte_table, energy_line, energy_table, formula_lines, message_lines
-from tacit.scenarios.reporting.recorded import RecordedRun, traffic_of
+from tacit.scenarios.reporting.recorded import RecordedRun
 from tacit.scenarios.reporting.verdict import remarks, verdict, warnings_of
 from tacit.scenarios.running.folder import FolderError, formula_errors, message_bytes
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.seeing import timeline
 from tacit.scenarios.seeing.compare import flat_keys
+from tacit.scenarios.seeing.facts import Message
 from tacit.scenarios.seeing.plot import X, curves_over, labels
 from tacit.scenarios.seeing.reading import without_collecting
 from tacit.scenarios.seeing.seen import Seen
@@ -52,6 +54,17 @@ SERVER = "server"
 KINDS = ("payload", "sealing", "envelope")
 
 
+class Traffic(NamedTuple):
+    """The bytes that one party sent another, end to end, on all hops: `sums`, by sender and receiver.
+
+    Of many parties neighbours are one of the `names`, and `shared` is true.
+    """
+
+    names: list[str]
+    sums: dict[tuple[str, str], int]
+    shared: bool
+
+
 def run_page(run: RecordedRun) -> str:
     """The whole page."""
     with without_collecting():
@@ -60,9 +73,10 @@ def run_page(run: RecordedRun) -> str:
             Section("verdict", "Verdict", verdict(run, seen)),
             Section("timeline", "Timeline", timeline_of(run, seen)),
         ]
+        traffic = _traffic(seen.facts.messages.values())
         del seen  # hundreds of megabytes of a large run, and charts need some, too
     sections += [
-        Section("bytes", "Bytes", byte_section(run)),
+        Section("bytes", "Bytes", byte_section(run, traffic)),
         *([Section("learning", "Learning", found)] if (found := curve_section([run])) else []),
         *([Section("energy", "Energy", found)] if (found := _energy(run)) else []),
         Section("learned", "What each party learns", _learned(run)),
@@ -76,8 +90,8 @@ def timeline_of(run: RecordedRun, seen: Seen | None = None, *, compact: bool = F
     return Html(timeline.fragment(run.folder, compact=compact, seen=seen))
 
 
-def byte_section(run: RecordedRun) -> Html:
-    """Return the section on bytes, by step and message type beside the formula, and from whom to whom."""
+def byte_section(run: RecordedRun, traffic: Traffic) -> Html:
+    """Return the section on bytes, by step and message type beside the formula, and from whom to whom: `traffic`."""
     if not run.rows:
         return element("p", "No message was sent.")
     model = message_bytes(run.folder)
@@ -99,7 +113,7 @@ def byte_section(run: RecordedRun) -> Html:
             element("h3", "By step and message type"),
             of_table(printed, "messages and bytes by step and message type"),
             *(element("p", note, class_="note") for note in notes),
-            *_matrix(run),
+            *_matrix(traffic),
         ]
     )
 
@@ -120,17 +134,23 @@ def _steps(run: RecordedRun) -> Html:
     return charts.bars(rows, KINDS, title, "bytes", ticks)
 
 
-def _matrix(run: RecordedRun) -> Iterable[Html]:
-    """Bytes from whom to whom; of many parties, by groups of neighbours."""
-    traffic = traffic_of(run.folder)
-    parties = sorted({name for sender, receiver, _ in traffic for name in (sender, receiver)}, key=_by_number)
+def _traffic(messages: Iterable[Message]) -> Traffic:
+    sent = [one for one in messages if one.hops]
+    parties = sorted({one.sender for one in sent} | {one.receiver for one in sent}, key=_by_number)
     groups = _groups(parties)
     sums: dict[tuple[str, str], int] = {}
-    for sender, receiver, size in traffic:
-        key = groups[sender], groups[receiver]
-        sums[key] = sums.get(key, 0) + size
+    first: dict[tuple[str, str], tuple[str, str]] = {}  # in the order of their first pair
+    for one in sent:
+        key, pair = (groups[one.sender], groups[one.receiver]), (one.sender, one.receiver)
+        sums[key] = sums.get(key, 0) + one.bytes
+        first[key] = min(pair, first.get(key, pair))
     names = list(dict.fromkeys(groups.values()))
-    shared = len(names) < len(parties)
+    return Traffic(names, {key: sums[key] for key in sorted(sums, key=first.__getitem__)}, len(names) < len(parties))
+
+
+def _matrix(traffic: Traffic) -> Iterable[Html]:
+    """Bytes from whom to whom; of many parties, by groups of neighbours."""
+    names, sums, shared = traffic
     yield element("h3", "From whom to whom")
     yield _map_of(names, sums)
     sent = {name: sum(size for (sender, _), size in sums.items() if sender == name) for name in names}
