@@ -348,15 +348,38 @@ class Facts:
         if row.message:
             (self.messages.get(row.message) or self._message(row)).received = row.time
 
+    def _send(self, row: Row) -> None:
+        if not row.message:
+            return
+        one = self.messages.get(row.message) or self._message(row)
+        self._go(one, row)
+        one.copies += 1
+        if row.peer != row.receiver and not one.relay:
+            one.relay = row.peer
+            if one.struck:  # before it was sent
+                self._enter_trouble(one)
+
+    def _relay(self, row: Row) -> None:
+        if not row.message:
+            return
+        one = self.messages.get(row.message) or self._message(row)
+        self._go(one, row)
+        one.copies += bool(row.note)
+        if one.relayed is None:
+            one.relay, one.relayed = row.party, row.time
+
+    def _go(self, one: Message, row: Row) -> None:
+        """Take in that a copy of a message has set out on a hop."""
+        sizes = row.payload, row.sealing, row.envelope
+        one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))
+        one.bytes += size if row.value < 2 else int(row.value) * size
+        one.hops += 1
+        if row.note.startswith("sent again"):
+            one.again += 1
+
     def _hop(self, row: Row) -> None:
         one, kind = self.messages.get(row.message) or self._message(row), row.kind
-        if kind in ("send", "relay"):
-            sizes = row.payload, row.sealing, row.envelope
-            one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))
-            one.bytes += size if row.value < 2 else int(row.value) * size
-            one.hops += 1
-            one.copies += kind == "send" or bool(row.note)
-        elif kind in ("lose", "drop"):
+        if kind in ("lose", "drop"):
             one.ended += 1
         if kind == "resend":
             self._trouble(one)
@@ -366,12 +389,6 @@ class Facts:
             one.lost += ((row.time, row.note),)
         elif kind == "drop" and row.note != "a second copy":
             one.dropped += ((row.time, row.note),)
-        elif kind == "relay" and one.relayed is None:
-            one.relay, one.relayed = row.party, row.time
-        elif kind == "send" and row.peer != row.receiver and not one.relay:
-            one.relay = row.peer
-            if one.struck:  # before it was sent
-                self._enter_trouble(one)
         if row.note.startswith("sent again"):
             one.again += 1
         if kind in ("lose", "drop") and not one.n and (one.lost or one.dropped):
@@ -430,8 +447,9 @@ class Facts:
 
 
 _TAKERS: dict[str, Callable[[Facts, Row], None]] = {
-    **dict.fromkeys(("send", "relay", "lose", "drop", "resend"), Facts._hop_or_refusal), "deliver": Facts._deliver,
-    "refuse": Facts._refuse, "wait": Facts._wait, "waited": Facts._wait, "fault": Facts._fault,
-    "compute": Facts._compute, "enter": Facts._enter, "metric": Facts._metric, "outcome": Facts._outcome,
+    **dict.fromkeys(("lose", "drop", "resend"), Facts._hop_or_refusal), "deliver": Facts._deliver,
+    "send": Facts._send, "relay": Facts._relay, "refuse": Facts._refuse, "wait": Facts._wait, "waited": Facts._wait,
+    "fault": Facts._fault, "compute": Facts._compute, "enter": Facts._enter, "metric": Facts._metric,
+    "outcome": Facts._outcome,
 }  # fmt: skip
 """By kind of event. Facts that kept their own methods would stay in memory until somebody looks for garbage."""
