@@ -10,13 +10,14 @@
 | report.* | those of `reports` | | | `Proved`: reports of Prio3, whose numbers are proved to be in range |
 | setup.*, sum.* | those of `setup` and `committee` | | | `ByCommittee`: fresh keys, then a sum by a committee |
 
-The last four are in `secure_averages`. P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
-averaged with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of
-each client, so an average is exact to 2^-32. With `training.value_bits` = v it sums integers of v bits in words that
-are just wide enough (`crypto.words`): w q for each vector, where q is x clipped to [-c, c]; then w, 1, and the loss in
-several words of v bits each. `Proved` sums q and the loss alone: all models weigh 1, and reports are counted. Its proof
-bounds each number of a model by c, so one client moves a number of the average by 2 c / n at most. There is
-no proof of a norm, as PINE has one: reports hold models, whose norm does not bound how far an update goes.
+The last four are in `secure_averages`. P numbers of a model, float32. A model weighs 1, or the points that it was
+trained on; of an addition's vectors some are averaged with these weights, some all alike. `Secure` sums in fixed point
+w x for each vector, then w, 1 and the loss of each client, so an average is exact to 2^-32. With `training.value_bits`
+= v it sums integers of v bits in words that are just wide enough (`crypto.words`): w q for each vector, where q is x
+clipped to [-c, c]; then w, 1, and the loss in several words of v bits each. `Proved` sums q and the loss alone: all
+models weigh 1, and reports are counted. Its proof bounds each number of a model by c, so one client moves a number of
+the average by 2 c / n at most. There is no proof of a norm, as PINE has one: reports hold models, whose norm does not
+bound how far an update goes.
 
 Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+);
 So et al., MLSys 2022 (LightSecAgg); Franklin and Yung, STOC 1992 (packed sharing, for `ByCommittee`);
