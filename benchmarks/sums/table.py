@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.parties.data.splits import named
-from tacit.protocols.federated.averaging import coding_of, ways
+from tacit.protocols.federated.secure_averages import coding_of, ways
 from tacit.protocols.parts import Part, taken
 from tacit.protocols.setup import SetUp
 from tacit.protocols.steps import Step

@@ -10,13 +10,14 @@
 | report.* | those of `reports` | | | `Proved`: reports of Prio3, whose numbers are proved to be in range |
 | setup.*, sum.* | those of `setup` and `committee` | | | `ByCommittee`: fresh keys, then a sum by a committee |
 
-P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
-averaged with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of
-each client, so an average is exact to 2^-32. With `training.value_bits` = v it sums integers of v bits in words that
-are just wide enough (`crypto.words`): w q for each vector, where q is x clipped to [-c, c]; then w, 1, and the loss in
-several words of v bits each. `Proved` sums q and the loss alone: all models weigh 1, and reports are counted. Its proof
-bounds each number of a model by c, so one client moves a number of the average by 2 c / n at most. There is
-no proof of a norm, as PINE has one: reports hold models, whose norm does not bound how far an update goes.
+The last four are in `secure_averages`. P numbers of a model, float32. A model weighs 1, or the points that it was
+trained on; of an addition's vectors some are averaged with these weights, some all alike. `Secure` sums in fixed point
+w x for each vector, then w, 1 and the loss of each client, so an average is exact to 2^-32. With `training.value_bits`
+= v it sums integers of v bits in words that are just wide enough (`crypto.words`): w q for each vector, where q is x
+clipped to [-c, c]; then w, 1, and the loss in several words of v bits each. `Proved` sums q and the loss alone: all
+models weigh 1, and reports are counted. Its proof bounds each number of a model by c, so one client moves a number of
+the average by 2 c / n at most. There is no proof of a norm, as PINE has one: reports hold models, whose norm does not
+bound how far an update goes.
 
 Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+);
 So et al., MLSys 2022 (LightSecAgg); Franklin and Yung, STOC 1992 (packed sharing, for `ByCommittee`);
@@ -46,23 +47,14 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import average, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols import setup
-from tacit.protocols.crypto.coded_masks import PIECE_BITS
-from tacit.protocols.crypto.mersenne import GF31, GF61
-from tacit.protocols.crypto.packed_shamir import field_for
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised
-from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
+from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Part, SumBounds, Taken
 from tacit.protocols.sums import (
-    committee,
-    decryptors,
-    flamingo,
-    lightsecagg,
-    members,
     neighbours,
     quorum,
-    reports,
     secure_sum,
 )  # fmt: skip
 from tacit.protocols.sums.refusal import refuse
@@ -73,31 +65,24 @@ from tacit.sim.wire import Message
 __all__ = [
     "ENOUGH",
     "FIGURES_BYTES",
+    "QUANTISING",
     "Averages",
     "Averaging",
     "AveragingInGraph",
-    "ByCommittee",
-    "CodedAveraging",
-    "CommitteeAveraging",
     "Expected",
-    "Flamingo",
-    "FlamingoAveraging",
-    "LightSecAgg",
     "Plain",
     "PlainAveraging",
-    "Proved",
-    "ProvedAveraging",
     "SecAggPlus",
     "Secure",
     "SecureAveraging",
     "Update",
     "average_work",
-    "decryptors_of",
+    "cohorts_of",
     "fewest_hidden",
     "figures_of",
     "tolerance_of",
     "update_in",
-    "ways",
+    "written",
 ]
 
 
@@ -273,7 +258,7 @@ def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tup
     )
 
 
-def _written(me: Server, means: Sequence[NDArray[np.float64]], expected: Expected) -> tuple[bytes, ...]:
+def written(me: Server, means: Sequence[NDArray[np.float64]], expected: Expected) -> tuple[bytes, ...]:
     """The bytes of the `means`, which are blank in a hollow run: small ones would be the same in every round.
 
     Clients refuse a second sum that begins with one model.
@@ -402,7 +387,7 @@ class Secure:
             return Averages(total.contributors, tuple(map(blank, expected.sizes)), 0.0)
         means, count, loss = self._opened(total, expected)
         require(count, "clients with trained models", least)
-        return Averages(total.contributors, _written(me, means, expected), loss)
+        return Averages(total.contributors, written(me, means, expected), loss)
 
 
 @dataclass(frozen=True)
@@ -423,198 +408,6 @@ class SecAggPlus(Secure):
 
     async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> setup.Group:
         return setup.Group(tuple(members), {}, {})
-
-
-@dataclass(frozen=True)
-class LightSecAgg(Secure):
-    """A secure sum with coded masks, whose opening takes the same time for any losses; it needs `quantised`.
-
-    `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server.
-    """
-
-    tolerated: float = 0.1
-    corrupt: float = 0.1
-    name: ClassVar[str] = "lightsecagg"
-    before_end: ClassVar[tuple[str, ...]] = lightsecagg.BEFORE_END
-    copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
-
-    @property
-    def word_bits(self) -> int:
-        return PIECE_BITS
-
-    def waits(self, clients: int) -> int:
-        return 2 * clients + 4
-
-    def _coded(self, settings: secure_sum.Settings) -> lightsecagg.CodedSettings:
-        least, deadline = settings.min_clients, settings.deadline
-        return lightsecagg.CodedSettings(settings.dimension, self.tolerated, self.corrupt, least, deadline)
-
-    async def _sum_of_client(
-        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
-    ) -> None:
-        await lightsecagg.client(me, vector, group.names, self._coded(settings))
-
-    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
-        return await lightsecagg.server(me, group.names, self._coded(settings))
-
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        await lightsecagg.client_at_end(me, self._coded(self._settings(expected, 0, deadline)))
-
-
-@dataclass(frozen=True)
-class Proved(Secure):
-    """A sum of reports whose numbers are proved to be in range, with a second aggregator; it needs `quantised`.
-
-    All models weigh 1. A client that has not trained sends a report without content.
-    """
-
-    name: ClassVar[str] = "prio3"
-    before_end: ClassVar[tuple[str, ...]] = ()
-    copies: ClassVar[int] = 80  # as trained, and in shares of 8 bytes a bit, sent and received, with values of 16 bits
-
-    def waits(self, clients: int) -> int:
-        return reports.WAITS
-
-    def dimension(self, expected: Expected) -> int:
-        """The numbers of a report: those of the vectors, then the loss."""
-        return super().dimension(expected) - _COUNTS
-
-    def task(self, expected: Expected) -> reports.Task:
-        """The task of the reports. Raises ValueError where the numbers are not quantised."""
-        if self.quantised is None:
-            raise ValueError("reports are of integers: quantised is needed.")
-        return reports.Task("integers", (self.dimension(expected), self.quantised.largest))
-
-    async def client(self, me: Any, update: Update, expected: Expected, least: int, deadline: float) -> None:
-        measurement = None
-        if update.weight > 0:
-            whole = self._contribution(me, replace(update, weight=1), expected)
-            end = sum(expected.sizes) // 4
-            measurement = np.concatenate([whole[:end], whole[end + _COUNTS :]])
-        await reports.client(me, self.task(expected), measurement, deadline, basis=me.basis, identities=self.identities)
-
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        pass
-
-    async def server(
-        self, me: Any, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
-    ) -> Averages:
-        task, fewest = self.task(expected), self.fewest(least)
-        tally = await reports.server(me, members, task, fewest, deadline, basis=me.basis)
-        if isinstance(tally.counts, HollowArray):
-            return Averages(tally.contributors, tuple(map(blank, expected.sizes)), 0.0)
-        count, end = len(tally.contributors), sum(expected.sizes) // 4
-        ring = tally.counts.astype(np.uint64)
-        counts = np.full(_COUNTS, count, np.uint64)
-        whole = secure_sum.Total(tally.contributors, np.concatenate([ring[:end], counts, ring[end:]]), 0)
-        means, _, loss = self._opened(whole, expected)
-        return Averages(tally.contributors, _written(me, means, expected), loss)
-
-
-_COUNTS = 2
-"""The words of a sum that hold weight and 1, which a report lacks."""
-
-
-@dataclass(frozen=True)
-class ByCommittee(Secure):
-    """A secure sum by a committee of members, with one upload a client; it needs `quantised`.
-
-    `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server. The draw
-    of the members fails for these with a probability of 2^-exponent at most.
-    """
-
-    tolerated: float = 0.1
-    corrupt: float = 0.1
-    exponent: int = 40
-    name: ClassVar[str] = "committee"
-    before_end: ClassVar[tuple[str, ...]] = committee.BEFORE_END
-    copies: ClassVar[int] = 16  # as trained, and in numbers of 8 bytes: quantised, seeds, shares, those held of others
-
-    @property
-    def word_bits(self) -> int:
-        if self.quantised is None:
-            return WHOLE
-        field = field_for(self.quantised.terms * self.quantised.weight * self.quantised.largest)
-        return field.bits if field is GF31 else WHOLE
-
-    def waits(self, clients: int) -> int:
-        return 2 * clients + 10
-
-    def _of_members(self, settings: secure_sum.Settings) -> committee.CommitteeSettings:
-        field = GF31 if settings.word_bits == GF31.bits else GF61
-        shares = self.tolerated, self.corrupt, self.exponent
-        return committee.CommitteeSettings(settings.dimension, field, *shares, settings.min_clients, settings.deadline)
-
-    @property
-    def _contribution_of_keys(self) -> setup.Contribution:
-        return setup.NoContribution() if self.identities is not None else members.SigningKeys()
-
-    async def _joined(self, me: Client, deadline: float) -> setup.Group:
-        group, keys = await setup.client(me, deadline, self._contribution_of_keys, self.identities)
-        return group if self.identities is not None else members.with_keys(group, {me.name: keys.private})
-
-    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
-        contribution = self._contribution_of_keys
-        group = await setup.server(me, names, me.round, self.fewest(least), deadline, contribution, self.identities)
-        return group if self.identities is not None else members.with_keys(group, {})
-
-    async def _sum_of_client(
-        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
-    ) -> None:
-        await committee.client(me, vector, group, self._of_members(settings))
-
-    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
-        return await committee.server(me, group, self._of_members(settings))
-
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        await committee.client_at_end(me, self._of_members(self._settings(expected, 0, deadline)))
-
-
-@dataclass(frozen=True)
-class Flamingo(Secure):
-    """A secure sum with one message a client, whose keys serve many rounds, and which decryptors open.
-
-    `chosen`: the number of these, where it does not follow from `tolerance`; after `renewal` rounds others are drawn.
-    """
-
-    tolerance: Tolerance = field(default_factory=Tolerance)
-    chosen: int | None = None
-    renewal: int = 10
-    name: ClassVar[str] = "flamingo"
-    before_end: ClassVar[tuple[str, ...]] = flamingo.BEFORE_END
-
-    def waits(self, clients: int) -> int:
-        return 2 * clients + 14
-
-    def _count(self, clients: int) -> int:
-        return decryptors.Decryptors.of(clients, self.chosen, self.tolerance).count
-
-    def _of_rounds(self, settings: secure_sum.Settings) -> flamingo.FlamingoSettings:
-        limits = settings.min_clients, settings.deadline
-        words = settings.dimension, settings.word_bits
-        return flamingo.FlamingoSettings(*words, self.tolerance, *limits, self.identities, self.fraction_bits)
-
-    async def _joined(self, me: Client, deadline: float) -> setup.Group:
-        ring = await decryptors.join(me, self._count, deadline, self.identities)
-        if ring is None:
-            raise Withdrawn("its keys are not those of the sum")
-        return setup.Group(ring.names, {}, {})
-
-    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
-        limits = self._count, self.renewal, self.fewest(least), deadline
-        ring = await decryptors.prepare(me, names, *limits, self.identities)
-        return setup.Group(ring.stored, {}, {})
-
-    async def _sum_of_client(
-        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
-    ) -> None:
-        await flamingo.client(me, vector, self._of_rounds(settings))
-
-    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
-        return await flamingo.server(me, group.names, self._of_rounds(settings))
-
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        await flamingo.client_at_end(me, self._of_rounds(self._settings(expected, 0, deadline)))
 
 
 def fewest_hidden(drawn: int, made_for_many: bool) -> int:
@@ -643,7 +436,7 @@ class PlainAveraging(Part):
         return 1
 
 
-_QUANTISING = ("training.value_bits", "training.clip", "training.largest_weight")
+QUANTISING = ("training.value_bits", "training.clip", "training.largest_weight")
 
 
 @dataclass(frozen=True)
@@ -653,7 +446,7 @@ class SecureAveraging(Part):
     private: bool = False
     messages = ()
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), secure_sum.SumOfVectors(identities=True))
-    uses: ClassVar[Sequence[str]] = ("protocol.identity", *_QUANTISING)
+    uses: ClassVar[Sequence[str]] = ("protocol.identity", *QUANTISING)
     kind: ClassVar[str] = "secure_sum"
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
@@ -666,7 +459,7 @@ class AveragingInGraph(SecureAveraging):
     """`SecAggPlus` as a part of a round of training."""
 
     takes = (secure_sum.SumOfVectors(in_graph=neighbours.DealingInGraph(tolerance_of)),)
-    uses = _QUANTISING
+    uses = QUANTISING
     kind = "secagg+"
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
@@ -679,148 +472,10 @@ class AveragingInGraph(SecureAveraging):
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line on the graphs of the rounds: the number of neighbours of a client, and how many of them must
         remain."""
-        return [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables))}" for many in _cohorts(tables, shards())]
+        return [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables))}" for many in cohorts_of(tables, shards())]
 
 
-def _cohorts(tables: Any, shards: Mapping[str, Shard]) -> list[int]:
+def cohorts_of(tables: Any, shards: Mapping[str, Shard]) -> list[int]:
     """The sizes of the cohorts of a run: drawn from the clients with labels, or from all."""
     able = sum(1 for shard in shards.values() if shard.labeled.any())
     return sorted({math.ceil(tables.training.share * many - 1e-9) for many in (able, len(shards)) if many})
-
-
-def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
-    """U and T of a sum with coded masks among a number of clients. Raises ValueError if there are too few."""
-    return lightsecagg.Coding.among(clients, tables.training.tolerated_dropouts, tables.training.corrupt_clients)
-
-
-@dataclass(frozen=True)
-class CodedAveraging(SecureAveraging):
-    """`LightSecAgg` as a part of a round of training."""
-
-    takes = (setup.SetUp(identities=True), lightsecagg.CodedSumOfVectors(coding_of))
-    uses = ("protocol.identity", *_QUANTISING)
-
-    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return []  # it has no miniature in which a server lies
-
-    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line with U and T of the rounds, and the number of losses that they tolerate."""
-        return [
-            f"{LightSecAgg.name}: of {many} clients {one.needed} must answer, so {one.tolerated} may be lost; "
-            f"{one.private} may collude with the server"
-            for many in _cohorts(tables, shards())
-            for one in [coding_of(tables, many)]
-        ]
-
-
-def _task_of(tables: Any, among: Any) -> reports.Task:
-    task: reports.Task = among.settings.averaging.task(among.settings.expected)
-    return task
-
-
-@dataclass(frozen=True)
-class ProvedAveraging(SecureAveraging):
-    """`Proved` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
-
-    takes = (reports.Reports(_task_of, based=True),)
-    uses = ("protocol.identity", *_QUANTISING[:2])
-    learned: ClassVar[Mapping[str, str]] = {"helper": "with prio3 averages: how many reports there are"}
-
-    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return []  # it has no miniature in which a server lies
-
-
-def committee_of(tables: Any, clients: int) -> committee.Committee:
-    """Return the committee of a sum among a number of clients. Raises ValueError where there are too few."""
-    keys = tables.training
-    return committee.Committee.among(clients, keys.tolerated_dropouts, keys.corrupt_clients, keys.failure_exponent)
-
-
-@dataclass(frozen=True)
-class CommitteeAveraging(SecureAveraging):
-    """`ByCommittee` as a part of a round of training."""
-
-    takes = (
-        setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True),
-        committee.SumByCommittee(committee_of),
-    )
-    uses = ("protocol.identity", *_QUANTISING)
-    kind = "committee"
-
-    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line on the committees of the rounds, and the number of lost members that they tolerate."""
-        return [f"{ByCommittee.name}: {committee_of(tables, many)}" for many in _cohorts(tables, shards())]
-
-
-def decryptors_of(tables: Any, clients: int) -> decryptors.Decryptors:
-    """Return the decryptors of a sum among a number of clients. Raises ValueError where there are too few."""
-    return decryptors.Decryptors.of(clients, tables.training.decryptors, tolerance_of(tables))
-
-
-def schedule_of(tables: Any, among: Any) -> tuple[bool, bool]:
-    """Return if keys are fresh in the round, and if new decryptors are drawn, with nobody lost."""
-    fresh, since = True, 0
-    cohorts = (*among.history, among.names)
-    for number, names in enumerate(cohorts):
-        fresh = not number or frozenset(names) != frozenset(cohorts[number - 1])
-        drawn = fresh or number - since >= tables.training.decryptor_rounds
-        since = number if drawn else since
-    return fresh, drawn
-
-
-_MANY = 100
-"""The most clients who are all decryptors without a caution."""
-
-
-@dataclass(frozen=True)
-class FlamingoAveraging(SecureAveraging):
-    """`Flamingo` as a part of a round of training."""
-
-    takes = (
-        decryptors.KeysOfRounds(
-            decryptors_of,
-            schedule_of,
-            setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True),
-        ),
-        flamingo.SumOfRounds(decryptors_of, tolerance_of),
-    )
-    uses = ("protocol.identity", *_QUANTISING, "training.decryptors", "training.decryptor_rounds")
-    kind = "flamingo"
-
-    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return []
-
-    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """The decryptors and graphs of the rounds, and how many of them each withstands the loss of."""
-        return [
-            f"{Flamingo.name}: {decryptors_of(tables, many)}; {degree_of(many, tolerance_of(tables))}"
-            for many in _cohorts(tables, shards())
-        ]
-
-    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line where each round draws other clients, or where no sample of them has few enough losses."""
-        keys, found = tables.training, []
-        if keys.share != 1:
-            what = "keys are fresh in a round to which clients are called that have none"
-            found.append(f'training.share(={keys.share:g}) with training.averaging = "{Flamingo.name}": {what}')
-        counts = {many: decryptors_of(tables, many).count for many in _cohorts(tables, shards())}
-        if keys.decryptors is None and any(many > _MANY and count == many for many, count in counts.items()):
-            found.append(
-                f"training.tolerated_dropouts(={keys.tolerated_dropouts:g}) and training.corrupt_clients("
-                f"={keys.corrupt_clients:g}) are about a third or more: all {max(counts)} clients are decryptors, "
-                "and bytes of keys grow with the third power of their number; set training.decryptors"
-            )
-        return found
-
-
-def ways(private: bool = False) -> dict[str, Part]:
-    """The values of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
-    return {
-        "plain": PlainAveraging(),
-        "secure": SecureAveraging(private),
-        "secagg+": AveragingInGraph(private),
-        "lightsecagg": CodedAveraging(private),
-        "prio3": ProvedAveraging(private),
-        "committee": CommitteeAveraging(private),
-        "flamingo": FlamingoAveraging(private),
-    }

@@ -11,12 +11,13 @@ from tacit.parties.learning.spec import MODELS
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
-from tacit.protocols.federated.averaging import ByCommittee, LightSecAgg, Proved, SecAggPlus, committee_of
+from tacit.protocols.federated.averaging import SecAggPlus
 from tacit.protocols.federated.blame import key_of
 from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
 from tacit.protocols.federated.round import TrainingSettings
+from tacit.protocols.federated.secure_averages import ByCommittee, LightSecAgg, Proved, committee_of
 from tacit.protocols.privacy.spending import check_noise
 from tacit.protocols.sums.lightsecagg import Coding
 from tacit.sim.plugged import PluginError

@@ -11,7 +11,7 @@ from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
-from tacit.protocols.federated import averaging, fedavg_then_xclp
+from tacit.protocols.federated import averaging, fedavg_then_xclp, secure_averages
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.checks import check_training, training_memory
@@ -165,7 +165,7 @@ class FederatedTraining(Declaration):
     @property
     def averaging(self) -> Choice:
         """The averaging of the models of a round."""
-        ways = averaging.ways(self.private)
+        ways = secure_averages.ways(self.private)
         return Choice("training.averaging", ways if self.secure else {"plain": ways["plain"]})
 
     @property

@@ -19,18 +19,7 @@ from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
-from tacit.protocols.federated.averaging import (
-    Averaging,
-    ByCommittee,
-    Flamingo,
-    LightSecAgg,
-    Plain,
-    Proved,
-    SecAggPlus,
-    Secure,
-    fewest_hidden,
-    tolerance_of,
-)
+from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, fewest_hidden, tolerance_of
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.keys import TrainingTables
@@ -38,6 +27,7 @@ from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.observer import BufferedObserver, TrainingObserver
 from tacit.protocols.federated.round import TrainingRound, TrainingSettings
+from tacit.protocols.federated.secure_averages import ByCommittee, Flamingo, LightSecAgg, Proved
 from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models

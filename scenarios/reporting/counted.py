@@ -109,5 +109,5 @@ def counted(folder: Path, values: tuple[tuple[str, str], ...] = ()) -> Counted:
         outcome=fields.get("outcome", ""),
         fidelity=fields.get("fidelity", ""),
         rows=rows,
-        formula=predicted(folder, {row.type for row in rows}),
+        formula=predicted(folder, dict.fromkeys(row.type for row in rows)),
     )

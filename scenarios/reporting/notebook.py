@@ -67,7 +67,7 @@ def _recorded(result: Result) -> RecordedRun:
     return RecordedRun(
         folder=result.folder, outcome=result.outcome, reason=result.reason, result=result, scenario=None,
         about={"title": result.title, "scenario": result.scenario}, seconds=result.virtual_seconds, losses=result.lost,
-        rounds=[], figures={}, traffic=[], rows=[whole], formula={}, formula_problem="", scenario_text="",
+        rounds=[], figures={}, rows=[whole], formula={}, formula_problem="", scenario_text="",
     )  # fmt: skip
 
 

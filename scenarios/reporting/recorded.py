@@ -12,32 +12,18 @@ from tacit.scenarios.files.plugins import withheld
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.folder import ByteRow, FolderError, Result, byte_rows, read_result
 from tacit.scenarios.running.prediction import predicted
-from tacit.scenarios.running.record_format import ALIKE
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.seeing.reading import is_under_way, opened
 
-__all__ = ["RecordedRun", "Traffic", "read_run", "scenario_of"]
+__all__ = ["RecordedRun", "read_run", "scenario_of"]
 
 UNDER_WAY, BROKEN_OFF = "under way", "broken off"
 
-
-_TRAFFIC = f"""
-SELECT sender, receiver, sum({ALIKE} * (payload + sealing + envelope))
-FROM events WHERE message > 0 AND kind IN ('send', 'relay') GROUP BY sender, receiver"""
-"""The sums of the view `messages` by sender and receiver, without a row for each message first."""
 
 _FIGURES = """
 SELECT name, round, avg(value) FROM metrics
 WHERE party = 'server' AND name != 'accuracy' AND round > 0 AND abs(value) < 9e999
 GROUP BY name, round ORDER BY name, round"""
-
-
-class Traffic(Struct, frozen=True):
-    """The bytes that one party sent another, end to end, on all hops."""
-
-    sender: str
-    receiver: str
-    bytes: int
 
 
 class RecordedRun(Struct, frozen=True):
@@ -59,7 +45,6 @@ class RecordedRun(Struct, frozen=True):
     losses: list[Loss]
     rounds: list[dict[str, Any]]
     figures: dict[str, dict[int, float]]
-    traffic: list[Traffic]
     rows: list[ByteRow]
     formula: dict[str, int]
     formula_problem: str
@@ -110,7 +95,6 @@ def read_run(folder: Path) -> RecordedRun:
     with opened(folder) as connection:
         about = dict(connection.execute("SELECT key, value FROM run"))
         losses = [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
-        traffic = [Traffic(*row) for row in connection.execute(_TRAFFIC)]
         found = connection.execute("SELECT * FROM rounds ORDER BY round")
         names = [name for name, *_ in found.description]
         rounds = [dict(zip(names, row, strict=True)) for row in found]
@@ -131,7 +115,6 @@ def read_run(folder: Path) -> RecordedRun:
         losses=losses if result is None else result.lost,
         rounds=rounds,
         figures=figures,
-        traffic=traffic,
         rows=rows,
         formula=formula,
         formula_problem=problem,
@@ -141,7 +124,7 @@ def read_run(folder: Path) -> RecordedRun:
 
 def _formula(folder: Path, rows: Sequence[ByteRow]) -> tuple[dict[str, int], str]:
     try:
-        if found := predicted(folder, {row.type for row in rows}):
+        if found := predicted(folder, dict.fromkeys(row.type for row in rows)):
             return found, ""
         return {}, withheld(folder)
     except ScenarioError as error:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
@@ -30,7 +31,9 @@ from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.seeing import timeline
 from tacit.scenarios.seeing.compare import flat_keys
-from tacit.scenarios.seeing.plot import X, curves, labels
+from tacit.scenarios.seeing.facts import Message
+from tacit.scenarios.seeing.plot import X, curves_over, labels
+from tacit.scenarios.seeing.reading import without_collecting
 from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import format_bytes, format_joules
@@ -51,16 +54,29 @@ SERVER = "server"
 KINDS = ("payload", "sealing", "envelope")
 
 
+class Traffic(NamedTuple):
+    """The bytes that one party sent another, end to end, on all hops: `sums`, by sender and receiver.
+
+    Of many parties neighbours are one of the `names`, and `shared` is true.
+    """
+
+    names: list[str]
+    sums: dict[tuple[str, str], int]
+    shared: bool
+
+
 def run_page(run: RecordedRun) -> str:
     """The whole page."""
-    seen = Seen(run.folder)
-    sections = [
-        Section("verdict", "Verdict", verdict(run, seen)),
-        Section("timeline", "Timeline", timeline_of(run, seen)),
-    ]
-    del seen  # hundreds of megabytes of a large run, and charts need some, too
+    with without_collecting():
+        seen = Seen(run.folder)
+        sections = [
+            Section("verdict", "Verdict", verdict(run, seen)),
+            Section("timeline", "Timeline", timeline_of(run, seen)),
+        ]
+        traffic = _traffic(seen.facts.messages.values())
+        del seen  # hundreds of megabytes of a large run, and charts need some, too
     sections += [
-        Section("bytes", "Bytes", byte_section(run)),
+        Section("bytes", "Bytes", byte_section(run, traffic)),
         *([Section("learning", "Learning", found)] if (found := curve_section([run])) else []),
         *([Section("energy", "Energy", found)] if (found := _energy(run)) else []),
         Section("learned", "What each party learns", _learned(run)),
@@ -74,8 +90,8 @@ def timeline_of(run: RecordedRun, seen: Seen | None = None, *, compact: bool = F
     return Html(timeline.fragment(run.folder, compact=compact, seen=seen))
 
 
-def byte_section(run: RecordedRun) -> Html:
-    """Return the section on bytes, by step and message type beside the formula, and from whom to whom."""
+def byte_section(run: RecordedRun, traffic: Traffic) -> Html:
+    """Return the section on bytes, by step and message type beside the formula, and from whom to whom: `traffic`."""
     if not run.rows:
         return element("p", "No message was sent.")
     model = message_bytes(run.folder)
@@ -97,7 +113,7 @@ def byte_section(run: RecordedRun) -> Html:
             element("h3", "By step and message type"),
             of_table(printed, "messages and bytes by step and message type"),
             *(element("p", note, class_="note") for note in notes),
-            *_matrix(run),
+            *_matrix(traffic),
         ]
     )
 
@@ -118,16 +134,23 @@ def _steps(run: RecordedRun) -> Html:
     return charts.bars(rows, KINDS, title, "bytes", ticks)
 
 
-def _matrix(run: RecordedRun) -> Iterable[Html]:
-    """Bytes from whom to whom; of many parties, by groups of neighbours."""
-    parties = sorted({name for one in run.traffic for name in (one.sender, one.receiver)}, key=_by_number)
+def _traffic(messages: Iterable[Message]) -> Traffic:
+    sent = [one for one in messages if one.hops]
+    parties = sorted({one.sender for one in sent} | {one.receiver for one in sent}, key=_by_number)
     groups = _groups(parties)
     sums: dict[tuple[str, str], int] = {}
-    for one in run.traffic:
-        key = groups[one.sender], groups[one.receiver]
+    first: dict[tuple[str, str], tuple[str, str]] = {}  # in the order of their first pair
+    for one in sent:
+        key, pair = (groups[one.sender], groups[one.receiver]), (one.sender, one.receiver)
         sums[key] = sums.get(key, 0) + one.bytes
+        first[key] = min(pair, first.get(key, pair))
     names = list(dict.fromkeys(groups.values()))
-    shared = len(names) < len(parties)
+    return Traffic(names, {key: sums[key] for key in sorted(sums, key=first.__getitem__)}, len(names) < len(parties))
+
+
+def _matrix(traffic: Traffic) -> Iterable[Html]:
+    """Bytes from whom to whom; of many parties, by groups of neighbours."""
+    names, sums, shared = traffic
     yield element("h3", "From whom to whom")
     yield _map_of(names, sums)
     sent = {name: sum(size for (sender, _), size in sums.items() if sender == name) for name in names}
@@ -194,9 +217,9 @@ def curve_section(runs: Sequence[RecordedRun]) -> Html | None:
 
 
 def _of_accuracy(runs: Sequence[RecordedRun]) -> list[Html]:
-    found = []
+    found, drawn_over = [], _curves(runs)
     for x, label in X.items():
-        drawn = _curves(runs, x)
+        drawn = drawn_over.get(x, [])
         if max((len(one.points) for one in drawn), default=0) < 2:
             return []
         title = {"rounds": "Accuracy by rounds", "bytes": "Accuracy by bytes", "time": "Accuracy by virtual time"}[x]
@@ -222,13 +245,17 @@ def _of_figures(runs: Sequence[RecordedRun]) -> Iterable[Html]:
         )
 
 
-def _curves(runs: Sequence[RecordedRun], x: str) -> list[charts.Series]:
+def _curves(runs: Sequence[RecordedRun]) -> dict[str, list[charts.Series]]:
+    """The lines of accuracy over each of `X`; {} if it was not measured."""
     measured = [run for run in runs if any(one["accuracy"] is not None for one in run.rounds)]
     try:
-        drawn = curves([run.folder for run in measured], x, "accuracy") if measured else []
+        drawn = curves_over([run.folder for run in measured], X, "accuracy") if measured else {}
     except FolderError:
-        return []
-    return [charts.Series(one.label, [(at, value, None) for at, value in one.points]) for one in drawn]
+        return {}
+    return {
+        x: [charts.Series(one.label, [(at, value, None) for at, value in one.points]) for one in found]
+        for x, found in drawn.items()
+    }
 
 
 def _rounds(run: RecordedRun) -> Html:

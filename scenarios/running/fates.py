@@ -116,5 +116,6 @@ def fate_of(scenario: Scenario, *sinks: object) -> Fate:
     return Fate(
         scenario.seed, end.outcome, end.reason, sent, simulation.now, max(0, rounds - end.held),
         tuple(places.values()), predicted_memory(*simulation.setting, simulation.most_held),
-        used and used.joules, used and max((one.most for one in used.classes), default=0.0),
+        None if used is None else used.joules,
+        None if used is None else max((one.most for one in used.classes), default=0.0),
     )  # fmt: skip

@@ -18,13 +18,14 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from msgspec import Struct
 
 from tacit.scenarios.seeing.facts import Facts
-from tacit.scenarios.seeing.reading import Row, reader_of
+from tacit.scenarios.seeing.reading import Delivery, Row, reader_of
 
 __all__ = ["Segment", "Walk", "seconds_by"]
 
@@ -75,8 +76,6 @@ def seconds_by(segments: Iterable[Segment], *names: str) -> dict[tuple[str, ...]
     return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
 
-_OF_PROGRAMS = frozenset(("send", "deliver", "enter", "leave", "compute", "waited"))
-_FOLLOWED = frozenset((*_OF_PROGRAMS, "relay", "wait"))
 _RECEIVED = ("answered", "until", "interrupted")
 """How waits end by a message."""
 
@@ -141,7 +140,10 @@ class _Numbers:
 
     def put(self, place: int, number: int) -> None:
         """Put `number` there unless there is one."""
-        if place >= len(self._found):
+        if place == len(self._found):
+            self._found.append(number)
+            return
+        if place > len(self._found):
             self._found.extend([0] * (place + 1 - len(self._found)))
         self._found[place] = self._found[place] or number
 
@@ -162,37 +164,51 @@ class Walk:
         self._hops = _Numbers(), _Numbers()  # of hops 1 and 2, by copy
         self._first: dict[tuple[int, int], int] = {}  # by message and hop, where it is not the copy of that number
         self._begun = _Numbers()  # waits
-        self._last: Row | None = None
+        self._last = 0
         self._row: Callable[[int], Row] = _unread
         self._found: list[Segment] = []
 
-    def add(self, row: Row) -> None:
-        """Take one more event in."""
-        kind = row.kind
-        if kind not in _FOLLOWED:
-            return
-        if kind == "deliver":
-            self._delivered.add(row.receiver, row.time, row.n)
-            self._last = row
-            return
-        if kind in ("send", "relay"):
-            hops = self._hops[row.hop - 1]
-            hops.put(row.copy, row.n)
-            if row.copy != row.message and not hops[row.message]:
-                self._first.setdefault((row.message, row.hop), row.n)
-        elif kind == "compute":
-            if row.value > 0:
-                self._jobs.add(row.party, _end_of(row), row.n)
-        elif kind == "wait":
-            self._begun.put(row.message, row.n)
-        elif kind == "waited":
-            self._waited.add(row.party, row.time, row.n)
-            if row.type in ("deadline", "gone"):
-                self._deadlines.add(row.party, row.time, row.n)
-        if kind in _OF_PROGRAMS:
-            self._last = row
-            if row.party in self._jobs and not row.note.startswith("sent again"):
-                self._doings[row.party].append(row.n)
+    def taker(self, kind: str) -> Callable[[Row], None] | None:
+        """The function that takes an event of that kind in; None if the path comes by none."""
+        return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
+
+    def deliver(self, delivery: Delivery, receiver: str) -> None:
+        """Take in that a message was delivered to `receiver`."""
+        self._delivered.add(receiver, delivery.time, delivery.n)
+        self._last = delivery.n
+
+    def _deliver(self, row: Row) -> None:
+        self._delivered.add(row.receiver, row.time, row.n)
+        self._last = row.n
+
+    def _send(self, row: Row) -> None:
+        self._hop(row)
+        self._do(row)
+
+    def _hop(self, row: Row) -> None:
+        hops = self._hops[row.hop - 1]
+        hops.put(row.copy, row.n)
+        if row.copy != row.message and not hops[row.message]:
+            self._first.setdefault((row.message, row.hop), row.n)
+
+    def _compute(self, row: Row) -> None:
+        if row.value > 0:
+            self._jobs.add(row.party, _end_of(row), row.n)
+        self._do(row)
+
+    def _wait(self, row: Row) -> None:
+        self._begun.put(row.message, row.n)
+
+    def _end_wait(self, row: Row) -> None:
+        self._waited.add(row.party, row.time, row.n)
+        if row.type in ("deadline", "gone"):
+            self._deadlines.add(row.party, row.time, row.n)
+        self._do(row)
+
+    def _do(self, row: Row) -> None:
+        self._last = row.n
+        if row.party in self._jobs and not row.note.startswith("sent again"):
+            self._doings[row.party].append(row.n)
 
     def back(self, end: float) -> list[Segment]:
         """All segments, in the order of time, from 0 to `end`."""
@@ -204,8 +220,8 @@ class Walk:
 
     def _back(self, end: float) -> list[Segment]:
         party, step, time, number = "", "", end, 0
-        if self._last is not None:
-            last = self._last
+        if self._last:
+            last = self._row(self._last)
             job = self._jobs.last(end) if last.time < end else None
             chosen = last if job is None else self._row(job)
             party = chosen.receiver if chosen.kind == "deliver" else chosen.party
@@ -313,6 +329,13 @@ class Walk:
     def _add(self, kind: str, party: str, peer: str, step: str, type_: str, began: float, ended: float) -> None:
         if ended > began:
             self._found.append(Segment(kind, party, peer, step, type_, began, ended))
+
+
+_TAKERS: dict[str, Callable[[Walk, Row], None]] = {
+    "send": Walk._send, "relay": Walk._hop, "deliver": Walk._deliver, "enter": Walk._do, "leave": Walk._do,
+    "compute": Walk._compute, "wait": Walk._wait, "waited": Walk._end_wait,
+}  # fmt: skip
+"""By kind of event."""
 
 
 def _unread(number: int) -> Row:

@@ -2,13 +2,14 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeVar
 
 from tacit.parties.presence import GONE
-from tacit.scenarios.seeing.reading import News, Row
+from tacit.scenarios.seeing.reading import Delivery, News, Row
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import SLEEPS
 
@@ -143,6 +144,9 @@ class Job:
     seconds: float
 
 
+_Key = TypeVar("_Key", bound=Hashable)
+_One = TypeVar("_One", Message, Waiting)
+
 _LASTING = {name: kind for name, kind in KINDS.items() if issubclass(kind, PartyFault) and kind.spell}
 _ENDS = {kind.over: kind.spell for kind in _LASTING.values()}
 
@@ -164,6 +168,21 @@ def went(note: str) -> str:
 def spell_ended(note: str) -> str:
     """The kind of spell that a fault's note ends; "" if it begins one."""
     return next((kind for words, kind in _ENDS.items() if note.startswith(words) or note.endswith(words)), "")
+
+
+def _append(found: dict[_Key, _One | list[_One]], key: _Key, one: _One) -> None:
+    """Add one more to those of a key; of which there is one, as of most keys of a large run, it needs no list."""
+    before = found.setdefault(key, one)
+    if isinstance(before, list):
+        before.append(one)
+    elif before is not one:
+        found[key] = [before, one]
+
+
+def _listed(found: _One | list[_One] | None) -> list[_One]:
+    if found is None:
+        return []
+    return found if isinstance(found, list) else [found]
 
 
 class Facts:
@@ -188,20 +207,18 @@ class Facts:
         self._stamps: dict[tuple[int, int], tuple[int, int]] = {}
         self._sizes: dict[tuple[int, int, int], tuple[tuple[int, int, int], int]] = {}  # and their sum
         self._names: dict[str, tuple[str, ...]] = {}  # by the text that has them
-        self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
+        self._waits_of: dict[str, Waiting | list[Waiting]] = {}
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
         self._gone: dict[str, list[tuple[float, str]]] = defaultdict(list)
-        hops = ("send", "relay", "deliver", "lose", "drop", "resend")
-        self._takers: dict[str, Callable[[Row], None]] = {
-            **dict.fromkeys(hops, self._hop_or_refusal), "refuse": self._refuse, "wait": self._wait,
-            "waited": self._wait, "fault": self._fault, "compute": self._compute, "enter": self._enter,
-            "metric": self._metric, "outcome": self._outcome,
-        }  # fmt: skip
 
     def add(self, row: Row) -> None:
         """Take one more event in."""
-        if (take := self._takers.get(row.kind)) is not None:
-            take(row)
+        if (take := _TAKERS.get(row.kind)) is not None:
+            take(self, row)
+
+    def taker(self, kind: str) -> Callable[[Row], None] | None:
+        """The function that takes an event of that kind in; None if no fact is made of it."""
+        return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
 
     def _hop_or_refusal(self, row: Row) -> None:
         if row.message:
@@ -252,9 +269,8 @@ class Facts:
         found = [one for kind in self._between for one in self._of_type(sender, receiver, kind)]
         return iter(sorted(found, key=lambda one: one.number))
 
-    def _of_type(self, sender: str, receiver: str, kind: str) -> Sequence[Message]:
-        found = self._between[kind].get((sender, receiver), ()) if kind in self._between else ()
-        return (found,) if isinstance(found, Message) else found
+    def _of_type(self, sender: str, receiver: str, kind: str) -> list[Message]:
+        return _listed(self._between[kind].get((sender, receiver))) if kind in self._between else []
 
     def before(self, message: Message, at: float) -> Message | None:
         """The first message, struck or lost by then, that was still on a connection as `message` entered it.
@@ -290,7 +306,7 @@ class Facts:
 
     def waits_of(self, party: str) -> list[Waiting]:
         """The waits of a party, in order."""
-        return self._waits_of.get(party, [])
+        return _listed(self._waits_of.get(party))
 
     def waits_for(self, party: str) -> list[Waiting]:
         """The waits that ended while more was waited for from `party`, in the order of their ends."""
@@ -310,12 +326,7 @@ class Facts:
         if one is None:
             one = Message(row.message, row.sender, row.receiver, row.type, row.step, self._stamp(row), row.time)
             self.messages[row.message] = one
-            same, ends = self._between[row.type], (row.sender, row.receiver)
-            before = same.setdefault(ends, one)  # many pairs have one message of a type in a large run
-            if isinstance(before, list):
-                before.append(one)
-            elif before is not one:
-                same[ends] = [before, one]
+            _append(self._between[row.type], (row.sender, row.receiver), one)
         return one
 
     def _stamp(self, row: Row) -> tuple[int, int]:
@@ -327,18 +338,48 @@ class Facts:
             found = self._names[text] = tuple(text.split())
         return found
 
+    def deliver(self, delivery: Delivery) -> Message | None:
+        """Take in a delivery, and return its message; None, and nothing is taken in, if its sending is not known."""
+        if (one := self.messages.get(delivery.message)) is not None:
+            one.received = delivery.time
+        return one
+
+    def _deliver(self, row: Row) -> None:
+        if row.message:
+            (self.messages.get(row.message) or self._message(row)).received = row.time
+
+    def _send(self, row: Row) -> None:
+        if not row.message:
+            return
+        one = self.messages.get(row.message) or self._message(row)
+        self._go(one, row)
+        one.copies += 1
+        if row.peer != row.receiver and not one.relay:
+            one.relay = row.peer
+            if one.struck:  # before it was sent
+                self._enter_trouble(one)
+
+    def _relay(self, row: Row) -> None:
+        if not row.message:
+            return
+        one = self.messages.get(row.message) or self._message(row)
+        self._go(one, row)
+        one.copies += bool(row.note)
+        if one.relayed is None:
+            one.relay, one.relayed = row.party, row.time
+
+    def _go(self, one: Message, row: Row) -> None:
+        """Take in that a copy of a message has set out on a hop."""
+        sizes = row.payload, row.sealing, row.envelope
+        one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))
+        one.bytes += size if row.value < 2 else int(row.value) * size
+        one.hops += 1
+        if row.note.startswith("sent again"):
+            one.again += 1
+
     def _hop(self, row: Row) -> None:
         one, kind = self.messages.get(row.message) or self._message(row), row.kind
-        if kind == "deliver":
-            one.received = row.time
-            return
-        if kind in ("send", "relay"):
-            sizes = row.payload, row.sealing, row.envelope
-            one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))
-            one.bytes += size if row.value < 2 else int(row.value) * size
-            one.hops += 1
-            one.copies += kind == "send" or bool(row.note)
-        elif kind in ("lose", "drop"):
+        if kind in ("lose", "drop"):
             one.ended += 1
         if kind == "resend":
             self._trouble(one)
@@ -348,12 +389,6 @@ class Facts:
             one.lost += ((row.time, row.note),)
         elif kind == "drop" and row.note != "a second copy":
             one.dropped += ((row.time, row.note),)
-        elif kind == "relay" and one.relayed is None:
-            one.relay, one.relayed = row.party, row.time
-        elif kind == "send" and row.peer != row.receiver and not one.relay:
-            one.relay = row.peer
-            if one.struck:  # before it was sent
-                self._enter_trouble(one)
         if row.note.startswith("sent again"):
             one.again += 1
         if kind in ("lose", "drop") and not one.n and (one.lost or one.dropped):
@@ -380,7 +415,7 @@ class Facts:
             types, sources = self._split(row.type), self._split(row.note)
             wait = Waiting(row.message, row.party, row.step, self._stamp(row), types, sources, row.time, row.value)
             self.waits[row.message] = wait
-            self._waits_of[row.party].append(wait)
+            _append(self._waits_of, row.party, wait)
             self.least_deadline = min(self.least_deadline, row.value)
         elif (known := self.waits.get(row.message)) is not None:
             known.ended, known.how, known.alone, known.last = row.time, row.type, row.value, row.sender
@@ -409,3 +444,12 @@ class Facts:
             self._spells[row.party].append(spell)
             if kind in ("cut", "held"):
                 self.of_links.append(spell)
+
+
+_TAKERS: dict[str, Callable[[Facts, Row], None]] = {
+    **dict.fromkeys(("lose", "drop", "resend"), Facts._hop_or_refusal), "deliver": Facts._deliver,
+    "send": Facts._send, "relay": Facts._relay, "refuse": Facts._refuse, "wait": Facts._wait, "waited": Facts._wait,
+    "fault": Facts._fault, "compute": Facts._compute, "enter": Facts._enter, "metric": Facts._metric,
+    "outcome": Facts._outcome,
+}  # fmt: skip
+"""By kind of event. Facts that kept their own methods would stay in memory until somebody looks for garbage."""

@@ -1,6 +1,6 @@
 """Curves of runs, round by round, as a figure for a paper. Needs matplotlib, the extra `plots`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.seeing.compare import keys_of
 from tacit.scenarios.seeing.reading import opened
 
-__all__ = ["FORMATS", "Curve", "X", "check_plot", "curves", "draw", "labels"]
+__all__ = ["FORMATS", "Curve", "X", "check_plot", "curves", "curves_over", "draw", "labels"]
 
 FORMATS = (".svg", ".png", ".pdf")
 
@@ -49,10 +49,17 @@ def check_plot(path: Path) -> None:
 
 def curves(folders: Sequence[Path], x: str, y: str) -> list[Curve]:
     """A curve for each run. Raises FolderError where a run has no rounds, or no `y`."""
-    return [Curve(label, _points(folder, x, y)) for label, folder in zip(labels(folders), folders, strict=True)]
+    return curves_over(folders, (x,), y)[x]
 
 
-def _points(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
+def curves_over(folders: Sequence[Path], over: Iterable[str], y: str) -> dict[str, list[Curve]]:
+    """Curves as those of `curves` over each of several x, for which each record is read once."""
+    runs = [(label, _measured(folder, y)) for label, folder in zip(labels(folders), folders, strict=True)]
+    return {x: [Curve(label, [(at[x], value) for at, value in measured]) for label, measured in runs] for x in over}
+
+
+def _measured(folder: Path, y: str) -> list[tuple[dict[str, float], float]]:
+    """The values of `y` in rounds, each with where it is on the axes of `X`."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
     with opened(folder) as connection:
@@ -65,13 +72,14 @@ def _points(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
     measured: dict[str, dict[int, float]] = {}
     for name, number, value in found:
         measured.setdefault(name, {})[number] = value
-    points, sent = [], 0
+    points: list[tuple[dict[str, float], float]] = []
+    sent = 0
     for number, ended, size, *values in rows:
         sent += size
         value = dict(zip(_COLUMNS, values, strict=True)).get(y)
         value = measured.get(y, {}).get(number) if value is None else value
         if value is not None:
-            points.append(({"rounds": number, "bytes": sent / 1e6, "time": ended}[x], float(value)))
+            points.append(({"rounds": number, "bytes": sent / 1e6, "time": ended}, float(value)))
     if not points:
         known = [*_COLUMNS[1:], *(["accuracy"] if any(row[3] is not None for row in rows) else []), *measured]
         raise FolderError(

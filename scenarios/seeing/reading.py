@@ -13,7 +13,17 @@ from tacit.parties.server import Loss
 from tacit.scenarios.running.folder import FolderError, check_format
 from tacit.scenarios.running.whole import check_whole, is_under_way, opened_record
 
-__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened", "reader_of"]
+__all__ = [
+    "Delivery",
+    "EndedRound",
+    "News",
+    "Record",
+    "Row",
+    "is_under_way",
+    "opened",
+    "reader_of",
+    "without_collecting",
+]
 
 
 class Row(NamedTuple):
@@ -38,6 +48,17 @@ class Row(NamedTuple):
     hop: int
     sender: str
     receiver: str
+
+
+_ROWS = f"SELECT {', '.join(Row._fields)} FROM events"
+
+
+class Delivery(NamedTuple):
+    """A delivery, with the columns that do not repeat those of its message."""
+
+    n: int
+    time: float
+    message: int
 
 
 class EndedRound(NamedTuple):
@@ -103,8 +124,8 @@ class _Texts(dict[bytes, str]):
 
 
 @contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Within it nobody looks for garbage: what is made of a record stays, and looking takes a third of the time."""
+def without_collecting() -> Iterator[None]:
+    """Suspend the search for garbage: what is made of a record stays, and the search takes a third of the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -118,8 +139,11 @@ def _without_collecting() -> Iterator[None]:
 def reader_of(folder: Path) -> Iterator[Callable[[int], Row]]:
     """A function that reads one event of the run in `folder` by its number. Raises FolderError."""
     with opened(folder) as connection:
-        query = f"SELECT {', '.join(Row._fields)} FROM events WHERE n = ?"
-        yield lru_cache(maxsize=4096)(lambda number: Row._make(connection.execute(query, (number,)).fetchone()))
+        yield lru_cache(maxsize=4096)(lambda number: _row(connection, number))
+
+
+def _row(connection: sqlite3.Connection, number: int) -> Row:
+    return Row._make(connection.execute(f"{_ROWS} WHERE n = ?", (number,)).fetchone())
 
 
 class Record:
@@ -134,26 +158,45 @@ class Record:
         """True if the run has begun to record."""
         return self.path.is_file()
 
-    def news(self, see: Callable[[Row], None] | None = None, kept: Collection[str] | None = None) -> News:
+    def news(
+        self,
+        see: Callable[[Row], None] | None = None,
+        kept: Collection[str] | None = None,
+        see_delivery: Callable[[Delivery], bool] | None = None,
+    ) -> News:
         """Return the new rows since the last look; at first all there are. Raises FolderError.
 
         `see` is called with each event, in order. `kept`: the kinds of events that the result has; None: all.
+        `see_delivery` is called with each delivery instead, in its turn; if it returns False, `see` is called as well.
+        The result has none of them then.
         """
-        with opened(self.path.parent) as connection, _without_collecting():
-            found = self._read(connection, see or (lambda row: None), kept)
+        with opened(self.path.parent) as connection, without_collecting():
+            found = self._read(connection, see or (lambda row: None), kept, see_delivery)
         self._seen = found.last
         self._rounds += len(found.rounds)
         return found
 
-    def _read(self, connection: sqlite3.Connection, see: Callable[[Row], None], kept: Collection[str] | None) -> News:
+    def _read(
+        self,
+        connection: sqlite3.Connection,
+        see: Callable[[Row], None],
+        kept: Collection[str] | None,
+        see_delivery: Callable[[Delivery], bool] | None,
+    ) -> News:
         rows: list[Row] = []
         last, time = self._seen, 0.0
-        query = f"SELECT {', '.join(Row._fields)} FROM events WHERE n > ? ORDER BY n"
+        apart = "" if see_delivery is None else "kind <> 'deliver' AND"
+        query = f"{_ROWS} WHERE {apart} n > ? ORDER BY n"
+        deliveries = _Deliveries(connection, self._seen, see, see_delivery)
         for row in map(Row._make, connection.execute(query, (self._seen,))):
+            if deliveries.next < row.n:
+                deliveries.see_until(row.n)
             see(row)
             last, time = row.n, row.time
             if kept is None or row.kind in kept:
                 rows.append(row)
+        deliveries.see_until(sys.maxsize)
+        last, time = max((last, time), deliveries.last)
         rounds = connection.execute("SELECT * FROM ended_rounds WHERE rowid > ? ORDER BY rowid", (self._rounds,))
         losses = connection.execute("SELECT party, step, action, round, time FROM final_losses ORDER BY rowid")
         return News(
@@ -164,3 +207,31 @@ class Record:
             dict(connection.execute("SELECT key, value FROM run")),
             [Loss(*row) for row in losses],
         )
+
+
+class _Deliveries:
+    """The new deliveries of a record after the event `seen`, for `take`; none if that is None."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        seen: int,
+        see: Callable[[Row], None],
+        take: Callable[[Delivery], bool] | None,
+    ) -> None:
+        query = f"SELECT {', '.join(Delivery._fields)} FROM events WHERE kind = 'deliver' AND n > ? ORDER BY n"
+        self._rows = iter(()) if take is None else map(Delivery._make, connection.execute(query, (seen,)))
+        self._connection, self._see, self._take = connection, see, take
+        self._row = next(self._rows, None)
+        self.next = sys.maxsize if self._row is None else self._row.n
+        self.last = (0, 0.0)
+
+    def see_until(self, n: int) -> None:
+        """Have those seen that come before the event `n`."""
+        row, take = self._row, self._take
+        while row is not None and take is not None and row.n < n:
+            if not take(row):
+                self._see(_row(self._connection, row.n))
+            self.last = row.n, row.time
+            row = next(self._rows, None)
+        self._row, self.next = row, sys.maxsize if row is None else row.n

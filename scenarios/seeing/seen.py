@@ -2,11 +2,12 @@
 
 from array import array
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from tacit.scenarios.seeing.critical_path import Segment, Walk
 from tacit.scenarios.seeing.facts import Facts
-from tacit.scenarios.seeing.reading import Record, Row
+from tacit.scenarios.seeing.reading import Delivery, Record, Row
 
 __all__ = ["Seen"]
 
@@ -27,27 +28,49 @@ class Seen:
         self.doings: dict[str, array[float]] = defaultdict(lambda: array("d"))
         self.last_round = 0
         self._walk = Walk(folder, self.facts)
-        self.news = Record(folder).news(self._see, ("fault",))
+        self._takers: dict[str, tuple[Callable[[Row], None], ...]] = {}  # of each kind of event
+        self.news = Record(folder).news(self._see, ("fault",), self._see_delivery)
+        self._takers.clear()  # they have this object, which would stay in memory until somebody looks for garbage
         self.facts.take_answers(self.news)
         self.parties.update(one.sender for one in self.facts.messages.values())
         self.parties.update(one.receiver for one in self.facts.messages.values())
         last = max(self.moments, default=0.0)
         self.end = float(str(self.news.about.get("virtual_seconds", last)))
 
+    def _see_delivery(self, delivery: Delivery) -> bool:
+        """Take in a delivery of which the sending is recorded, as it is not in a party's own record."""
+        if (message := self.facts.deliver(delivery)) is None:
+            return False
+        if delivery.time != self._last:
+            self._last = delivery.time
+            self.moments.append(delivery.time)
+        self._walk.deliver(delivery, message.receiver)
+        return True
+
     def _see(self, row: Row) -> None:
-        self.facts.add(row)
-        self._walk.add(row)
         if row.time != self._last:
             self._last = row.time
             self.moments.append(row.time)
+        for take in self._takers.get(row.kind) or self._takers_of(row.kind):
+            take(row)
+
+    def _takers_of(self, kind: str) -> tuple[Callable[[Row], None], ...]:
+        """The functions that take an event of that kind: a large run has too many to ask of each what it is."""
+        own = () if kind == "send" else (self._name,)  # by its sender, its message names it
+        doing = (self._do,) if kind in _DOINGS else ()
+        takers = self.facts.taker(kind), self._walk.taker(kind), *own, *doing
+        return self._takers.setdefault(kind, tuple(take for take in takers if take is not None))
+
+    def _name(self, row: Row) -> None:
         self.parties.add(row.party)
         if not row.message:
             self.parties.update((row.sender, row.receiver))
-        if row.kind in _DOINGS:
-            if row.party in self.facts.jobs:
-                self.doings[row.party].append(row.time)
-            if row.round > self.last_round and row.kind in ("send", "enter"):
-                self.last_round = row.round
+
+    def _do(self, row: Row) -> None:
+        if row.party in self.facts.jobs:
+            self.doings[row.party].append(row.time)
+        if row.round > self.last_round and row.kind in ("send", "enter"):
+            self.last_round = row.round
 
     def path(self, end: float | None = None) -> list[Segment]:
         """The critical path up to `end`, by default that of the run."""

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,8 +145,8 @@ def _made(copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
     facts, news = seen.facts, seen.news
     end = max(max(seen.moments, default=0.0), seen.end)
     model = Model(end, news.ended, _in_order(seen.parties))
-    model.messages = sorted((one for one in facts.messages.values() if one.is_sent), key=lambda one: one.number)
-    model.messages.sort(key=lambda one: one.sent)
+    model.messages = sorted((one for one in facts.messages.values() if one.is_sent), key=attrgetter("number"))
+    model.messages.sort(key=attrgetter("sent"))
     model.copies = [one for one in copies if one.number in facts.messages]
     model.bars = sorted(_bars(facts, seen.doings, end), key=lambda bar: bar.began)
     model.waits = sorted(facts.waits.values(), key=lambda wait: wait.began)
@@ -249,7 +250,8 @@ def _under_way(model: Model, facts: Facts) -> Iterator[Span]:
     for one in model.messages:
         if one.received is None or one.number in copied or one.struck:
             continue
-        if not _is_held(one.sender, one.receiver, one.sent, one.received, stopped, facts):
+        may_be_held = facts.of_links or one.sender in stopped or one.receiver in stopped
+        if not (may_be_held and _is_held(one.sender, one.receiver, one.sent, one.received, stopped, facts)):
             yield one.sent, one.received
     for copy in model.copies:
         if copy.ended is None or ((known := facts.messages.get(copy.number)) is not None and known.struck):

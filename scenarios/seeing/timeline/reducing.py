@@ -1,9 +1,11 @@
 """Counts of messages by party and span of time, for runs with more messages than a page should hold."""
 
-from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tacit.scenarios.seeing.facts import Message, Waiting
 from tacit.scenarios.seeing.timeline.model import Bar, Model
@@ -95,17 +97,19 @@ def _chief(model: Model) -> list[Message]:
 
 def _cells(model: Model, width: float) -> Iterator[Cell]:
     place, many = {name: number for number, name in enumerate(model.parties)}, len(model.parties)
-    buckets = int(model.end / width) + 1
-    sent, received, size = (array("q", bytes(8 * buckets * many)) for _ in range(3))
-    for one in model.messages:
-        cell = int(one.sent / width) * many + place[one.sender]
-        sent[cell] += 1
-        size[cell] += one.bytes
-        if one.received is not None:
-            received[int(one.received / width) * many + place[one.receiver]] += 1
-    for cell in range(buckets * many):
-        if sent[cell] or received[cell]:
-            yield Cell(cell // many, model.parties[cell % many], sent[cell], received[cell], size[cell])
+    sent, received, size = (np.zeros((int(model.end / width) + 1) * many, np.int64) for _ in range(3))
+
+    def cells(times: Iterable[float], parties: Iterable[str]) -> NDArray[np.int64]:
+        buckets = (np.fromiter(times, float) / width).astype(np.int64)
+        return buckets * many + np.fromiter((place[name] for name in parties), np.int64)
+
+    begun = cells((one.sent for one in model.messages), (one.sender for one in model.messages))
+    np.add.at(sent, begun, 1)
+    np.add.at(size, begun, np.fromiter((one.bytes for one in model.messages), np.int64))
+    taken = [one for one in model.messages if one.received is not None]
+    np.add.at(received, cells((one.received or 0.0 for one in taken), (one.receiver for one in taken)), 1)
+    for cell in np.flatnonzero(sent | received).tolist():
+        yield Cell(cell // many, model.parties[cell % many], int(sent[cell]), int(received[cell]), int(size[cell]))
 
 
 def _joined(bars: Sequence[Bar], width: float) -> list[Bar]:

@@ -1,0 +1,371 @@
+"""Averages of models by other secure sums: coded masks, reports of Prio3, a committee, and Flamingo.
+
+`averaging` says what travels, what the server learns, and under which assumptions.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard
+from tacit.parties.server import Server
+from tacit.protocols import setup
+from tacit.protocols.crypto.coded_masks import PIECE_BITS
+from tacit.protocols.crypto.mersenne import GF31, GF61
+from tacit.protocols.crypto.packed_shamir import field_for
+from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
+from tacit.protocols.crypto.words import WHOLE
+from tacit.protocols.federated.averaging import (
+    QUANTISING,
+    Averages,
+    AveragingInGraph,
+    Expected,
+    PlainAveraging,
+    Secure,
+    SecureAveraging,
+    Update,
+    cohorts_of,
+    tolerance_of,
+    written,
+)
+from tacit.protocols.identities import KEY_BYTES, is_signed
+from tacit.protocols.outcome import Withdrawn
+from tacit.protocols.parts import Part, SumBounds
+from tacit.protocols.sums import committee, decryptors, flamingo, lightsecagg, members, reports, secure_sum
+from tacit.sim.hollow import HollowArray, blank
+
+__all__ = ["ByCommittee", "Flamingo", "LightSecAgg", "Proved", "coding_of", "committee_of", "decryptors_of", "ways"]
+
+
+@dataclass(frozen=True)
+class LightSecAgg(Secure):
+    """A secure sum with coded masks, whose opening takes the same time for any losses; it needs `quantised`.
+
+    `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server.
+    """
+
+    tolerated: float = 0.1
+    corrupt: float = 0.1
+    name: ClassVar[str] = "lightsecagg"
+    before_end: ClassVar[tuple[str, ...]] = lightsecagg.BEFORE_END
+    copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
+
+    @property
+    def word_bits(self) -> int:
+        return PIECE_BITS
+
+    def waits(self, clients: int) -> int:
+        return 2 * clients + 4
+
+    def _coded(self, settings: secure_sum.Settings) -> lightsecagg.CodedSettings:
+        least, deadline = settings.min_clients, settings.deadline
+        return lightsecagg.CodedSettings(settings.dimension, self.tolerated, self.corrupt, least, deadline)
+
+    async def _sum_of_client(
+        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
+    ) -> None:
+        await lightsecagg.client(me, vector, group.names, self._coded(settings))
+
+    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
+        return await lightsecagg.server(me, group.names, self._coded(settings))
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        await lightsecagg.client_at_end(me, self._coded(self._settings(expected, 0, deadline)))
+
+
+@dataclass(frozen=True)
+class Proved(Secure):
+    """A sum of reports whose numbers are proved to be in range, with a second aggregator; it needs `quantised`.
+
+    All models weigh 1. A client that has not trained sends a report without content.
+    """
+
+    name: ClassVar[str] = "prio3"
+    before_end: ClassVar[tuple[str, ...]] = ()
+    copies: ClassVar[int] = 80  # as trained, and in shares of 8 bytes a bit, sent and received, with values of 16 bits
+
+    def waits(self, clients: int) -> int:
+        return reports.WAITS
+
+    def dimension(self, expected: Expected) -> int:
+        """The numbers of a report: those of the vectors, then the loss."""
+        return super().dimension(expected) - _COUNTS
+
+    def task(self, expected: Expected) -> reports.Task:
+        """The task of the reports. Raises ValueError where the numbers are not quantised."""
+        if self.quantised is None:
+            raise ValueError("reports are of integers: quantised is needed.")
+        return reports.Task("integers", (self.dimension(expected), self.quantised.largest))
+
+    async def client(self, me: Any, update: Update, expected: Expected, least: int, deadline: float) -> None:
+        measurement = None
+        if update.weight > 0:
+            whole = self._contribution(me, replace(update, weight=1), expected)
+            end = sum(expected.sizes) // 4
+            measurement = np.concatenate([whole[:end], whole[end + _COUNTS :]])
+        await reports.client(me, self.task(expected), measurement, deadline, basis=me.basis, identities=self.identities)
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        pass
+
+    async def server(
+        self, me: Any, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
+    ) -> Averages:
+        task, fewest = self.task(expected), self.fewest(least)
+        tally = await reports.server(me, members, task, fewest, deadline, basis=me.basis)
+        if isinstance(tally.counts, HollowArray):
+            return Averages(tally.contributors, tuple(map(blank, expected.sizes)), 0.0)
+        count, end = len(tally.contributors), sum(expected.sizes) // 4
+        ring = tally.counts.astype(np.uint64)
+        counts = np.full(_COUNTS, count, np.uint64)
+        whole = secure_sum.Total(tally.contributors, np.concatenate([ring[:end], counts, ring[end:]]), 0)
+        means, _, loss = self._opened(whole, expected)
+        return Averages(tally.contributors, written(me, means, expected), loss)
+
+
+_COUNTS = 2
+"""The words of a sum that hold weight and 1, which a report lacks."""
+
+
+@dataclass(frozen=True)
+class ByCommittee(Secure):
+    """A secure sum by a committee of members, with one upload a client; it needs `quantised`.
+
+    `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server. The draw
+    of the members fails for these with a probability of 2^-exponent at most.
+    """
+
+    tolerated: float = 0.1
+    corrupt: float = 0.1
+    exponent: int = 40
+    name: ClassVar[str] = "committee"
+    before_end: ClassVar[tuple[str, ...]] = committee.BEFORE_END
+    copies: ClassVar[int] = 16  # as trained, and in numbers of 8 bytes: quantised, seeds, shares, those held of others
+
+    @property
+    def word_bits(self) -> int:
+        if self.quantised is None:
+            return WHOLE
+        field = field_for(self.quantised.terms * self.quantised.weight * self.quantised.largest)
+        return field.bits if field is GF31 else WHOLE
+
+    def waits(self, clients: int) -> int:
+        return 2 * clients + 10
+
+    def _of_members(self, settings: secure_sum.Settings) -> committee.CommitteeSettings:
+        field = GF31 if settings.word_bits == GF31.bits else GF61
+        shares = self.tolerated, self.corrupt, self.exponent
+        return committee.CommitteeSettings(settings.dimension, field, *shares, settings.min_clients, settings.deadline)
+
+    @property
+    def _contribution_of_keys(self) -> setup.Contribution:
+        return setup.NoContribution() if self.identities is not None else members.SigningKeys()
+
+    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+        group, keys = await setup.client(me, deadline, self._contribution_of_keys, self.identities)
+        return group if self.identities is not None else members.with_keys(group, {me.name: keys.private})
+
+    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
+        contribution = self._contribution_of_keys
+        group = await setup.server(me, names, me.round, self.fewest(least), deadline, contribution, self.identities)
+        return group if self.identities is not None else members.with_keys(group, {})
+
+    async def _sum_of_client(
+        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
+    ) -> None:
+        await committee.client(me, vector, group, self._of_members(settings))
+
+    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
+        return await committee.server(me, group, self._of_members(settings))
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        await committee.client_at_end(me, self._of_members(self._settings(expected, 0, deadline)))
+
+
+@dataclass(frozen=True)
+class Flamingo(Secure):
+    """A secure sum with one message a client, whose keys serve many rounds, and which decryptors open.
+
+    `chosen`: the number of these, where it does not follow from `tolerance`; after `renewal` rounds others are drawn.
+    """
+
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    chosen: int | None = None
+    renewal: int = 10
+    name: ClassVar[str] = "flamingo"
+    before_end: ClassVar[tuple[str, ...]] = flamingo.BEFORE_END
+
+    def waits(self, clients: int) -> int:
+        return 2 * clients + 14
+
+    def _count(self, clients: int) -> int:
+        return decryptors.Decryptors.of(clients, self.chosen, self.tolerance).count
+
+    def _of_rounds(self, settings: secure_sum.Settings) -> flamingo.FlamingoSettings:
+        limits = settings.min_clients, settings.deadline
+        words = settings.dimension, settings.word_bits
+        return flamingo.FlamingoSettings(*words, self.tolerance, *limits, self.identities, self.fraction_bits)
+
+    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+        ring = await decryptors.join(me, self._count, deadline, self.identities)
+        if ring is None:
+            raise Withdrawn("its keys are not those of the sum")
+        return setup.Group(ring.names, {}, {})
+
+    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
+        limits = self._count, self.renewal, self.fewest(least), deadline
+        ring = await decryptors.prepare(me, names, *limits, self.identities)
+        return setup.Group(ring.stored, {}, {})
+
+    async def _sum_of_client(
+        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
+    ) -> None:
+        await flamingo.client(me, vector, self._of_rounds(settings))
+
+    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
+        return await flamingo.server(me, group.names, self._of_rounds(settings))
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        await flamingo.client_at_end(me, self._of_rounds(self._settings(expected, 0, deadline)))
+
+
+def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
+    """U and T of a sum with coded masks among a number of clients. Raises ValueError if there are too few."""
+    return lightsecagg.Coding.among(clients, tables.training.tolerated_dropouts, tables.training.corrupt_clients)
+
+
+@dataclass(frozen=True)
+class CodedAveraging(SecureAveraging):
+    """`LightSecAgg` as a part of a round of training."""
+
+    takes = (setup.SetUp(identities=True), lightsecagg.CodedSumOfVectors(coding_of))
+    uses = ("protocol.identity", *QUANTISING)
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        return []  # it has no miniature in which a server lies
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line with U and T of the rounds, and the number of losses that they tolerate."""
+        return [
+            f"{LightSecAgg.name}: of {many} clients {one.needed} must answer, so {one.tolerated} may be lost; "
+            f"{one.private} may collude with the server"
+            for many in cohorts_of(tables, shards())
+            for one in [coding_of(tables, many)]
+        ]
+
+
+def _task_of(tables: Any, among: Any) -> reports.Task:
+    task: reports.Task = among.settings.averaging.task(among.settings.expected)
+    return task
+
+
+@dataclass(frozen=True)
+class ProvedAveraging(SecureAveraging):
+    """`Proved` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
+
+    takes = (reports.Reports(_task_of, based=True),)
+    uses = ("protocol.identity", *QUANTISING[:2])
+    learned: ClassVar[Mapping[str, str]] = {"helper": "with prio3 averages: how many reports there are"}
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        return []  # it has no miniature in which a server lies
+
+
+def committee_of(tables: Any, clients: int) -> committee.Committee:
+    """Return the committee of a sum among a number of clients. Raises ValueError where there are too few."""
+    keys = tables.training
+    return committee.Committee.among(clients, keys.tolerated_dropouts, keys.corrupt_clients, keys.failure_exponent)
+
+
+@dataclass(frozen=True)
+class CommitteeAveraging(SecureAveraging):
+    """`ByCommittee` as a part of a round of training."""
+
+    takes = (
+        setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True),
+        committee.SumByCommittee(committee_of),
+    )
+    uses = ("protocol.identity", *QUANTISING)
+    kind = "committee"
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line on the committees of the rounds, and the number of lost members that they tolerate."""
+        return [f"{ByCommittee.name}: {committee_of(tables, many)}" for many in cohorts_of(tables, shards())]
+
+
+def decryptors_of(tables: Any, clients: int) -> decryptors.Decryptors:
+    """Return the decryptors of a sum among a number of clients. Raises ValueError where there are too few."""
+    return decryptors.Decryptors.of(clients, tables.training.decryptors, tolerance_of(tables))
+
+
+def schedule_of(tables: Any, among: Any) -> tuple[bool, bool]:
+    """Return if keys are fresh in the round, and if new decryptors are drawn, with nobody lost."""
+    fresh, since = True, 0
+    cohorts = (*among.history, among.names)
+    for number, names in enumerate(cohorts):
+        fresh = not number or frozenset(names) != frozenset(cohorts[number - 1])
+        drawn = fresh or number - since >= tables.training.decryptor_rounds
+        since = number if drawn else since
+    return fresh, drawn
+
+
+_MANY = 100
+"""The most clients who are all decryptors without a caution."""
+
+
+@dataclass(frozen=True)
+class FlamingoAveraging(SecureAveraging):
+    """`Flamingo` as a part of a round of training."""
+
+    takes = (
+        decryptors.KeysOfRounds(
+            decryptors_of,
+            schedule_of,
+            setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True),
+        ),
+        flamingo.SumOfRounds(decryptors_of, tolerance_of),
+    )
+    uses = ("protocol.identity", *QUANTISING, "training.decryptors", "training.decryptor_rounds")
+    kind = "flamingo"
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        return []
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """The decryptors and graphs of the rounds, and how many of them each withstands the loss of."""
+        return [
+            f"{Flamingo.name}: {decryptors_of(tables, many)}; {degree_of(many, tolerance_of(tables))}"
+            for many in cohorts_of(tables, shards())
+        ]
+
+    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line where each round draws other clients, or where no sample of them has few enough losses."""
+        keys, found = tables.training, []
+        if keys.share != 1:
+            what = "keys are fresh in a round to which clients are called that have none"
+            found.append(f'training.share(={keys.share:g}) with training.averaging = "{Flamingo.name}": {what}')
+        counts = {many: decryptors_of(tables, many).count for many in cohorts_of(tables, shards())}
+        if keys.decryptors is None and any(many > _MANY and count == many for many, count in counts.items()):
+            found.append(
+                f"training.tolerated_dropouts(={keys.tolerated_dropouts:g}) and training.corrupt_clients("
+                f"={keys.corrupt_clients:g}) are about a third or more: all {max(counts)} clients are decryptors, "
+                "and bytes of keys grow with the third power of their number; set training.decryptors"
+            )
+        return found
+
+
+def ways(private: bool = False) -> dict[str, Part]:
+    """The values of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
+    return {
+        "plain": PlainAveraging(),
+        "secure": SecureAveraging(private),
+        "secagg+": AveragingInGraph(private),
+        "lightsecagg": CodedAveraging(private),
+        "prio3": ProvedAveraging(private),
+        "committee": CommitteeAveraging(private),
+        "flamingo": FlamingoAveraging(private),
+    }
