@@ -63,6 +63,9 @@ MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
 """The most clients of a sum that is really computed; the most clients and numbers of one whose messages are sent."""
 
 
+_DECRYPTORS = 100
+"""The most decryptors of a sum."""
+
 _FEATURES, _CLASSES = 54, 7
 
 SEED = 1
@@ -127,7 +130,7 @@ class Cell:
         if self.sum != "plain":
             changes += [f"training.value_bits={self.value_bits}", "training.clip=2.0"]
         if self.sum == "flamingo":  # of more losses than a third no sample is sure to have fewer, so all would be
-            changes.append(f"training.decryptors={min(self.clients, MOST_REAL)}")
+            changes.append(f"training.decryptors={min(self.clients, _DECRYPTORS)}")
         runs = self.fidelity == "real"
         return read("fedavg-xclp-digits", changes, seed=SEED, without_data=not runs).scenario
 
