@@ -175,7 +175,13 @@ def _flower(federation: Federation, after_round: AfterRound) -> tuple[bytes, int
                 size.clients,
                 backend_config={
                     "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
-                    "init_args": {"num_cpus": 1, "log_to_driver": False, "logging_level": logging.ERROR},
+                    # "local": a cluster that runs on this machine is not joined.
+                    "init_args": {
+                        "address": "local",
+                        "num_cpus": 1,
+                        "log_to_driver": False,
+                        "logging_level": logging.ERROR,
+                    },
                 },
             )
     return ends[0], steps

@@ -202,7 +202,7 @@ class Shamir:
 
 @hollow(lambda pairs, personal, blocks: [filled(size, np.uint64) for _, size in blocks])
 def _masks(pairs: list[Pair], personal: bytes, blocks: list[Block]) -> list[Ring]:
-    """The masks masks_j of the `blocks` of A \ {j}, whose owners are those of `pairs`, in the same order."""
+    """The masks masks_j of the `blocks` of A without j, whose owners are those of `pairs`, in the same order."""
     streams, sizes = Streams(blocks), [size for _, size in blocks]
     total = streams.words(personal).copy()
     for (dealt, own, lower), (number, size), end in zip(pairs, blocks, accumulate(sizes), strict=True):
