@@ -39,11 +39,11 @@ signature, as connections say whose it is; and the graph is regular.
 
 Security: up to t decryptors, and any clients, collude with a lying server, which opens one set a round at most. It
 learns the sum over those who are in, who these are, and s_ij of pairs with those who are out. In a graph that is not
-complete clients that collude are chosen before it is drawn, and who is lost does not depend on it: a server that
-drops all
-neighbours of a client but those with which it colludes would be refused where these are fewer than the threshold.
+complete clients that collude are chosen before it is drawn, and who is lost does not depend on it: a server that drops
+all neighbours of a client but those with which it colludes would be refused where these are fewer than the threshold.
 Not covered: what `secure_sum` does not cover; and clients that encrypt other seeds than they mask with, which spoil the
-sum unseen.
+sum unseen. A client with a wrong proof ends the round without a sum, where one of its neighbours is out: the server
+checks no proofs, and every decryptor refuses.
 
 A patent is known that concerns this method or methods near it (US 12,278,891).
 """
