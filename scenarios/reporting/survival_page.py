@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tacit.scenarios.reporting import charts
 from tacit.scenarios.reporting.html import Html, bytes_of, element, join, number, seconds_of, table
 from tacit.scenarios.reporting.page import Section, page
-from tacit.scenarios.sweeping.survival import Survival
+from tacit.scenarios.sweeping.survival import Survival, left_open
 from tacit.sim.units import format_joules
 
 __all__ = ["survival_page"]
@@ -51,13 +51,18 @@ def _survival(found: Sequence[Survival], chosen: Survival | None, by: str, survi
     if len(found) == 1:
         one = found[0]
         low, high = one.interval
-        good = one.probability >= (0.5 if survive is None else survive)
+        good = one.probability >= 0.5 if survive is None else one.survives(survive)
         text = f"A run completes with a probability of {one.probability:.4f} (95 % interval: {low:.4f} to {high:.4f})"
         parts.append(element("p", text, class_=f"outcome {'good' if good else 'warn'}", data_name="probability"))
+        if survive is not None:
+            parts.append(element("p", f"Survives: {one.verdict(survive)}."))
     else:
         wanted = "completes" if survive is None else f"completes with a probability of {survive}"
         text = f"No combination {wanted}." if chosen is None else f"Cheapest by {by} that {wanted}: {_named(chosen)}"
         parts.append(element("p", text, class_="outcome good" if chosen else "outcome warn", data_name="cheapest"))
+        if survive is not None:
+            undecided = left_open(found, by, survive)[:_SERIES]
+            parts += [element("p", f"Open, and cheaper: {_named(one)}: {one.verdict(survive)}.") for one in undecided]
     parts += [element("p", f"Loss: {one.words()}.") for one in found[0].dropouts]
     exact = any(one.exact is not None for one in found)
     chances = []
