@@ -133,7 +133,8 @@ def summary(found: list[Compared]) -> list[tuple[str, str]]:
         (
             "seeds",
             f"{sum(one.otherwise for one in found)} of {runs:,} real runs end otherwise than the prediction with the "
-            "same seed",
+            "same seed; a prediction with the seeds of the real runs has their share in "
+            f"{sum(not one.otherwise for one in found)} of {count} cases",
         ),
     ]
 

@@ -232,7 +232,7 @@ PLAIN = read("xclp-digits", TINY)
 
 
 def test_cheaper_combinations_that_may_survive_are_named() -> None:
-    """Runs that complete, of 20 each: 19 of the cheapest but one, 20 of dearer ones, and 12 of the cheapest."""
+    """Runs that complete, of 20 each: 19 of the cheapest but one, 20 of costlier ones, and 12 of the cheapest."""
     good = Fate(0, "completed", "", 100, 1.0, 0, ())
 
     def of(completed: int, size: int) -> Survival:
