@@ -10,11 +10,14 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from tacit.benchmarks.command import app
+from tacit.benchmarks.survival.cases import case
 from tacit.benchmarks.survival.ranges import Spread, spread
 from tacit.benchmarks.survival.shares import read_compared
 from tacit.scenarios.files.dropouts import Dropout, drawn
 from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.fates import fates_of
 from tacit.sim.faults import Crash
+from tacit.sim.streams import generator
 from tacit.sim.triggers import Faults
 
 CASE = "fedavg, fewest"
@@ -79,3 +82,49 @@ def test_neighbouring_seeds_give_independent_losses(lost: Callable[[int], int]) 
     assert abs(sum(whole) - 6000 * exact) <= 3 * (6000 * exact * (1 - exact)) ** 0.5
     pairs = sum(one and other for one, other in zip(whole[::2], whole[1::2], strict=True))
     assert abs(pairs - 3000 * exact**2) <= 3 * (3000 * exact**2 * (1 - exact**2)) ** 0.5
+
+
+# --- two scenarios whose ends follow from the losses alone
+
+
+def kept(seed: int, fault: int, chance: float, times: int) -> list[list[bool]]:
+    """For each of four clients, the times that it comes to a step without being lost by the fault there."""
+    streams = [generator(seed, "fault", fault, f"client/{number}", "chance") for number in range(4)]
+    return [(stream.random(times) >= chance).tolist() for stream in streams]
+
+
+def restarted(seed: int) -> bool:
+    """fedavg+xclp: at most one client is lost in the first Hamming step, and not all others in the second."""
+    every = kept(seed, 0, 0.15, 2)
+    left = [second for first, second in every if first]
+    return len(left) >= 3 and any(left)
+
+
+def opened(seed: int) -> bool:
+    """xclp with shares: three clients deal, and a majority of those who deal reveal."""
+    dealt = [number for number, (first,) in enumerate(kept(seed, 0, 0.12, 1)) if first]
+    revealed = kept(seed, 1, 0.12, 1)
+    return len(dealt) >= 3 and sum(revealed[number][0] for number in dealt) > len(dealt) // 2
+
+
+def at_least(least: int, clients: int, chance: float) -> float:
+    return float(stats.binom.sf(least - 1, clients, chance))
+
+
+ENDS = {
+    "fedavg+xclp": (restarted, sum(float(stats.binom.pmf(n, 4, 0.85)) * (1 - 0.15**n) for n in (3, 4))),
+    "xclp, shamir": (opened, sum(float(stats.binom.pmf(n, 4, 0.88)) * at_least(n // 2 + 1, n, 0.88) for n in (3, 4))),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("title", ENDS)
+def test_the_shares_of_many_ranges_of_seeds_vary_as_binomial_ones(title: str) -> None:
+    """200 ranges of 1,000 neighbouring seeds, the first of which are those of the table in docs/howto/survival.md."""
+    (ends, exact), scenario = ENDS[title], read(case(title)).scenario
+    seeds = range(scenario.seed, scenario.seed + 200)
+    assert [fate.completed for fate in fates_of(scenario, seeds)] == list(map(ends, seeds))
+    firsts = range(scenario.seed, scenario.seed + 200_000, 1000)
+    found = Spread(title, 1000, tuple(sum(map(ends, range(first, first + 1000))) for first in firsts))
+    assert 0.001 < found.probability < 0.999
+    assert abs(found.share - exact) <= 3 * (exact * (1 - exact) / 200_000) ** 0.5
