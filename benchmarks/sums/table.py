@@ -60,7 +60,8 @@ DROPOUTS, CORRUPT = 0.3, 0.1
 """The shares of the clients for whose loss and collusion sums are set up."""
 
 MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
-"""The most clients of a sum that is really computed; the most clients and numbers of one whose messages are sent."""
+"""The most clients of a sum that is really computed, and of one whose messages are sent; the most numbers of such a sum
+in which each client sends something to every other one, which takes minutes."""
 
 
 _DECRYPTORS = 100
@@ -85,7 +86,7 @@ def steps_of(way: str) -> tuple[str, ...]:
 
 
 def _agrees_with_all(way: str) -> bool:
-    """True if each client agrees on a key with every other one: a run among 1,000 then takes many minutes."""
+    """True if each client sends something to every other one: a run among 1,000 then takes some four minutes."""
     return any(isinstance(one, SetUp | KeysOfRounds) for one in _taken(way))
 
 
@@ -105,8 +106,8 @@ class Cell:
         """How the cell is found: by a run that is "real" or "hollow", or by the "formula"."""
         if self.clients <= MOST_REAL:
             return "real"
-        small = self.clients <= MOST_RUN and self.numbers <= MOST_NUMBERS
-        return "hollow" if small and not _agrees_with_all(self.sum) else "formula"
+        small = self.numbers <= MOST_NUMBERS or not _agrees_with_all(self.sum)
+        return "hollow" if self.clients <= MOST_RUN and small else "formula"
 
     @property
     def gone(self) -> range:
