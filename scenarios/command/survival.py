@@ -210,7 +210,10 @@ def _print_choices(
         wanted = wanted.replace("completes", "complete")
         lines.append(f"cheapest  by {by}, of those that {wanted}, {_named(chosen, labels)}: {cost}")
     if survive is not None:
-        undecided = left_open(found, by, survive)
-        lines += [f"open      {_named(one, labels)}: {one.verdict(survive)}" for one in undecided[:_SHOWN]]
-        lines += [f"open      {len(undecided) - _SHOWN} more"] if len(undecided) > _SHOWN else []
+        undecided = dict[str, list[str]]()
+        for one in left_open(found, by, survive):
+            undecided.setdefault(one.verdict(survive), []).append(_named(one, labels))
+        for verdict, named in undecided.items():
+            more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+            lines.append(f"open      {'; '.join(named[:_SHOWN])}{more}: {verdict}")
     printing.print_lines(console, lines)

@@ -231,18 +231,23 @@ def choose(found: Iterable[Survival], by: str, survive: float | None) -> Surviva
     """Return the cheapest of `found` that completes with the probability `survive`; without it, the cheapest that ever
     completes.
 
-    The cost is the mean over the runs that complete. `by` is one of `COSTS`.
+    The cost is the mean over the runs that complete. `by` is one of `COSTS`. Of costs that are equal to three digits,
+    as they are printed, the one with the fewest lost rounds is returned.
     """
     good = [one for one in found if one.completed and (survive is None or one.survives(survive))]
-    return min(good, key=lambda one: one.cost(COSTS[by]), default=None)
+    return min(good, key=lambda one: (_shown(one, by), one.cost("rounds_lost"), one.cost(COSTS[by])), default=None)
+
+
+def _shown(one: Survival, by: str) -> float:
+    return float(f"{one.cost(COSTS[by]):.3g}")
 
 
 def left_open(found: Sequence[Survival], by: str, survive: float) -> list[Survival]:
     """Return the combinations that are cheaper than the chosen one if more runs show that they survive, cheapest
     first."""
     chosen = choose(found, by, survive)
-    most = math.inf if chosen is None else chosen.cost(COSTS[by])
-    undecided = [one for one in found if one.may_survive(survive) and one.cost(COSTS[by]) < most]
+    most = math.inf if chosen is None else _shown(chosen, by)
+    undecided = [one for one in found if one.may_survive(survive) and _shown(one, by) < most]
     return sorted(undecided, key=lambda one: one.cost(COSTS[by]))
 
 

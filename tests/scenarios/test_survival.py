@@ -207,11 +207,9 @@ def test_the_cheapest_that_survives_is_named(tmp_path: Path) -> None:
     none = predict("--runs", "12", "--over", "protocol.deadline=5s,50s", "--survive", "0.999", *files)
     warning, end = none.stdout.index(f"--runs {enough_runs(0.999)} or more"), none.stdout.index("cheapest  none")
     assert warning < end  # it is said before the runs
-    shown = (
-        f"protocol.deadline = 5s: not shown: 12 runs do not show a probability of 0.999; {enough_runs(0.999):,} runs"
-    )
-    assert f"open      {shown}" in none.stdout
-    assert shown in (tmp_path / "page.html").read_text()
+    verdict = f"not shown: 12 runs do not show a probability of 0.999; {enough_runs(0.999):,} runs that all complete"
+    assert f"open      protocol.deadline = 5s; protocol.deadline = 50s: {verdict}" in none.stdout
+    assert f"protocol.deadline = 5s: {verdict}" in (tmp_path / "page.html").read_text()
 
 
 @given(st.integers(1, 60), st.integers(0, 60), st.sampled_from([0.5, 0.9, 0.999, 1.0]))
@@ -247,6 +245,13 @@ def test_cheaper_combinations_that_may_survive_are_named() -> None:
     assert choose(found, "bytes", 0.9) is None
     assert left_open(found, "bytes", 0.9) == [found[1], found[0], found[3]]
     assert choose(found, "bytes", None) is found[2]
+
+
+def test_of_equal_costs_the_one_with_fewer_lost_rounds_is_named() -> None:
+    one = Fate(0, "completed", "", 100_000, 1.0, 2, ())
+    found = [Survival((), PLAIN, (), (structs.replace(one, bytes=size, rounds_lost=lost),))
+             for size, lost in ((100_010, 3), (100_020, 1), (101_000, 0))]  # fmt: skip
+    assert choose(found, "bytes", None) is found[1]
 
 
 def test_too_few_runs_are_told_before_they_are_made() -> None:
