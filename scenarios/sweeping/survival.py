@@ -127,10 +127,17 @@ class Survival(Struct, frozen=True):
         return math.inf if figure is None else figure.mean
 
     def endings(self) -> list[tuple[str, int]]:
-        """Return the reasons for which runs do not complete, without names of parties, and their counts, most frequent
-        first."""
-        reasons = (f"{one.outcome}: {_general(one.reason)}" for one in self.fates if not one.completed)
-        return Counter(reasons).most_common()
+        """Return the reasons for which runs do not complete and their counts, most frequent first.
+
+        Names of parties are left out. Reasons that differ only in numbers are one, with the range of each number.
+        """
+        found: dict[str, list[list[str]]] = {}
+        for one in self.fates:
+            if not one.completed:
+                reason = f"{one.outcome}: {_general(one.reason)}"
+                found.setdefault(_NUMBER.sub("\0", reason), []).append(_NUMBER.findall(reason))
+        counted = [(_with_ranges(text, numbers), len(numbers)) for text, numbers in found.items()]
+        return sorted(counted, key=lambda item: -item[1])
 
     def steps(self) -> list[tuple[str, int, float]]:
         """Return each step at which a party is lost: the runs with such a loss, and the mean number of losses in a
@@ -191,6 +198,18 @@ def _general(reason: str) -> str:
     """Return a reason without the names of parties, so that equal ones are counted together."""
     shown = re.sub(r"; lost: .*", "", reason)
     return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", shown) or "no reason"
+
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w|\.\d)")
+"""A number by itself in a text, no part of a name and without a unit."""
+
+
+def _with_ranges(text: str, numbers: Sequence[Sequence[str]]) -> str:
+    """Return the text with the least and the largest of `numbers` at each place of a number."""
+    for place in zip(*numbers, strict=True):
+        low, *_, high = sorted([*place, place[0]], key=lambda number: float(number.replace(",", "")))
+        text = text.replace("\0", low if low == high else f"{low} to {high}", 1)
+    return text
 
 
 def _number(party: str) -> int:

@@ -247,6 +247,24 @@ def test_cheaper_combinations_that_may_survive_are_named() -> None:
     assert choose(found, "bytes", None) is found[2]
 
 
+def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
+    reasons = (
+        "round 1 is lost: masked values of 7 clients were received; 8 are needed",
+        "round 3 is lost: masked values of 10 clients were received; 8 are needed; lost: client/1",
+        "no answer after 2.5s of client/3, client/14",
+        "no answer after 2.5s of client/2",
+        "1,200 points",
+        "900 points",
+        "800 points",
+    )
+    ends = [Fate(place, "aborted", reason, 0, 0.0, 1, ()) for place, reason in enumerate(reasons)]
+    assert Survival((), PLAIN, (), tuple(ends)).endings() == [
+        ("aborted: 800 to 1,200 points", 3),
+        ("aborted: round 1 to 3 is lost: masked values of 7 to 10 clients were received; 8 are needed", 2),
+        ("aborted: no answer after 2.5s of some clients", 2),
+    ]
+
+
 def test_of_equal_costs_the_one_with_fewer_lost_rounds_is_named() -> None:
     one = Fate(0, "completed", "", 100_000, 1.0, 2, ())
     found = [Survival((), PLAIN, (), (structs.replace(one, bytes=size, rounds_lost=lost),))
