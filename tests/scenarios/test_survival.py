@@ -16,6 +16,7 @@ import tacit
 from tacit.benchmarks.survival.cases import CASES, case
 from tacit.benchmarks.survival.shares import compared
 from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.sums.committee import Committee
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.dropouts import drawn, dropouts
 from tacit.scenarios.files.odds import odds_of
@@ -94,6 +95,29 @@ def test_predictions_agree_with_exact_formulas(
     found = survival_of(read(name, changes), runs, [loss])
     assert found.exact is not None
     assert found.exact.probability == pytest.approx(exact, rel=1e-12)
+    assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / runs)
+
+
+COMMITTEE = [one for one in FEDAVG if not one.startswith(("training.share", "data.clients"))]
+COMMITTEE += ["data.clients=12", "training.averaging=committee", "training.value_bits=12", "training.clip=1.0"]
+COMMITTEE += ["training.tolerated_dropouts=0.2", "training.corrupt_clients=0.1"]
+
+
+@pytest.mark.parametrize("runs", [40, pytest.param(240, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("loss", "exact"),
+    [
+        ("5@sum.reveal", float(stats.hypergeom.cdf(2, 12, 5, 6))),
+        ("6@sum.sign", float(stats.hypergeom.cdf(2, 12, 6, 6))),
+        ("30%@sum.hold", enough(6, 0.3, 4)),
+    ],
+)
+def test_a_committee_is_lost_as_often_as_the_hypergeometric_tail_says(loss: str, exact: float, runs: int) -> None:
+    """Of twelve clients six are members, of whom two may be lost; clients that are not have no such step."""
+    loaded = read("training-stragglers", COMMITTEE)
+    among = Committee.among(12, 0.2, 0.1)
+    assert (among.members, among.tolerated) == (6, 2)
+    found = survival_of(loaded, runs, [loss])
     assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / runs)
 
 
