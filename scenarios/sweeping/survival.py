@@ -148,6 +148,11 @@ class Survival(Struct, frozen=True):
             runs.update({step for _, step in one.lost})
         return [(step, count, losses[step] / self.runs) for step, count in runs.most_common()]
 
+    def parties_at(self, step: str) -> list[tuple[str, int]]:
+        """Return each party that is lost at a step, with the number of these runs, the largest first."""
+        found = Counter(party for one in self.fates for party, where in set(one.lost) if where == step)
+        return sorted(found.items(), key=lambda item: (-item[1], _number(item[0])))
+
     def parties(self) -> list[tuple[str, int]]:
         """Return each party that is lost in a run, with the number of these runs, the largest first."""
         found = Counter(party for one in self.fates for party in {party for party, _ in one.lost})
@@ -185,7 +190,10 @@ class Survival(Struct, frozen=True):
             "exact": None if self.exact is None else {"probability": self.exact.probability, "formula": self.exact.why},
             "figures": figures, "peak_memory": self.cost("memory"),
             "endings": [{"reason": reason, "runs": count} for reason, count in self.endings()],
-            "lost_at": [{"step": s, "runs": count, "losses_a_run": mean} for s, count, mean in self.steps()],
+            "lost_at": [
+                {"step": step, "runs": count, "losses_a_run": mean, "parties": dict(self.parties_at(step))}
+                for step, count, mean in self.steps()
+            ],
             "lost_parties": [{"party": party, "runs": count} for party, count in self.parties()],
         }  # fmt: skip
 

@@ -289,6 +289,20 @@ def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
     ]
 
 
+def test_who_is_lost_where_is_counted_by_runs() -> None:
+    """A party that is lost at a step in several rounds of one run counts once; its losses count each."""
+    twice = Fate(0, "completed", "", 0, 0.0, 0, (("client/1", "a"), ("client/1", "a"), ("client/2", "b")))
+    once = Fate(1, "completed", "", 0, 0.0, 0, (("client/2", "a"), ("client/1", "a")))
+    found = Survival((), PLAIN, (), (twice, once))
+    assert found.steps() == [("a", 2, 2.0), ("b", 1, 0.5)]
+    assert found.parties_at("a") == [("client/1", 2), ("client/2", 1)]
+    assert found.parties_at("b") == [("client/2", 1)]
+    assert found.parties() == [("client/1", 2), ("client/2", 2)]
+    assert found.record()["lost_at"][0] == {
+        "step": "a", "runs": 2, "losses_a_run": 2.0, "parties": {"client/1": 2, "client/2": 1},
+    }  # fmt: skip
+
+
 def test_of_equal_costs_the_one_with_fewer_lost_rounds_is_named() -> None:
     one = Fate(0, "completed", "", 100_000, 1.0, 2, ())
     found = [Survival((), PLAIN, (), (structs.replace(one, bytes=size, rounds_lost=lost),))
