@@ -178,6 +178,21 @@ def test_a_count_is_drawn_in_each_round(count: int, rounds: int, back: bool) -> 
 SIX = tiny()
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("10%@lsh.hash", "each client crashes in each round with a chance of 0.1 before lsh.hash, for good"),
+        ("1", "1 client, drawn in each round, crashes before any step of it, for good"),
+        (
+            "2@lsh.hash,party=client/[0-3]",
+            "2 clients of client/[0-3], drawn in each round, crash before lsh.hash, for good",
+        ),
+    ],
+)
+def test_a_dropout_is_said_in_words(text: str, words: str) -> None:
+    assert dropouts([text], SIX)[0].words() == words
+
+
 def test_draws_follow_from_the_seed_and_chances_from_the_share() -> None:
     (one,) = dropouts(["25%@lsh.hash"], SIX)
     many = [drawn([one], structs.replace(SIX, seed=seed), {1: ("lsh.hash",)}) for seed in range(2000)]
@@ -208,6 +223,11 @@ def test_mistakes_in_a_dropout_are_named(text: str, problem: str) -> None:
 # --- the command and Python
 
 
+def line_of(subject: str, printed: str) -> str:
+    (line,) = [line for line in printed.splitlines() if line.startswith(subject)]
+    return line.removeprefix(subject).strip()
+
+
 def test_the_command_prints_and_writes_what_it_found(tmp_path: Path) -> None:
     files = "--json", tmp_path / "found.json", "--html", tmp_path / "page.html"
     done = predict("--runs", "12", "--loss", "30%@rowsums.mask", "--survive", "0.5", *files)
@@ -218,7 +238,8 @@ def test_the_command_prints_and_writes_what_it_found(tmp_path: Path) -> None:
     assert {place["step"] for place in found["lost_at"]} == {"rowsums.mask"}
     assert f"({found['completed']} of 12 runs; 95 % interval" in done.stdout
     assert "95th percentile" in done.stdout and "rowsums.mask" in done.stdout
-    assert "Distributions" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "Distributions" in page and f"Survives: {line_of('survives', done.stdout)}." in page
     again = predict("--runs", "12", "--loss", "30%@rowsums.mask", "--json", "-", "--jobs", "1")
     assert json.loads(again.stdout)["survival"] == [found]
 
