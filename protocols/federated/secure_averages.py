@@ -42,7 +42,25 @@ __all__ = ["ByCommittee", "Flamingo", "LightSecAgg", "Proved", "coding_of", "com
 
 
 @dataclass(frozen=True)
-class LightSecAgg(Secure):
+class _Signing(Secure):
+    """A secure sum whose clients sign sets: with `identities`, or with keys that each of them makes for the round."""
+
+    @property
+    def _contribution_of_keys(self) -> setup.Contribution:
+        return setup.NoContribution() if self.identities is not None else members.SigningKeys()
+
+    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+        group, keys = await setup.client(me, deadline, self._contribution_of_keys, self.identities)
+        return group if self.identities is not None else members.with_keys(group, {me.name: keys.private})
+
+    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
+        contribution = self._contribution_of_keys
+        group = await setup.server(me, names, me.round, self.fewest(least), deadline, contribution, self.identities)
+        return group if self.identities is not None else members.with_keys(group, {})
+
+
+@dataclass(frozen=True)
+class LightSecAgg(_Signing):
     """A secure sum with coded masks, whose opening takes the same time for any losses; it needs `quantised`.
 
     `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server.
@@ -59,7 +77,7 @@ class LightSecAgg(Secure):
         return PIECE_BITS
 
     def waits(self, clients: int) -> int:
-        return 2 * clients + 4
+        return 2 * clients + 6
 
     def _coded(self, settings: secure_sum.Settings) -> lightsecagg.CodedSettings:
         least, deadline = settings.min_clients, settings.deadline
@@ -68,10 +86,10 @@ class LightSecAgg(Secure):
     async def _sum_of_client(
         self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
     ) -> None:
-        await lightsecagg.client(me, vector, group.names, self._coded(settings))
+        await lightsecagg.client(me, vector, group, self._coded(settings))
 
     async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
-        return await lightsecagg.server(me, group.names, self._coded(settings))
+        return await lightsecagg.server(me, group, self._coded(settings))
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         await lightsecagg.client_at_end(me, self._coded(self._settings(expected, 0, deadline)))
@@ -132,7 +150,7 @@ _COUNTS = 2
 
 
 @dataclass(frozen=True)
-class ByCommittee(Secure):
+class ByCommittee(_Signing):
     """A secure sum by a committee of members, with one upload a client; it needs `quantised`.
 
     `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server. The draw
@@ -160,19 +178,6 @@ class ByCommittee(Secure):
         field = GF31 if settings.word_bits == GF31.bits else GF61
         shares = self.tolerated, self.corrupt, self.exponent
         return committee.CommitteeSettings(settings.dimension, field, *shares, settings.min_clients, settings.deadline)
-
-    @property
-    def _contribution_of_keys(self) -> setup.Contribution:
-        return setup.NoContribution() if self.identities is not None else members.SigningKeys()
-
-    async def _joined(self, me: Client, deadline: float) -> setup.Group:
-        group, keys = await setup.client(me, deadline, self._contribution_of_keys, self.identities)
-        return group if self.identities is not None else members.with_keys(group, {me.name: keys.private})
-
-    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
-        contribution = self._contribution_of_keys
-        group = await setup.server(me, names, me.round, self.fewest(least), deadline, contribution, self.identities)
-        return group if self.identities is not None else members.with_keys(group, {})
 
     async def _sum_of_client(
         self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
@@ -233,6 +238,10 @@ class Flamingo(Secure):
         await flamingo.client_at_end(me, self._of_rounds(self._settings(expected, 0, deadline)))
 
 
+_WITH_SIGNING_KEYS = setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True)
+"""The set-up of a sum whose clients sign; without long-term identities each publishes a key for the round."""
+
+
 def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
     """U and T of a sum with coded masks among a number of clients. Raises ValueError if there are too few."""
     return lightsecagg.Coding.among(clients, tables.training.tolerated_dropouts, tables.training.corrupt_clients)
@@ -242,17 +251,15 @@ def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
 class CodedAveraging(SecureAveraging):
     """`LightSecAgg` as a part of a round of training."""
 
-    takes = (setup.SetUp(identities=True), lightsecagg.CodedSumOfVectors(coding_of))
+    takes = (_WITH_SIGNING_KEYS, lightsecagg.CodedSumOfVectors(coding_of))
     uses = ("protocol.identity", *QUANTISING)
-
-    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return []  # it has no miniature in which a server lies
+    kind = "lightsecagg"
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line with U and T of the rounds, and the number of losses that they tolerate."""
+        """A line with q, U and T of the rounds, and the number of losses that they tolerate."""
         return [
-            f"{LightSecAgg.name}: of {many} clients {one.needed} must answer, so {one.tolerated} may be lost; "
-            f"{one.private} may collude with the server"
+            f"{LightSecAgg.name}: of {many} clients {one.quorum} must sign who is in the sum and {one.needed} answer, "
+            f"so {one.tolerated} may be lost; {one.private} may collude with the server"
             for many in cohorts_of(tables, shards())
             for one in [coding_of(tables, many)]
         ]
@@ -286,7 +293,7 @@ class CommitteeAveraging(SecureAveraging):
     """`ByCommittee` as a part of a round of training."""
 
     takes = (
-        setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True),
+        _WITH_SIGNING_KEYS,
         committee.SumByCommittee(committee_of),
     )
     uses = ("protocol.identity", *QUANTISING)
@@ -325,7 +332,7 @@ class FlamingoAveraging(SecureAveraging):
         decryptors.KeysOfRounds(
             decryptors_of,
             schedule_of,
-            setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True),
+            _WITH_SIGNING_KEYS,
         ),
         flamingo.SumOfRounds(decryptors_of, tolerance_of),
     )

@@ -70,7 +70,7 @@ from tacit.protocols.sums import consistency, secure_sum
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, read
 from tacit.protocols.sums.members import drawn, exceeded_by
-from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_done, sum_masked
 from tacit.protocols.values import first_understood, understood, values_of
 from tacit.sim.hollow import HollowArray, filled, hollow
 from tacit.sim.streams import derive
@@ -358,9 +358,7 @@ class _Taking:
             refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.settings.min_clients}")
         elif missing:
             refuse(me, f"sign: shares of {', '.join(missing)} were not received")
-        elif latest(me, "sum.sign")[0] >= me.round or not enter(me, "sum.sign"):
-            refuse(me, "sign: it has signed already, and once a round is all")
-        else:
+        elif once_a_round(me, "sum.sign", "sign: it has signed"):
             with me.step("sum.sign"):
                 await consistency.sign(me, self.identities, *left)
             self.signed = left
@@ -377,8 +375,7 @@ class _Taking:
                 me, self.identities, agreement, members, survivors, self._titles, self.committee.quorum, members
             ):
                 return
-            if latest(me, "sum.reveal")[0] >= me.round or not enter(me, "sum.reveal"):
-                refuse(me, "open the sum: it has answered already, and once a round is all")
+            if not once_a_round(me, "sum.reveal", "open the sum: it has answered"):
                 return
             shares, dimension = [self.shares[name] for name in survivors], self.settings.dimension
             work = {"ring.add": len(shares) * self.packing.length(dimension)}
