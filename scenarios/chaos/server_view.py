@@ -37,7 +37,7 @@ from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
-from tacit.protocols.crypto.coded_masks import PIECE_BITS
+from tacit.protocols.crypto.coded_masks import PIECE_BITS, encoding
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.crypto.packed_shamir import Packing, expand
 from tacit.protocols.crypto.prg import Streams
@@ -92,7 +92,8 @@ def exposed(
     for prime in primes:
         rank, reduced = _echelon(table, prime, len(masks))
         free = reduced[rank:, len(masks) :]  # no unknown mask is left in these
-        full = _echelon(free, prime)[0]
+        full, free = _echelon(free, prime)
+        free = free[:full]
         if not full:  # nothing follows, of whomever
             continue
         for size in range(1, least):
@@ -107,6 +108,8 @@ def _echelon(table: NDArray[np.int64], prime: int, columns: int | None = None) -
     """Eliminate `columns` of `table` modulo `prime`. Returns their rank and the resulting table."""
     rows, rank = table % prime, 0
     for column in range(rows.shape[1] if columns is None else columns):
+        if rank == len(rows):
+            break
         pivots = np.flatnonzero(rows[rank:, column])
         if not len(pivots):
             continue
@@ -448,7 +451,7 @@ class Masked:
         """The relation that the piece of the client `name` is. Where the masked vector was `sent`, a number of the
         mask is minus that of the vector, but for what the server knows."""
         needed, parts = self.coding.needed, self.parts if sent else 0
-        row = GF31.lagrange(range(1, needed + 1), [needed + 1 + self.names.index(name)])[0].tolist()
+        row = encoding(needed, self.coding.clients)[self.names.index(name)].tolist()
         inputs = {(self.client, self.model, part): -value for part, value in enumerate(row[:parts])}
         return Relation(inputs, {(self.key, part): value for part, value in enumerate(row) if part >= parts})
 
