@@ -241,9 +241,8 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             lt=1,
             description=(
                 "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may collude with "
-                "the server without revealing other clients' inputs. The server must be semi-honest, and with "
-                "`secagg+` draw "
-                "the graph as specified."
+                "the server without revealing other clients' inputs. With `secagg+`, the server must be semi-honest, "
+                "and draw the graph as specified. With the others, clients sign who is in a sum before they open it."
             ),
         ),
     ] = 0.1
