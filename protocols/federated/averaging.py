@@ -451,7 +451,8 @@ class SecureAveraging(Part):
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         noisy = self.private and tables.privacy.noise_at == "clients"
-        return [SumBounds(self.kind, max(2, tables.training.fewest(fewest_hidden(clients, noisy))))]
+        bits = None if tables.training.value_bits == "exact" else tables.training.value_bits
+        return [SumBounds(self.kind, max(2, tables.training.fewest(fewest_hidden(clients, noisy))), value_bits=bits)]
 
 
 @dataclass(frozen=True)

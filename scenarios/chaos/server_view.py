@@ -41,12 +41,13 @@ from tacit.protocols.crypto.coded_masks import PIECE_BITS, encoding
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.crypto.packed_shamir import Packing, expand
 from tacit.protocols.crypto.prg import Streams
+from tacit.protocols.crypto.words import WHOLE, packed_bytes, word_type
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import dealing, neighbours, secure_sum
 from tacit.protocols.sums.committee import CommitteeSum
 from tacit.protocols.sums.dealing import SHARE
 from tacit.protocols.sums.lightsecagg import CodedSum, CodedVector, Coding
-from tacit.protocols.sums.masking import Ring, parted, read
+from tacit.protocols.sums.masking import Ring, parted, read, reduced
 from tacit.protocols.sums.members import drawn
 from tacit.protocols.xclp import rowsums
 from tacit.sim.streams import derive
@@ -137,15 +138,17 @@ class Judged(NamedTuple):
 class View:
     """Records everything that the server of `world` receives from now on and, for the judge only, the clients' secrets.
 
-    `inputs` are the true ones, of at least as many words as there are inputs and masks in a block.
+    `inputs` are the true ones, of at least as many words as there are inputs and masks in a block; words have `bits`.
     """
 
-    def __init__(self, world: World, parties: Iterable[Party], inputs: Mapping[Input, Ring], server: str) -> None:
-        self._world, self._server, self._inputs = world, server, inputs
+    def __init__(
+        self, world: World, parties: Iterable[Party], inputs: Mapping[Input, Ring], server: str, bits: int = WHOLE
+    ) -> None:
+        self._world, self._server, self._inputs, self._bits = world, server, inputs, bits
         self._parties = Present(parties)
         self._size = len(next(iter(inputs.values())))
         self._blocks = sorted({block for _, _, block in inputs})
-        self._streams = Streams([(block, self._size) for block in self._blocks])
+        self._streams = Streams([(block, self._size) for block in self._blocks], word_type(bits))
         self._received: list[tuple[Packet, Any]] = []
         self._keys: dict[tuple[str, int, int], dict[bytes, None]] = {}  # of a client's masks, by round and attempt
         self._dealt: dict[bytes, list[tuple[bytes, int]]] = {}  # for each share, its secret and its x
@@ -246,15 +249,16 @@ class View:
             return
         keys = list(self._keys.get((packet.sender, packet.round, packet.attempt), {}))
         size, what = self._size, f"{packet.type} of {packet.sender}"
-        values = np.frombuffer(message.values, "<u8").reshape(-1, size)
-        streams = {key: parted(self._streams.words(key), [size] * len(self._blocks)) for key in keys}
+        count = len(message.values) // packed_bytes(size, self._bits)
+        values = read(message.values, [size] * count, self._bits)
+        streams = {key: parted(self._words(key), [size] * len(self._blocks)) for key in keys}
         for row, likely in zip(values, self._likely_blocks(packet.sender, message, len(values)), strict=True):
             found = None
             for blocks in ([likely], self._blocks):  # few unknowns first: it may be a sum of what it should be
                 inputs = [name for name in self._inputs if name[0] == packet.sender and name[2] in blocks]
                 masks = [(key, block) for key in keys for block in blocks]
                 columns = [*(self._inputs[name] for name in inputs), *(streams[key][block] for key, block in masks)]
-                if (found := _coefficients(columns, row)) is not None:
+                if (found := _coefficients(columns, row, self._bits)) is not None:
                     break
             if found is None:
                 raise ValueError(f"{what} is no sum of inputs and masks: it cannot be judged.")
@@ -263,6 +267,9 @@ class View:
                 {name: one for name, one in named[: len(inputs)] if one},  # type: ignore[misc]
                 {name: one for name, one in named[len(inputs) :] if one},  # type: ignore[misc]
             )
+
+    def _words(self, key: bytes) -> Ring:
+        return reduced(self._streams.words(key), self._bits)
 
     def _likely_blocks(self, sender: str, message: Any, count: int) -> list[int]:
         """The blocks that are the rows of `message`, if the sender masks for all clients and correctly."""
@@ -281,8 +288,11 @@ def _give(shares: Mapping[int, bytes]) -> bytes:
         return b""
 
 
-def _coefficients(columns: Sequence[Ring], value: Ring) -> list[int] | None:
-    """The c_i with `value` = sum_i c_i columns[i] modulo 2^64, each -1, 0 or 1; None if there are none."""
+def _coefficients(columns: Sequence[Ring], value: Ring, bits: int) -> list[int] | None:
+    """The c_i with `value` = sum_i c_i columns[i] modulo 2^bits, each -1, 0 or 1; None if there are none.
+
+    It is solved modulo 2^64, and compared modulo 2^bits.
+    """
     count = len(columns)
     table = np.column_stack([*columns, value]).astype(np.uint64)
     for place in range(count):
@@ -294,8 +304,9 @@ def _coefficients(columns: Sequence[Ring], value: Ring) -> list[int] | None:
         factors = table[:, place].copy()
         factors[place] = 0
         table -= factors[:, None] * table[place]
-    solved = table[:count, count].astype(np.int64)
-    if table[count:, count].any() or np.abs(solved).max(initial=0) > 1:
+    above = np.uint64(WHOLE - bits)  # shifts the bits of a word to the top, and back with its sign
+    solved = (table[:count, count] << above).astype(np.int64) >> np.int64(above)
+    if (table[count:, count] << above).any() or np.abs(solved).max(initial=0) > 1:
         return None
     return [int(one) for one in solved]
 

@@ -25,6 +25,7 @@ from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
+from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.outcome import Abort, Overtaken
 from tacit.protocols.sums import committee, consistency, lightsecagg, refusal, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Revealed, Survivors
@@ -81,7 +82,7 @@ class Miniature(Struct, frozen=True):
     Kinds are "secure_sum", "secagg+", "committee", "lightsecagg", "restart", "shamir" and "secagg+ rows".
 
     `threshold`: t; None means a majority. A client's input follows from its name and the model that a round begins
-    with.
+    with. `value_bits`: the bits of its numbers in a sum of integers ("secure_sum" and "secagg+"); None: fixed point.
     """
 
     kind: str
@@ -89,6 +90,18 @@ class Miniature(Struct, frozen=True):
     min_clients: int
     threshold: int | None = None
     seed: int = 0
+    value_bits: int | None = None
+
+    @property
+    def quantised(self) -> Quantised | None:
+        """The integers that are summed in words of fewer than 64 bits; None: fixed point, or numbers of a field."""
+        narrow = self.value_bits is not None and self.kind in ("secure_sum", "secagg+")
+        return Quantised(self.value_bits, 1.0, self.clients) if narrow and self.value_bits else None
+
+    @property
+    def word_bits(self) -> int:
+        """The bits of a word of the sum."""
+        return WHOLE if self.quantised is None else self.quantised.word_bits
 
     @property
     def deals(self) -> bool:
@@ -181,7 +194,9 @@ async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSec
         assert isinstance(me, _Contributor)
         await lightsecagg.client(me, numbers(values), me.group, _coded_settings(miniature))
     elif miniature.of_vectors:
-        await secure_sum.client(me, values.reshape(-1), secrets, _sum_settings(miniature))
+        vector = values.reshape(-1)
+        exact = vector if miniature.quantised is None else miniature.quantised.encode(vector)
+        await secure_sum.client(me, exact, secrets, _sum_settings(miniature))
     else:
         rows = {name: np.array([place], np.int64) for place, name in enumerate(miniature.names)}
         await _recovery(miniature).client(
@@ -198,8 +213,9 @@ def _sum_settings(miniature: Miniature) -> secure_sum.Settings:
     size = miniature.blocks * _WORDS
     tolerance = Tolerance() if miniature.kind == "secagg+" else None
     return secure_sum.Settings(
-        size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS, tolerance
-    )
+        size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS, tolerance,
+        word_bits=miniature.word_bits,
+    )  # fmt: skip
 
 
 def _committee_settings(miniature: Miniature) -> committee.CommitteeSettings:
@@ -243,7 +259,7 @@ def performed(
     inputs: dict[Input, Ring] = {
         (name, model, block): row
         for (name, model), blocks in values.items()
-        for block, row in enumerate(encode(blocks, _FRACTION_BITS, miniature.clients))
+        for block, row in enumerate(_as_summed(blocks, miniature))
     }
     clients = [_Contributor(world, name, values, miniature, part) for name in miniature.names]
     moves = [one for one in program if isinstance(one, Move)]
@@ -254,7 +270,7 @@ def performed(
         kind = CommitteeView if miniature.kind == "committee" else CodedView
         view = kind(world, clients, {key: numbers(blocks) for key, blocks in values.items()}, server.name)
     else:
-        view = View(world, [server, *clients], inputs, server.name)
+        view = View(world, [server, *clients], inputs, server.name, miniature.word_bits)
     failure = ""
     try:
         world.loop.run(play([server, *clients], server))
@@ -265,6 +281,12 @@ def performed(
     finally:
         world.loop.finish()
     return view, server.sent, failure
+
+
+def _as_summed(blocks: Values, miniature: Miniature) -> Ring:
+    """The words of `blocks` in a sum."""
+    quantised = miniature.quantised
+    return encode(blocks, _FRACTION_BITS, miniature.clients) if quantised is None else quantised.encode(blocks)
 
 
 def _fields(message: Message) -> tuple[bool, bool]:

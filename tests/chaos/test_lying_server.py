@@ -14,7 +14,7 @@ from tacit.parties.client import Client
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.sums import consistency, dealing, lightsecagg, secure_sum
+from tacit.protocols.sums import consistency, dealing, lightsecagg, refusal, secure_sum
 from tacit.protocols.sums.dealing import SHARE, DealtKey, DealtKeys, DealtShares, Revealed, Survivors
 from tacit.protocols.sums.masking import joined, masks
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
@@ -264,6 +264,20 @@ def test_a_committee_opens_one_set_and_no_part_of_another(program: str, monkeypa
     assert perform(miniature, parse(program, 5)).exposed == ("client/4",)
 
 
+@pytest.mark.parametrize("kind", ["secure_sum", "secagg+"])
+@pytest.mark.parametrize("bits", [2, 6, 32])
+def test_sums_of_integers_are_judged_in_their_words(kind: str, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round that begins with the model of an earlier one would show a client's input, if clients answered."""
+    miniature = Miniature(kind, 4, 3, value_bits=bits)
+    assert miniature.word_bits == bits + 2  # of a sum of four
+    honest = perform(miniature, ())
+    assert honest == perform(Miniature(kind, 4, 3), ()) and honest.relations == 2 * 8 and not honest.exposed
+    some = f"start 0 1 2 3; {ALL}; left 0 1 2 3; stay; start 0 1 2; keys 0 1 2; want 0 1 2; left 0 1 2"
+    assert not tried(miniature, parse(some, 4)).broken
+    monkeypatch.setattr(refusal, "may_answer", lambda me, basis, **_: True)
+    assert perform(miniature, parse(some, 4)).exposed == ("client/3",)
+
+
 CODED = Miniature("lightsecagg", clients=8, min_clients=3)
 OF_EIGHT = "0 1 2 3 4 5 6 7"
 SETS_OF_EIGHT = {
@@ -410,6 +424,11 @@ def test_the_sums_of_a_scenario(name: str, changes: list[str], kinds: list[str])
     assert [miniature.kind for miniature in sums if not miniature.is_large] == kinds
     large = [miniature.label for miniature in sums if miniature.is_large]
     assert large == [f"{kind}@{count}" for kind in kinds for count in (9, 30) if count < 30 or kind in VECTORS]
+
+
+def test_the_sums_of_a_scenario_have_its_words() -> None:
+    sums = sums_of(load("training-secure-average", ["fault=[]", "expect={}", "training.value_bits=9"]))
+    assert {one.value_bits for one in sums} == {9} and sums[0].word_bits == 12  # of a sum of five
 
 
 def tacit(*arguments: str | int | Path) -> Result:
