@@ -41,7 +41,7 @@ class Option:
 _HONEST = "all follow the protocol; no client helps the server"
 _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
-_CODED = ("s", "s, unsigned")
+_CODED = ("s", "s, sets", "s, unsigned")
 _COMMITTEE = ("r", "r, unsigned")
 
 OPTIONS = (

@@ -1,7 +1,8 @@
-"""Attacks on a sum with coded masks: a server and a client that colludes with it name clients two sets of survivors.
+"""Attacks on a sum with coded masks by a server and a client that colludes with it.
 
-Clients and set-up are those of production, in the miniature of `tacit chaos --server`, with N = 8 clients, of whom
-T = 1 is corrupt; U = 5 answers open a set, and a vector has U - T = 4 parts.
+They look at what they receive, or name clients two sets of survivors. Clients and set-up are those of production, in
+the miniature of `tacit chaos --server`, with N = 8 clients, of whom T = 1 is corrupt; U = 5 answers open a set, and a
+vector has U - T = 4 parts.
 """
 
 from collections.abc import Iterator
@@ -11,15 +12,16 @@ from unittest.mock import patch
 import numpy as np
 
 from tacit.benchmarks.attacks.finding import Finding, share
-from tacit.protocols.crypto.coded_masks import PIECE_BITS, decoded
+from tacit.protocols.crypto.coded_masks import PIECE_BITS, decoded, encoding, piece_length
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.sums import consistency, lightsecagg
 from tacit.protocols.sums.masking import read
 from tacit.scenarios.chaos.server_lies import parse
 from tacit.scenarios.chaos.server_view import CodedView, Masked
 from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
+from tacit.sim.streams import Entropy
 
-__all__ = ["one_set_and_a_part", "two_sets"]
+__all__ = ["one_set_and_a_part", "piece_of_a_client", "two_sets"]
 
 _SUM = Miniature("lightsecagg", clients=8, min_clients=3)
 _ALL, _OTHERS = "0 1 2 3 4 5 6 7", "1 2 3 4 5 6 7"
@@ -44,6 +46,14 @@ def _unsigned() -> Iterator[None]:
         yield
 
 
+def _bare(dimension: int, needed: int, private: int, clients: int, entropy: Entropy) -> tuple[Elements, Elements]:
+    """A mask and its pieces, in which zeros are in the place of the T uniform parts."""
+    mask = GF31.uniform((dimension,), entropy)
+    parts = np.zeros((needed, piece_length(dimension, needed, private)), np.uint64)
+    parts[: needed - private].reshape(-1)[:dimension] = mask
+    return mask, GF31.times(encoding(needed, clients), parts)
+
+
 def _seen(program: str) -> tuple[CodedView, Masked, list[dict[int, Elements]]]:
     """The view of a server that follows `program`, the victim's vector, and the first and second sums by places."""
     view, _, failure = performed(_SUM, parse(f"start {_ALL}; {program}", _SUM.clients), contribute, 0)
@@ -60,6 +70,28 @@ def _seen(program: str) -> tuple[CodedView, Masked, list[dict[int, Elements]]]:
 
 def _minus(left: Elements, right: Elements) -> Elements:
     return GF31.reduced(left + np.uint64(GF31.prime) - right)
+
+
+def piece_of_a_client(quick: bool = False) -> Finding:
+    """All follow the protocol, and client/7 shows the server its piece of client/0's mask.
+
+    With zeros in the place of the uniform part, the piece is a relation of the mask's four parts. Who knows three of
+    four parts of the vector has the last.
+    """
+
+    def recovered() -> float:
+        view, victim, _ = _seen(f"left {_ALL}")
+        masked, vector = (one.reshape(-1, _PART) for one in (_sent(victim, view), view.vectors[_VICTIM, 1]))
+        factors = encoding(victim.coding.needed, _SUM.clients)[7:8, :4]
+        known = GF31.times(factors[:, :3], _minus(masked[:3], vector[:3]))
+        left = _minus(victim.pieces[7:8], known)
+        last = GF31.multiplied(left, np.broadcast_to(GF31.inverse(factors[:, 3:]), left.shape))[0]
+        return share(_minus(masked[3], last), vector[3])
+
+    with patch.object(lightsecagg, "mask_and_pieces", _bare):
+        weakened = recovered()
+    sought = "server and one client: the rest of a vector of which they know three numbers in four"
+    return Finding("coded masks without uniform parts", sought, weakened, recovered(), 0.0, _PART)
 
 
 def two_sets(quick: bool = False) -> Finding:
