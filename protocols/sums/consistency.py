@@ -111,11 +111,11 @@ async def is_agreed(
     `titles`: each client with its incarnation; `signers`: the clients that sign instead of the survivors.
     """
     claims: dict[str, Claim] = {}
-    who = survivors if signers is None else signers
+    who, parts = survivors if signers is None else signers, _parts(names, survivors)
     for place, signature in zip(shown.places, shown.signatures, strict=False):
         if 0 <= place < len(who):
             name = who[place]
-            claims[name] = Claim(titles[name], _parts(names, survivors), signature)
+            claims[name] = Claim(titles[name], parts, signature)
     problems = await identities.problems(me, _SIGNED, me.attempt, claims)
     count = len(claims) - len(problems)
     if count < least:

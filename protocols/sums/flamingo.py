@@ -53,7 +53,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -171,15 +171,22 @@ class _Round:
     run_id: bytes
     tolerance: Tolerance
 
+    @cached_property
+    def graph(self) -> Graph | None:
+        """The graph of the round; None: it is complete."""
+        return _graph(self.ring.names, self.ring.digest, self.number, self.tolerance)
+
     def neighbours(self, name: str) -> tuple[str, ...]:
-        graph = _graph(self.ring.names, self.ring.digest, self.number, self.tolerance)
-        return tuple(one for one in self.ring.names if one != name) if graph is None else graph.neighbours(name)
+        """The clients with which `name` shares masks, in an order that all parties work out."""
+        if self.graph is None:
+            return tuple(one for one in self.ring.names if one != name)
+        return self.graph.neighbours(name)
 
     def problem(self, survivors: Sequence[str], least: int) -> str:
         """The problem of labels by which `survivors` are in; "" if there is none."""
         if len(survivors) < least:
             return f"{len(survivors)} clients are fewer than {least}"
-        if _graph(self.ring.names, self.ring.digest, self.number, self.tolerance) is not None:
+        if self.graph is not None:
             left, threshold = frozenset(survivors), degree_of(len(self.ring.names), self.tolerance).threshold
             for name in survivors:
                 if (count := len(left.intersection(self.neighbours(name)))) < threshold:
