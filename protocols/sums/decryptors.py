@@ -38,7 +38,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
 from tacit.parties.client import Client
@@ -214,6 +214,11 @@ class KeyRing:
         """Store this ring on the disk of `me`."""
         me.disk[_DISK] = {name: getattr(self, name) for name in self.__dataclass_fields__}
 
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each client in the set-up, from 0."""
+        return _places(self.names)
+
     @property
     def key(self) -> bytes:
         """The public key of the decryptors."""
@@ -225,18 +230,16 @@ class KeyRing:
 
     def title(self, name: str) -> str:
         """The name and incarnation of a client as it was in the set-up."""
-        return self.titles[_places(self.names)[name]]
+        return self.titles[self.places[name]]
 
     def pair(self, one: str, other: str) -> tuple[str, str]:
         """The titles of two clients, in the order of the set-up."""
-        places = _places(self.names)
-        lower, upper = sorted((places[one], places[other]))
+        lower, upper = sorted((self.places[one], self.places[other]))
         return self.titles[lower], self.titles[upper]
 
     def is_lower(self, one: str, other: str) -> bool:
         """True if `one` comes before `other` in the set-up."""
-        places = _places(self.names)
-        return places[one] < places[other]
+        return self.places[one] < self.places[other]
 
     def identities(self, me: Client | Server, long_term: Identities | None) -> Identities:
         """By which keys sets are signed, bound to the set-up."""
@@ -249,7 +252,7 @@ class KeyRing:
         return drawn(Group(self.names, {}, {}, digest=derive(self.digest, "decryptors", generation)), count)
 
 
-@lru_cache(8)
+@lru_cache(8)  # all parties of a simulation ask for the same
 def _places(names: tuple[str, ...]) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 

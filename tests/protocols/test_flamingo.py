@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tacit.parties.client import Client, DismissedError
 from tacit.parties.data.splits import Shard
@@ -286,3 +287,56 @@ def test_a_decryptor_that_comes_back_in_its_round_signs_and_masks_no_second_time
     assert found.refused("it has sent masked values in round 1") == {"client/2"}
     assert found.sent(MaskedVector)["client/2"] == 1
     assert found.sent(Agreed)["client/2"] == 2  # of the key, and of the labels
+
+
+def _wrong_proofs(monkeypatch: pytest.MonkeyPatch, names: set[str]) -> None:
+    """Have these clients spoil the proofs of the seeds that they encrypt in round 2."""
+    honest = Member.send
+
+    def send(me: Member, receiver: str, message: Message) -> None:
+        if isinstance(message, MaskedVector) and me.round == 2 and me.name in names:
+            message = structs.replace(message, seeds=[one[:-1] + bytes([one[-1] ^ 1]) for one in message.seeds])
+        honest(me, receiver, message)
+
+    monkeypatch.setattr(Member, "send", send)
+
+
+@pytest.mark.parametrize(("tolerance", "clients"), [(COMPLETE, 12), (Tolerance(0.1, 0.05, 8), 20)])
+def test_a_client_with_a_wrong_proof_is_lost_and_named_and_the_round_goes_on(
+    tolerance: Tolerance, clients: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A neighbour of one that is lost has a wrong proof, and so has a neighbour of that neighbour, found out later."""
+    names = [f"client/{i}" for i in range(clients)]
+    near = neighbours(played(clients=clients, tolerance=tolerance).server, 2, tolerance)
+    second = near["client/2"][0]
+    apart = [name for name in near[second] if name not in ("client/2", *near["client/2"])]
+    third = [*apart, *near[second][1:]][0]
+    _wrong_proofs(monkeypatch, {second, third})
+    found = played(clients=clients, tolerance=tolerance, faults=[Crash("client/2", before="sum.mask", round=2)])
+    found.assert_sum(1, names)
+    found.assert_sum(2, [name for name in names if name not in ("client/2", second, third)])
+    wrong = {one.party for one in found.server.lost if "wrong proof" in one.action}
+    assert wrong == {second, third} and {one.round for one in found.server.lost} == {2}
+    assert not found.refused("a ciphertext is not of its pair and round")
+
+
+def test_a_wrong_proof_of_a_seed_that_nobody_needs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    _wrong_proofs(monkeypatch, {"client/3"})
+    found = played()
+    found.assert_sum(2, NAMES)
+    assert not found.server.lost
+
+
+def test_a_client_whose_shares_do_not_give_its_seed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its message is understood, and who is in has been signed: the round ends without a sum."""
+    honest = Member.send
+
+    def send(me: Member, receiver: str, message: Message) -> None:
+        if isinstance(message, MaskedVector) and me.name == "client/3":
+            message = structs.replace(message, check=bytes(len(message.check)))
+        honest(me, receiver, message)
+
+    monkeypatch.setattr(Member, "send", send)
+    found = played()
+    assert not found.server.totals and "shares of a seed do not give it" in found.server.problem
+    assert [one.party for one in found.server.lost] == ["client/3"]
