@@ -197,8 +197,8 @@ def cells(quick: bool) -> Iterator[Cell]:
 
     All losses are struck in the network `home` among 10 clients, and among 100 with 10,000 numbers. Among 100 with a
     million, 30% are lost before each step, and 10% before the one that costs most (`_costly`). The networks `lan` and
-    `4g` are compared with nobody lost; so are 1,000 clients, of whom 30% are lost where the sum is run, and 100,000. The
-    sizes of `PUBLISHED` are by formula.
+    `4g` are compared with nobody lost; so are 1,000 clients, of whom 30% are lost where the sum is run, and 100,000.
+    The sizes of `PUBLISHED` are by formula.
     """
     for clients, numbers in [(10, 10_000)] if quick else [(10, 10_000), (10, 10**6), (100, 10_000), (100, 10**6)]:
         for way in SUMS:
