@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
+from tacit.parties.learning.vectors import decode
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.coded_masks import PIECE_BITS
 from tacit.protocols.crypto.mersenne import GF31, GF61
 from tacit.protocols.crypto.packed_shamir import field_for
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
+from tacit.protocols.crypto.shamir import PRIME
+from tacit.protocols.crypto.vdaf import FIELD64
 from tacit.protocols.crypto.words import WHOLE
 from tacit.protocols.federated.averaging import (
     QUANTISING,
@@ -57,6 +60,10 @@ class LightSecAgg(Secure):
     @property
     def word_bits(self) -> int:
         return PIECE_BITS
+
+    @property
+    def modulus(self) -> int:
+        return PRIME
 
     def waits(self, clients: int) -> int:
         return 2 * clients + 4
@@ -102,12 +109,32 @@ class Proved(Secure):
         return reports.Task("integers", (self.dimension(expected), self.quantised.largest))
 
     async def client(self, me: Any, update: Update, expected: Expected, least: int, deadline: float) -> None:
-        measurement = None
+        measurement, added = None, None
         if update.weight > 0:
-            whole = self._contribution(me, replace(update, weight=1), expected)
+            whole = self._contribution(me, replace(update, weight=1, in_range=True), expected)
             end = sum(expected.sizes) // 4
             measurement = np.concatenate([whole[:end], whole[end + _COUNTS :]])
-        await reports.client(me, self.task(expected), measurement, deadline, basis=me.basis, identities=self.identities)
+            if not update.in_range:
+                added = self._added(me, update, measurement)
+        await reports.client(
+            me, self.task(expected), measurement, deadline, basis=me.basis, added=added, identities=self.identities
+        )
+
+    def _added(self, me: Any, update: Update, measurement: NDArray[Any]) -> NDArray[np.uint64] | None:
+        """The elements by which the report of a Byzantine client differs from that of its clipped `measurement`.
+
+        None where no number is outside of the range. A hollow run, which has no numbers, takes it that some are.
+        """
+        quantised = self.quantised
+        assert quantised is not None
+        if me.world.hollow is not None:
+            return np.ones(1, np.uint64)
+        wanted = quantised.unclipped(decode(update.vectors[0]), 1 << 62)
+        more = np.zeros((len(measurement), quantised.bits), np.int64)
+        more[: len(wanted), 0] = wanted - measurement[: len(wanted)].astype(np.int64)  # the element of weight 1
+        elements = more.reshape(-1)
+        wrapped = elements.astype(np.uint64) + np.uint64(FIELD64.modulus) * (elements < 0)  # modulo 2^64
+        return wrapped if elements.any() else None
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         pass
@@ -152,6 +179,10 @@ class ByCommittee(Secure):
             return WHOLE
         field = field_for(self.quantised.terms * self.quantised.weight * self.quantised.largest)
         return field.bits if field is GF31 else WHOLE
+
+    @property
+    def modulus(self) -> int:
+        return (GF31 if self.word_bits == GF31.bits else GF61).prime
 
     def waits(self, clients: int) -> int:
         return 2 * clients + 10
