@@ -56,6 +56,11 @@ class Lie:
         if self.kind not in LIES:
             raise ValueError(f"kind(={self.kind!r}) must be one of {', '.join(LIES)}")
 
+    @property
+    def is_noise(self) -> bool:
+        """True if the counters of a vote are drawn at random."""
+        return self.kind == "noise"
+
     def labels(self, own: NDArray[np.int64], classes: int, seed: bytes) -> NDArray[np.int64]:
         """The labels to send instead of its `own` (n,); random ones are drawn from `seed`, which is new in each
         round."""
