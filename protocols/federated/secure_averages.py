@@ -21,7 +21,7 @@ from tacit.protocols.crypto.packed_shamir import field_for
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.vdaf import FIELD64
-from tacit.protocols.crypto.words import WHOLE
+from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.federated.averaging import (
     QUANTISING,
     Averages,
@@ -41,7 +41,10 @@ from tacit.protocols.parts import Part, SumBounds
 from tacit.protocols.sums import committee, decryptors, flamingo, lightsecagg, members, reports, secure_sum
 from tacit.sim.hollow import HollowArray, blank
 
-__all__ = ["ByCommittee", "Flamingo", "LightSecAgg", "Proved", "coding_of", "committee_of", "decryptors_of", "ways"]
+__all__ = [
+    "ByCommittee", "Flamingo", "LightSecAgg", "Proved", "coding_of", "committee_of", "decryptors_of", "out_of_range",
+    "ways",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -121,20 +124,11 @@ class Proved(Secure):
         )
 
     def _added(self, me: Any, update: Update, measurement: NDArray[Any]) -> NDArray[np.uint64] | None:
-        """The elements by which the report of a Byzantine client differs from that of its clipped `measurement`.
-
-        None where no number is outside of the range. A hollow run, which has no numbers, takes it that some are.
-        """
-        quantised = self.quantised
-        assert quantised is not None
+        """What a Byzantine client adds to its share (`out_of_range`). A hollow run takes it that it is something."""
         if me.world.hollow is not None:
             return np.ones(1, np.uint64)
-        wanted = quantised.unclipped(decode(update.vectors[0]), 1 << 62)
-        more = np.zeros((len(measurement), quantised.bits), np.int64)
-        more[: len(wanted), 0] = wanted - measurement[: len(wanted)].astype(np.int64)  # the element of weight 1
-        elements = more.reshape(-1)
-        wrapped = elements.astype(np.uint64) + np.uint64(FIELD64.modulus) * (elements < 0)  # modulo 2^64
-        return wrapped if elements.any() else None
+        assert self.quantised is not None
+        return out_of_range(self.quantised, decode(update.vectors[0]), measurement)
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         pass
@@ -152,6 +146,21 @@ class Proved(Secure):
         whole = secure_sum.Total(tally.contributors, np.concatenate([ring[:end], counts, ring[end:]]), 0)
         means, _, loss = self._opened(whole, expected)
         return Averages(tally.contributors, written(me, means, expected), loss)
+
+
+def out_of_range(
+    quantised: Quantised, values: NDArray[np.floating], measurement: NDArray[np.uint64]
+) -> NDArray[np.uint64] | None:
+    """The elements by which a report of `values` differs from that of a `measurement`, which has them clipped, first.
+
+    None where no number is out of range: then they are the same.
+    """
+    wanted, clipped = quantised.unclipped(values, 1 << 62), measurement[: len(values)].astype(np.int64)
+    more = np.zeros((len(measurement), quantised.bits), np.int64)
+    more[: len(values), 0] = wanted - clipped  # the element of weight 1
+    elements = more.reshape(-1)
+    wrapped = elements.astype(np.uint64) + np.uint64(FIELD64.modulus) * (elements < 0)  # modulo 2^64
+    return wrapped if elements.any() else None
 
 
 _COUNTS = 2
