@@ -198,7 +198,7 @@ OPTIONS = (
         "each client's model, and the average against clients that send numbers out of range",
         "all follow the protocol but for clients' numbers; the server and the helper do not put their shares together",
         "17 times the bytes of a plain model at 8 bits per number, and a second aggregator: see prio3.md",
-        ("v", "v, helper", "v, key"),
+        ("v", "v, helper", "v, scaled", "v, key"),
     ),
     Option(
         "privacy.label_epsilon",

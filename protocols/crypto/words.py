@@ -71,6 +71,16 @@ class Quantised:
         within = np.clip(values, -self.clip, self.clip)
         return np.rint((within + self.clip) * (self.largest / (2 * self.clip))).astype(np.uint64)
 
+    def unclipped(self, values: NDArray[np.floating], largest: int) -> NDArray[np.int64]:
+        """Encode `values` as integers, also those outside of the range, which no honest client sends.
+
+        Their magnitudes are at most `largest`, below 2^63.
+        """
+        scaled = (np.asarray(values, np.float64) + self.clip) * (self.largest / (2 * self.clip))
+        bound = float(largest)
+        whole = np.where(np.abs(scaled) < bound, np.rint(scaled), 0.0).astype(np.int64)
+        return np.where(scaled >= bound, largest, np.where(scaled <= -bound, -largest, whole))
+
     def decode(self, total: NDArray[np.uint64], weight: float) -> NDArray[np.float64]:
         """Decode the sum of the numbers times their weights, from the `total` of integers and the sum of weights."""
         return total.astype(np.float64) * (2 * self.clip / self.largest) - self.clip * weight

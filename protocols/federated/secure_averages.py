@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
+from tacit.parties.learning.vectors import decode
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.coded_masks import PIECE_BITS
 from tacit.protocols.crypto.mersenne import GF31, GF61
 from tacit.protocols.crypto.packed_shamir import field_for
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
-from tacit.protocols.crypto.words import WHOLE
+from tacit.protocols.crypto.shamir import PRIME
+from tacit.protocols.crypto.vdaf import FIELD64
+from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.federated.averaging import (
     QUANTISING,
     Averages,
@@ -38,7 +41,10 @@ from tacit.protocols.parts import Part, SumBounds
 from tacit.protocols.sums import committee, decryptors, flamingo, lightsecagg, members, reports, secure_sum
 from tacit.sim.hollow import HollowArray, blank
 
-__all__ = ["ByCommittee", "Flamingo", "LightSecAgg", "Proved", "coding_of", "committee_of", "decryptors_of", "ways"]
+__all__ = [
+    "ByCommittee", "Flamingo", "LightSecAgg", "Proved", "coding_of", "committee_of", "decryptors_of", "out_of_range",
+    "ways",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,10 @@ class LightSecAgg(_Signing):
     @property
     def word_bits(self) -> int:
         return PIECE_BITS
+
+    @property
+    def modulus(self) -> int:
+        return PRIME
 
     def waits(self, clients: int) -> int:
         return 2 * clients + 6
@@ -120,12 +130,23 @@ class Proved(Secure):
         return reports.Task("integers", (self.dimension(expected), self.quantised.largest))
 
     async def client(self, me: Any, update: Update, expected: Expected, least: int, deadline: float) -> None:
-        measurement = None
+        measurement, added = None, None
         if update.weight > 0:
-            whole = self._contribution(me, replace(update, weight=1), expected)
+            whole = self._contribution(me, replace(update, weight=1, in_range=True), expected)
             end = sum(expected.sizes) // 4
             measurement = np.concatenate([whole[:end], whole[end + _COUNTS :]])
-        await reports.client(me, self.task(expected), measurement, deadline, basis=me.basis, identities=self.identities)
+            if not update.in_range:
+                added = self._added(me, update, measurement)
+        await reports.client(
+            me, self.task(expected), measurement, deadline, basis=me.basis, added=added, identities=self.identities
+        )
+
+    def _added(self, me: Any, update: Update, measurement: NDArray[Any]) -> NDArray[np.uint64] | None:
+        """What a Byzantine client adds to its share (`out_of_range`). A hollow run takes it that it is something."""
+        if me.world.hollow is not None:
+            return np.ones(1, np.uint64)
+        assert self.quantised is not None
+        return out_of_range(self.quantised, decode(update.vectors[0]), measurement)
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         pass
@@ -143,6 +164,21 @@ class Proved(Secure):
         whole = secure_sum.Total(tally.contributors, np.concatenate([ring[:end], counts, ring[end:]]), 0)
         means, _, loss = self._opened(whole, expected)
         return Averages(tally.contributors, written(me, means, expected), loss)
+
+
+def out_of_range(
+    quantised: Quantised, values: NDArray[np.floating], measurement: NDArray[np.uint64]
+) -> NDArray[np.uint64] | None:
+    """The elements by which a report of `values` differs from that of a `measurement`, which has them clipped, first.
+
+    None where no number is out of range: then they are the same.
+    """
+    wanted, clipped = quantised.unclipped(values, 1 << 62), measurement[: len(values)].astype(np.int64)
+    more = np.zeros((len(measurement), quantised.bits), np.int64)
+    more[: len(values), 0] = wanted - clipped  # the element of weight 1
+    elements = more.reshape(-1)
+    wrapped = elements.astype(np.uint64) + np.uint64(FIELD64.modulus) * (elements < 0)  # modulo 2^64
+    return wrapped if elements.any() else None
 
 
 _COUNTS = 2
@@ -170,6 +206,10 @@ class ByCommittee(_Signing):
             return WHOLE
         field = field_for(self.quantised.terms * self.quantised.weight * self.quantised.largest)
         return field.bits if field is GF31 else WHOLE
+
+    @property
+    def modulus(self) -> int:
+        return (GF31 if self.word_bits == GF31.bits else GF61).prime
 
     def waits(self, clients: int) -> int:
         return 2 * clients + 10

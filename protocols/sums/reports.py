@@ -59,7 +59,7 @@ from tacit.parties.party import NoAnswer, Party
 from tacit.parties.server import Dismissed, Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, derive_key
 from tacit.protocols.crypto.sealing import NONCE_BYTES, TAG_BYTES
-from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport, PrepareState, Prio3
+from tacit.protocols.crypto.vdaf import FIELD64, INVALID_PROOF, InvalidReport, PrepareState, Prio3
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Overtaken, require
@@ -67,7 +67,7 @@ from tacit.protocols.parts import Among, Part, Stated
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import MASKED, enter, refuse
 from tacit.protocols.values import BadValues, understood, values_of
-from tacit.sim.hollow import blank, filled, hollow
+from tacit.sim.hollow import Blank, blank, filled, hollow
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
@@ -324,10 +324,17 @@ def _bound(batch: Batch, name: str) -> bytes:
     return hashlib.sha256(b"tacit report/" + batch.context + name.encode()).digest()
 
 
-def _hollow_shard(batch: Batch, measurement: Any, nonce: bytes, *_: Any) -> tuple[bytes, ...]:
+_FALSE = b"false report"
+"""The token of a hollow report that is refused."""
+
+
+def _hollow_shard(
+    batch: Batch, measurement: Any, nonce: bytes, rand: bytes, added: NDArray[np.uint64] | None, *_: Any
+) -> tuple[bytes, ...]:
     prio3 = batch.prio3
-    sealed = prio3.input_share_bytes(_HELPER) + _SEALING
-    return nonce, blank(prio3.public_share_bytes), blank(prio3.input_share_bytes(_LEADER)), blank(sealed)
+    size = prio3.input_share_bytes(_HELPER) + _SEALING
+    sealed = blank(size) if added is None else Blank(size, _FALSE)
+    return nonce, blank(prio3.public_share_bytes), blank(prio3.input_share_bytes(_LEADER)), sealed
 
 
 @hollow(_hollow_shard)
@@ -511,8 +518,10 @@ def _prepared(batch: Batch, key: bytes, aggregator: int, nonce: bytes, public_sh
         return _Held(problem=str(problem))
 
 
-def _hollow_aggregate(batch: Batch, held: Sequence[_Held], *_: Any) -> tuple[bytes, list[str]]:
-    return blank(batch.prio3.aggregate_share_bytes), [""] * len(held)
+def _hollow_aggregate(
+    batch: Batch, held: Sequence[_Held], messages: Sequence[bytes], refused: Sequence[str]
+) -> tuple[bytes, list[str]]:
+    return blank(batch.prio3.aggregate_share_bytes), list(refused)
 
 
 @hollow(_hollow_aggregate)
@@ -658,8 +667,13 @@ class Helper(Party):
 def _hollow_job(
     batch: Batch, key: bytes, pair: KeyPair, reports: Sequence[HelperPart], fresh: Sequence[str]
 ) -> tuple[list[_Held], list[bytes], list[str]]:
-    messages: list[bytes] = [blank(batch.prio3.prepare_message_bytes) for _ in reports]
-    return [_Held() for _ in reports], messages, [""] * len(reports)
+    messages: list[bytes] = []
+    problems = list(fresh)
+    for place, part in enumerate(reports):
+        if getattr(part.helper_share, "token", b"") == _FALSE:
+            problems[place] = problems[place] or INVALID_PROOF
+        messages.append(b"" if problems[place] else blank(batch.prio3.prepare_message_bytes))
+    return [_Held() for _ in reports], messages, problems
 
 
 @hollow(_hollow_job)
