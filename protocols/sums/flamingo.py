@@ -27,11 +27,12 @@ Neighbours in round r: a random regular graph (`regular_graph`) over the clients
 hashes with r and the set-up's digest. So it is fixed once the keys are, and each party draws it itself. With few
 clients it is complete.
 
-What a decryptor sees to: labels that at least `min_clients` are in, and in a graph that is not complete enough
-neighbours of each (`Degree.threshold`). It signs the labels of one round once, and opens what q decryptors have signed,
-once; over a crash, too. Labels are a set, so no client has both. Ciphertexts of a pair name the pair, the round and
-the set-up in the proof of who made them, so a server that presents one pair's as another's gets nothing. Each
-decryption has a proof, so a wrong one is found and left out, and shares of a seed are checked by the hash of the seed.
+What a decryptor sees to: labels by which it is in itself, that at least `min_clients` are in, and in a graph that is
+not complete enough neighbours of each (`Degree.threshold`). It signs the labels of one round once, and opens what q
+decryptors have signed, once; over a crash, too. Labels are a set, so no client has both. Ciphertexts of a pair name the
+pair, the round and the set-up in the proof of who made them, so a server that presents one pair's as another's gets
+nothing. Each decryption has a proof, so a wrong one is found and left out, and shares of a seed are checked by the hash
+of the seed.
 
 What is different from the paper and its implementation: seeds are encrypted by hashed ElGamal, with proofs that bind
 them to their pair; the key passes to new decryptors by dealing its shares; a client's message goes without its own
@@ -323,6 +324,8 @@ class _Part:
             survivors = named(shown.clients, now.ring.names)
         if problem := now.problem(survivors, max(2, settings.min_clients)):
             refuse(me, f"sign labels: {problem}")
+        elif me.name not in survivors:  # so q - t honest clients, at least t + 1, are in whatever is opened
+            refuse(me, "sign labels: it is out by them")
         elif latest(me, "sum.agree")[0] >= me.round or not enter(me, "sum.agree"):
             refuse(me, "sign labels: it has signed some already, and once a round is all")
         else:

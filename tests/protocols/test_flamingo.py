@@ -234,7 +234,8 @@ def test_labels_are_signed_and_opened_once_a_round_and_not_of_too_few() -> None:
     for number in (1, 2):
         found.assert_sum(number, NAMES)
     assert set(found.sent(flamingo.RoundOpened).values()) == {2}
-    assert found.refused("2 clients are fewer than 3") == found.refused("once a round is all") == members
+    assert found.refused("2 clients are fewer than 3") == members
+    assert found.refused("once a round is all") | found.refused("it is out by them") == members
 
 
 @pytest.mark.parametrize("of", ["another pair", "another round", "another set-up"])
@@ -286,3 +287,20 @@ def test_a_decryptor_that_comes_back_in_its_round_signs_and_masks_no_second_time
     assert found.refused("it has sent masked values in round 1") == {"client/2"}
     assert found.sent(MaskedVector)["client/2"] == 1
     assert found.sent(Agreed)["client/2"] == 2  # of the key, and of the labels
+
+
+def test_decryptors_who_are_out_sign_no_labels() -> None:
+    """In a complete graph a server and the clients that collude with it would label one honest client alone as in."""
+
+    class Isolating(Summing):
+        def broadcast(self, parties: Sequence[str], message: Message) -> None:
+            alone = NAMES[:3] if isinstance(message, RoundLabels) else ()
+            super().broadcast(parties, RoundLabels(bits(alone, self.clients)) if alone else message)
+
+    wide = Tolerance(0.3, 0.3)
+    assert degree_of(12, wide).complete
+    found = played(Isolating, clients=12, tolerance=wide, rounds=1)
+    asked = {p.receiver for p in found.packets if p.type == RoundLabels.__name__}
+    assert len(asked) == 12 and found.refused("sign labels: it is out by them") == asked - set(NAMES[:3])
+    signed = {name for name, times in found.sent(Agreed).items() if times == 2}  # the key, then labels
+    assert signed == set(NAMES[:3]) and not found.sent(flamingo.RoundOpened)
