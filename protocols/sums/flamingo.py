@@ -18,10 +18,12 @@ In the words of b bits, client j sends in round r
     x_j + PRG(b_j) + sum over its k neighbours i of +-PRG(s_ij),     + for the earlier of the two in the set-up.
 
 b_j is a fresh seed of 16 bytes, which goes to the decryptors in shares, of which t + 1 restore it, each sealed. s_ij
-are 16 bytes from the secret of the pair and r. Both encrypt them under the decryptors' key. A client whose message is
-received is in, and all others are out, whatever the reason. For each one that is in, decryptors reveal shares of its
-seed. For each pair of one that is in and one that is out they decrypt s_ij, from the ciphertext of the one that is in.
-So a client that is lost costs a decryption for each of its neighbours. No decryption is for a pair that is in.
+are 16 bytes from the secret of the pair, r and the generation of the decryptors, so that two generations, to each of
+which a server names other clients, have no seed in common. Both encrypt them under the decryptors' key. A client whose
+message is received is in, and all others are out, whatever the reason. For each one that is in, decryptors reveal
+shares of its seed. For each pair of one that is in and one that is out they decrypt s_ij, from the ciphertext of the
+one that is in. So a client that is lost costs a decryption for each of its neighbours. No decryption is for a pair that
+is in.
 
 Neighbours in round r: a random regular graph (`regular_graph`) over the clients of the set-up, in the order of their
 hashes with r and the set-up's digest. So it is fixed once the keys are, and each party draws it itself. With few
@@ -297,8 +299,8 @@ class _Part:
             keys: list[SignedKey] = [(now.own_key(seed, me.name), True)]
             seeds = []
             for name in near:
-                root, pair = ring.roots[name], ring.pair(me.name, name)
-                seeds.append(derive_key(root, now.run_id, "pair seed", now.number, 0, pair, SEED_BYTES))
+                root, pair, renewals = ring.roots[name], ring.pair(me.name, name), ring.generation - 1
+                seeds.append(derive_key(root, now.run_id, "pair seed", now.number, renewals, pair, SEED_BYTES))
                 keys.append((now.pair_key(seeds[-1], me.name, name), ring.is_lower(me.name, name)))
             blocks = [(0, settings.dimension)]
             (mask,) = await me.compute(masks_work(len(keys), blocks, bits_of), masks, keys, blocks, bits_of)
