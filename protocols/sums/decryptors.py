@@ -134,14 +134,18 @@ class KeyStored(Message):
 
 @dataclass(frozen=True)
 class Decryptors:
-    """The number of decryptors, `count` m, among `clients`. Raises ValueError unless 2 <= m <= clients."""
+    """The number of decryptors, `count` m, among `clients`. Raises ValueError unless 3 <= m <= clients, or both are 2.
+
+    Of two among more clients, the one who deals last could choose the key: the other checks one share, not t + 1.
+    """
 
     clients: int
     count: int
 
     def __post_init__(self) -> None:
-        if not 2 <= self.count <= self.clients:
-            raise ValueError(f"decryptors(={self.count}) must be 2 to {self.clients}, the clients of a round")
+        least = max(2, min(3, self.clients))
+        if not least <= self.count <= self.clients:
+            raise ValueError(f"decryptors(={self.count}) must be {least} to {self.clients}, the clients of a round")
 
     @classmethod
     @cache
