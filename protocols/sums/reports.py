@@ -31,9 +31,11 @@ the batch, and with it the round; it may return, and the next round begins. Once
 lost helper ends the run, as a secure sum does: its answer may only be late, and a second batch over other clients would
 differ from it by one client's values.
 
-Security: neither aggregator alone learns a measurement, whatever clients do; both together read all. A client that does
-not know the verification key passes an invalid measurement with probability at most `Prio3.soundness_error` a try. An
-aggregator that deviates can spoil the sum. The server relays the helper's key: one that swaps it could read the shares,
+Security: an aggregator that follows the protocol learns no measurement alone, whatever clients do; both together read
+all. A client that does not know the verification key passes an invalid measurement with probability at most
+`Prio3.soundness_error` a try. An aggregator that deviates can spoil the sum. A server that fills a batch with reports
+of its own also reads the one that is left: the helper counts reports, and does not know whose they are, so signed keys
+do not prevent this. The server relays the helper's key: one that swaps it could read the shares,
 as with the keys of `tacit.protocols.setup` (semi-honest). With `protocol.identity = "signed"` the helper signs it, and
 clients refuse another. DAP's clients fetch the key from the helper themselves.
 Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, how many reports there are, of
