@@ -136,3 +136,22 @@ def test_a_caution_says_where_all_of_many_clients_would_be_decryptors(tiny: Path
 
     assert len(lines()) == 1 and "all 120 clients" in lines()[0]
     assert not lines("training.decryptors=40") and not lines("training.tolerated_dropouts=0.1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "warned"),
+    [
+        (
+            ("training.corrupt_clients=0.3",),
+            "of 8 decryptors among 8 clients 3 may collude with the server, and 3 of them",
+        ),
+        (("training.decryptors=4", "training.corrupt_clients=0.2"), "of 4 decryptors among 8 clients 2 may collude"),
+        (("training.decryptors=4", "training.corrupt_clients=0.12"), ""),
+        ((), ""),
+    ],
+)
+def test_a_caution_says_where_more_decryptors_may_be_corrupt_than_the_sum_withstands(
+    tiny: Path, changes: tuple[str, ...], warned: str
+) -> None:
+    found = [one for one in cautions(scenario(tiny, *changes)) if "training.corrupt_clients" in one]
+    assert len(found) == bool(warned) and all(warned in one for one in found)
