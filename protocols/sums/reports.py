@@ -64,7 +64,7 @@ from tacit.protocols.crypto.sealing import NONCE_BYTES, TAG_BYTES
 from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport, PrepareState, Prio3
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
-from tacit.protocols.outcome import Abort, Overtaken, require
+from tacit.protocols.outcome import Abort, Overtaken, Withdrawn, require
 from tacit.protocols.parts import Among, Part, Stated
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import MASKED, enter, refuse
@@ -291,13 +291,16 @@ async def client(
 ) -> None:  # fmt: skip
     """Send a report of `measurement`, as the task's circuit takes it, without content for None.
 
-    `basis`: the SHA-256 of what it was made from, if it is not to be summed twice. `added`: what a false client adds to
-    the elements of its share (`Task.elements`). `identities`: by which the helper signs its key, if it does.
+    Raises Withdrawn for a measurement that the task does not allow. `basis`: the SHA-256 of what it was made from, if
+    it is not to be summed twice. `added`: what a false client adds to the elements of its share (`Task.elements`).
+    `identities`: by which the helper signs its key, if it does.
     """
     wanted = await me.recv(ReportsWanted, me.server, 2 * deadline)
     with me.step("report.shard"):
         sent = Report(b"", b"", b"", b"")
         if measurement is not None:
+            if me.world.hollow is None:
+                _check_own(me, task, measurement)
             batch, entropy = Batch.of(me, task, basis), me.entropy("report")
             nonce, rand = entropy.bytes(batch.prio3.nonce_bytes), entropy.bytes(batch.prio3.rand_bytes)
             pair, bound = KeyPair.generate(me.entropy("report key")), _bound(batch, me.name)
@@ -308,6 +311,15 @@ async def client(
                 sent = Report(*await me.compute(work, _shard, *arguments))
             release(me, "report", sent.public_share)
         me.send(me.server, sent)
+
+
+def _check_own(me: Any, task: Task, measurement: Any) -> None:
+    """Raise Withdrawn for a `measurement` that no report of the `task` can have."""
+    try:
+        task.prio3.circuit.encode(measurement)
+    except ValueError as error:
+        refuse(me, f"send a report: {error}")
+        raise Withdrawn(str(error)) from None
 
 
 async def _examined(me: Any, wanted: ReportsWanted, batch: Batch, identities: Identities | None) -> bytes:
