@@ -271,7 +271,9 @@ class ProvedAveraging(SecureAveraging):
 
     takes = (reports.Reports(_task_of, based=True),)
     uses = ("protocol.identity", *QUANTISING[:2])
-    learned: ClassVar[Mapping[str, str]] = {"helper": "with prio3 averages: how many reports there are"}
+    learned: ClassVar[Mapping[str, str]] = {
+        "helper": "with prio3 averages: how many reports there are and which are refused"
+    }
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         return []  # it has no miniature in which a server lies

@@ -31,7 +31,8 @@ Security: semi-honest or lying server, with up to t decryptors and any other cli
 holds shares. Without `protocol.identity` keys to sign with are as good as the server's list of them in the set-up.
 What lasts reveals more when it is stolen: whoever gets a client's disk and the messages that it has sent has its
 vectors of all rounds of a set-up, for its pair masks and the seals of its own seeds follow from what is stored; and
-t + 1 decryptors' disks of one time give the key.
+t + 1 decryptors' disks of one time give the key. The key is the same for all generations of decryptors, and the server
+learns seeds of those who are in. So t + 1 decryptors of one generation give it the vectors of all rounds of a set-up.
 """
 
 import math
