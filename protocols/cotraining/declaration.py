@@ -324,7 +324,7 @@ class Cotraining(Declaration):
     def learned(self) -> Mapping[str, str]:
         said = {"server": f"each client's numbers of points and labels; {self.shares}", "client": self.returns}
         if "cotraining.votes" in self.own_keys:
-            said["helper"] = "with prio3 votes: how many reports there are"
+            said["helper"] = "with prio3 votes: how many reports there are and which are refused"
         return said
 
     @property

@@ -258,7 +258,7 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = 40
     decryptors: Annotated[
-        Annotated[int, Meta(ge=2)] | None,
+        Annotated[int, Meta(ge=3)] | None,
         Meta(
             description="With `flamingo`: the clients that hold shares of the key of the sums. The default is the "
             "fewest of which less than a third are lost or corrupt, with the probability of `failure_exponent`, or "

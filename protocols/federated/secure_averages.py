@@ -3,8 +3,10 @@
 `averaging` says what travels, what the server learns, and under which assumptions.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -316,7 +318,9 @@ class ProvedAveraging(SecureAveraging):
 
     takes = (reports.Reports(_task_of, based=True),)
     uses = ("protocol.identity", *QUANTISING[:2])
-    learned: ClassVar[Mapping[str, str]] = {"helper": "with prio3 averages: how many reports there are"}
+    learned: ClassVar[Mapping[str, str]] = {
+        "helper": "with prio3 averages: how many reports there are and which are refused"
+    }
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         return []  # it has no miniature in which a server lies
@@ -390,7 +394,7 @@ class FlamingoAveraging(SecureAveraging):
         ]
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line where each round draws other clients, or where no sample of them has few enough losses."""
+        """Lines where each round draws other clients, or too many decryptors may be lost or corrupt."""
         keys, found = tables.training, []
         if keys.share != 1:
             what = "keys are fresh in a round to which clients are called that have none"
@@ -402,6 +406,14 @@ class FlamingoAveraging(SecureAveraging):
                 f"={keys.corrupt_clients:g}) are about a third or more: all {max(counts)} clients are decryptors, "
                 "and bytes of keys grow with the third power of their number; set training.decryptors"
             )
+        allowed = Fraction(1, 2**keys.failure_exponent)
+        for many, count in counts.items():
+            marked, most = math.ceil(keys.corrupt_clients * many - 1e-9), decryptors.Decryptors(many, count).private
+            if (corrupt := members.exceeded_by(many, marked, count, allowed)[0]) > most:
+                found.append(
+                    f"training.corrupt_clients(={keys.corrupt_clients:g}): of {count} decryptors among {many} clients "
+                    f"{corrupt} may collude with the server, and {most + 1} of them reveal each model"
+                )
         return found
 
 

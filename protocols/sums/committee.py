@@ -51,6 +51,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -499,10 +500,11 @@ def _chosen(
     the shares of most clients are left out first.
     """
     order = sorted(held, key=lambda name: -len(held[name]))  # a stable order: ties as they were drawn
+    in_common = list(accumulate((held[name] for name in order), frozenset.intersection, initial=frozenset(dealers)))
     best: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     for count in range(len(order), least - 1, -1):
-        common = frozenset.intersection(*(held[name] for name in order[:count])) & frozenset(dealers)
-        members = tuple(name for name in held if name in order[:count] and name in common)
+        common, left = in_common[count], frozenset(order[:count])
+        members = tuple(name for name in held if name in left and name in common)
         if len(members) >= least and len(common) > len(best[1]):
             best = members, tuple(name for name in dealers if name in common)
         if len(common) == len(dealers):

@@ -31,9 +31,11 @@ the batch, and with it the round; it may return, and the next round begins. Once
 lost helper ends the run, as a secure sum does: its answer may only be late, and a second batch over other clients would
 differ from it by one client's values.
 
-Security: neither aggregator alone learns a measurement, whatever clients do; both together read all. A client that does
-not know the verification key passes an invalid measurement with probability at most `Prio3.soundness_error` a try. An
-aggregator that deviates can spoil the sum. The server relays the helper's key: one that swaps it could read the shares,
+Security: an aggregator that follows the protocol learns no measurement alone, whatever clients do; both together read
+all. A client that does not know the verification key passes an invalid measurement with probability at most
+`Prio3.soundness_error` a try. An aggregator that deviates can spoil the sum. A server that fills a batch with reports
+of its own also reads the one that is left: the helper counts reports, and does not know whose they are, so signed keys
+do not prevent this. The server relays the helper's key: one that swaps it could read the shares,
 as with the keys of `tacit.protocols.setup` (semi-honest). With `protocol.identity = "signed"` the helper signs it, and
 clients refuse another. DAP's clients fetch the key from the helper themselves.
 Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, how many reports there are, of
@@ -62,7 +64,7 @@ from tacit.protocols.crypto.sealing import NONCE_BYTES, TAG_BYTES
 from tacit.protocols.crypto.vdaf import FIELD64, INVALID_PROOF, InvalidReport, PrepareState, Prio3
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
-from tacit.protocols.outcome import Abort, Overtaken, require
+from tacit.protocols.outcome import Abort, Overtaken, Withdrawn, require
 from tacit.protocols.parts import Among, Part, Stated
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import MASKED, enter, refuse
@@ -289,13 +291,16 @@ async def client(
 ) -> None:  # fmt: skip
     """Send a report of `measurement`, as the task's circuit takes it, without content for None.
 
-    `basis`: the SHA-256 of what it was made from, if it is not to be summed twice. `added`: what a false client adds to
-    the elements of its share (`Task.elements`). `identities`: by which the helper signs its key, if it does.
+    Raises Withdrawn for a measurement that the task does not allow. `basis`: the SHA-256 of what it was made from, if
+    it is not to be summed twice. `added`: what a false client adds to the elements of its share (`Task.elements`).
+    `identities`: by which the helper signs its key, if it does.
     """
     wanted = await me.recv(ReportsWanted, me.server, 2 * deadline)
     with me.step("report.shard"):
         sent = Report(b"", b"", b"", b"")
         if measurement is not None:
+            if me.world.hollow is None:
+                _check_own(me, task, measurement)
             batch, entropy = Batch.of(me, task, basis), me.entropy("report")
             nonce, rand = entropy.bytes(batch.prio3.nonce_bytes), entropy.bytes(batch.prio3.rand_bytes)
             pair, bound = KeyPair.generate(me.entropy("report key")), _bound(batch, me.name)
@@ -306,6 +311,15 @@ async def client(
                 sent = Report(*await me.compute(work, _shard, *arguments))
             release(me, "report", sent.public_share)
         me.send(me.server, sent)
+
+
+def _check_own(me: Any, task: Task, measurement: Any) -> None:
+    """Raise Withdrawn for a `measurement` that no report of the `task` can have."""
+    try:
+        task.prio3.circuit.encode(measurement)
+    except ValueError as error:
+        refuse(me, f"send a report: {error}")
+        raise Withdrawn(str(error)) from None
 
 
 async def _examined(me: Any, wanted: ReportsWanted, batch: Batch, identities: Identities | None) -> bytes:
