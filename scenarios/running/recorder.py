@@ -70,7 +70,7 @@ class Recorder:
         self._bytes = 0
         self._contents = dict(contents or {})
         self._events = self._waits = 0
-        self._begun: dict[Wait, tuple[int, float]] = {}  # waits that have not ended: number, and since when
+        self._begun: dict[Wait, int] = {}  # waits that have not ended, with their numbers
         self._resumed: dict[tuple[Any, ...], int] = {}
         self._rounds: set[int] = set()
         self._lock = threading.RLock()
@@ -99,7 +99,7 @@ class Recorder:
         with self._lock:
             self.flush()
             rows = self._counts()
-        waiting = [(_key(wait, began), number) for wait, (number, began) in self._begun.items()]
+        waiting = [(_key(wait), number) for wait, number in self._begun.items()]
         return {"rows": rows, "waits": self._waits, "waiting": waiting, "rounds": sorted(self._rounds)}
 
     def _counts(self) -> dict[str, int]:
@@ -140,14 +140,14 @@ class Recorder:
         if self._closed:
             return
         if wait.ended:
-            number, _ = self._begun.pop(wait, (0, 0.0))
+            number = self._begun.pop(wait, 0)
             type_, peer, names, value = wait.ended, " ".join(wait.silent), wait.missing, wait.alone
         else:
-            number = self._resumed.pop(_hashable(_key(wait, time)), 0)
+            number = self._resumed.pop(_hashable(_key(wait)), 0)
             known = bool(number)
             if not known:
                 number = self._waits = self._waits + 1
-            self._begun[wait] = number, time
+            self._begun[wait] = number
             if known:  # a run that goes on: this wait is in the record already
                 return
             type_, peer, names, value = " ".join(wait.types), "", wait.sources, wait.deadline
@@ -266,9 +266,9 @@ def _inserting(table: Table) -> str:
 _INSERTING = {table.name: _inserting(table) for table in TABLES}
 
 
-def _key(wait: Wait, began: float) -> tuple[Any, ...]:
+def _key(wait: Wait) -> tuple[Any, ...]:
     """A key of a wait that is equal for the same wait of a resumed run."""
-    return wait.party, wait.types, wait.sources, began
+    return wait.party, wait.types, wait.sources, wait.began
 
 
 def _hashable(key: Any) -> tuple[Any, ...]:
