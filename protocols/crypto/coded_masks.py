@@ -34,13 +34,13 @@ def piece_length(dimension: int, needed: int, private: int) -> int:
 
 
 def pieces_work(dimension: int, needed: int, private: int, clients: int) -> dict[str, int]:
-    """Multiply-adds of `mask_and_pieces`."""
-    return {"shamir.multiply": clients * needed * piece_length(dimension, needed, private)}
+    """Operations of `mask_and_pieces`."""
+    return GF31.times_work(clients, needed, piece_length(dimension, needed, private))
 
 
 def decoded_work(dimension: int, needed: int, private: int) -> dict[str, int]:
-    """Multiply-adds of `decoded`."""
-    return {"shamir.multiply": (needed - private) * needed * piece_length(dimension, needed, private)}
+    """Operations of `decoded`."""
+    return GF31.times_work(needed - private, needed, piece_length(dimension, needed, private))
 
 
 def _hollow_pieces(dimension: int, needed: int, private: int, clients: int, entropy: Entropy) -> tuple[Field, Field]:
