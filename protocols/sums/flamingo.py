@@ -84,6 +84,7 @@ from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, r
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.streams import derive
+from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = ["BEFORE_END", "FlamingoSettings", "MaskedVector", "SumOfRounds", "client", "client_at_end", "server"]
@@ -389,7 +390,8 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
     with me.step("sum.collect"):
         require(len(present), "clients", least)
         me.advance(me.round, me.attempt + 1)
-        me.world.note("metric", me.name, step=me.step_name, note=f"decryptors: {', '.join(ring.decryptors)}")
+        note = f"decryptors: {', '.join(ring.decryptors)}"
+        me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
         me.broadcast(present, RoundBegins())
         enter(me, MASKED)
         sent = (await me.collect(MaskedVector, present, deadline=settings.deadline)).answers
