@@ -102,11 +102,16 @@ def sums(
         Path | None, typer.Option("--plot", help="Draw which sum costs least to this file, and recovery beside it.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of cells to measure in parallel (default: 1).")] = 1,
+    published: Annotated[
+        bool, typer.Option("--published", help="Only repeat Flamingo's published comparison with SecAgg+.")
+    ] = False,
     debug: Debug = False,
 ) -> int:
     """Compare secure sums by bytes, CPU time and virtual time, with clients lost before each step in turn."""
     from tacit.benchmarks.sums import run as benchmark
 
+    if published:
+        return benchmark.published_main(quick, json_file, csv_file, jobs)
     return benchmark.main(quick, json_file, csv_file, plot, jobs)
 
 

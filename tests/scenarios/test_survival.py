@@ -22,7 +22,7 @@ from tacit.scenarios.files.dropouts import drawn, dropouts
 from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.fates import Fate, fates_of
-from tacit.scenarios.running.outlook import cautions
+from tacit.scenarios.running.outlook import cautions, survival_cautions
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.sweeping.survival import Survival, choose, enough_runs, left_open, survival_of, too_few, wilson
@@ -380,6 +380,65 @@ def test_others_get_none() -> None:
     expected = structs.replace(losing(0.9, "lsh.hash"), expect=tacit.Expect(outcome="aborted"))
     for scenario in (SIX, losing(0.1, "lsh.hash"), losing(0.1, "rowsums.mask"), expected):
         assert [one for one in cautions(scenario) if "complete" in one] == []
+
+
+SUMS = {
+    "plain": (), "secure": (), "secagg+": (), "flamingo": (), "lightsecagg": ("training.value_bits=16",),
+    "committee": ("training.value_bits=16",), "prio3": ("training.value_bits=16",),
+}  # fmt: skip
+
+
+def averaged(averaging: str, *changes: str) -> Scenario:
+    two_rounds = ("training.rounds=2", "training.epochs=1", "training.extra=0", "model.name=linear")
+    own = (f"training.averaging={averaging}", *SUMS[averaging], "protocol.name=fedavg", "protocol.deadline=10s")
+    return tiny(*two_rounds, "training.min_clients=4", *own, *changes)
+
+
+@pytest.mark.parametrize("averaging", SUMS)
+@pytest.mark.parametrize(
+    ("losses", "key"),
+    [
+        (("fault=[{kind='crash',party='client/*',at='train.update',probability=0.8}]",), "fault.0.probability = 0.8"),
+        (("fault=[{kind='crash',party='client/[0-4]',at='train.update'}]",), 'fault.0.kind = "crash"'),
+        (("client=[{loss=0.97}]",), "client.0.loss = 0.97"),
+        (("client=[{share=0.9,speed=1e-9}]",), "client.0.speed = 1e-09"),
+        (("link=[{party='server',peer='client/*',loss=0.97}]",), "link.0"),
+        (("network.loss=0.95",), "network.loss = 0.95"),
+    ],
+)
+def test_losses_of_every_kind_that_end_most_runs_are_said_of_every_sum(
+    averaging: str, losses: tuple[str, ...], key: str
+) -> None:
+    (line,) = survival_cautions(averaged(averaging, *losses))
+    assert line.startswith(f"{key} at train.update: " if key.startswith("fault") else f"{key}: ")
+    assert "complete" in line and "aborted: " in line
+
+
+@pytest.mark.parametrize("votes", ["plain", "secure", "prio3"])
+def test_votes_that_hardly_complete_get_a_caution(votes: str) -> None:
+    def voting(chance: float) -> list[str]:
+        fault = f"fault=[{{kind='crash',party='client/*',at='cotrain.predict',probability={chance}}}]"
+        few = ("cotraining.rounds=2", "learner.steps=2", "public.size=0.4", "training.min_clients=4")
+        return survival_cautions(tiny("protocol.name=fedct", f"cotraining.votes={votes}", fault, *few))
+
+    (line,) = voting(0.8)
+    assert line.startswith("fault.0.probability = 0.8 at cotrain.predict: of ")
+    assert voting(0.05) == []
+
+
+def test_only_the_keys_that_decide_are_named() -> None:
+    slow, away = "{name='client/0',preset='4g'}", "{name='client/[1-5]',loss=0.97}"
+    (line,) = survival_cautions(averaged("secure", f"client=[{slow},{away}]", "network.loss=0.001"))
+    assert line.startswith("client.1.loss = 0.97: of ")
+    both = "{kind='crash',party='client/[0-2]',at='sum.mask'},{kind='crash',party='client/[3-5]',at='train.update'}"
+    (line,) = survival_cautions(averaged("secure", f"fault=[{both}]"))  # either alone loses too many
+    assert line.startswith('fault.0.kind = "crash" at sum.mask and fault.1.kind = "crash" at train.update: of 2 runs')
+
+
+def test_an_availability_that_ends_most_runs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "away.csv").write_text("trace,up,down\na,0,1us\nb,0,1us\nc,0,\n")
+    (line,) = survival_cautions(averaged("secure", f"client=[{{availability='{tmp_path}/away.csv'}}]"))
+    assert line.startswith("client.0.availability = ")
 
 
 @pytest.mark.parametrize("extra", [(), ("protocol.recovery=shamir",), ("training.averaging=secagg+",)])
