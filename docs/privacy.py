@@ -42,6 +42,7 @@ _HONEST = "all follow the protocol; no client helps the server"
 _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
 _COMMITTEE = ("r", "r, unsigned")
+_FLAMINGO = ("t", "t, unsigned")
 
 OPTIONS = (
     Option(
@@ -157,7 +158,7 @@ OPTIONS = (
         "at most t of the m decryptors help the server, for which m and t are chosen by `training.corrupt_clients`; "
         "clients follow the protocol; decryptors sign one set of survivors a round before they answer",
         "113 bytes for each neighbour and 48 for each decryptor; see secure-sums.md",
-        (),
+        _FLAMINGO,
     ),
     Option(
         "protocol.identity",
