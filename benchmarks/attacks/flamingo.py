@@ -55,8 +55,7 @@ def both_kinds(quick: bool = False) -> Finding:
     """One decryptor is shown a client as in, and opens its own mask; others see it as out, and open its pairs'."""
     view, _, _ = performed(_SUM, parse(f"start {_ALL}", 5), contribute, 0)
     assert isinstance(view, RoundsView)
-    ring = view.ring
-    honest = [name.removeprefix("client/") for name in ring.decryptors if name not in view.colluders(ring)]
+    honest = [name.removeprefix("client/") for name in view.decryptors if name not in view.colluding]
     first, others = honest[0], " ".join(honest[1:])
     victim = honest[-1]
     rest = " ".join(str(number) for number in range(5) if str(number) != victim)

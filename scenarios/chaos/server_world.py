@@ -78,9 +78,9 @@ class Miniature(Struct, frozen=True):
 
     Kinds are "secure_sum", "secagg+", "committee", "flamingo", "restart", "shamir" and "secagg+ rows".
 
-    `threshold`: t; None means a majority. `colluding`: the decryptors of "flamingo" that collude with the server; None
-    means as many as it withstands. A client's input follows from its name and the model that a round begins
-    with.
+    `threshold`: t; None means a majority. `colluding`: how many clients of "flamingo", the last ones, collude with the
+    server; None means as many as it withstands of decryptors. A client's input follows from its name and the model that
+    a round begins with.
     """
 
     kind: str
@@ -116,6 +116,12 @@ class Miniature(Struct, frozen=True):
     def least(self) -> int:
         """The smallest number of clients whose combined inputs may be revealed; for rows of scores, none are enough."""
         return self.min_clients if self.of_vectors else self.clients + 1
+
+    @property
+    def corrupt(self) -> tuple[str, ...]:
+        """The clients of "flamingo" that collude with the server."""
+        one = decryptors.Decryptors(self.clients, _decryptors(self.clients))
+        return self.names[self.clients - (one.private if self.colluding is None else self.colluding) :]
 
     @property
     def label(self) -> str:
@@ -248,7 +254,7 @@ def performed(
     server = _Scripted(world, miniature, moves, clients) if moves else _Lying(world, miniature, lies)
     view: View | CommitteeView
     if miniature.kind == "flamingo":
-        view = RoundsView(world, [server, *clients], inputs, server.name, miniature.colluding)
+        view = RoundsView(world, [server, *clients], inputs, server.name, miniature.corrupt)
     elif miniature.kind == "committee":
         view = CommitteeView(world, clients, {key: numbers(blocks) for key, blocks in values.items()}, server.name)
     else:
@@ -568,7 +574,7 @@ class _Scripted(_Calling):
         asked = [name for name in ring.decryptors if name in to]
         self.broadcast(asked, flamingo.RoundLabels(committee.bits(survivors, ring.names)))
         signed = self._signatures.setdefault((self.attempt, ring.decryptors, survivors), {})
-        collude = ring.decryptors[-ring.parameters.private :]
+        collude = [name for name in ring.decryptors if name in self.miniature.corrupt]
         for machine in map(self._parties.__getitem__, collude):
             own = KeyRing.of(machine)
             if own is not None and own.digest == ring.digest and machine.attempt == self.attempt:
