@@ -154,9 +154,9 @@ class Environment(simpy.Environment):
         self._now = now
 
     def count_cancelled(self) -> None:
-        """Count one more cancelled timer, and remove all cancelled ones once they are most of the heap."""
+        """Count one more cancelled timer, and remove all cancelled ones once they are a quarter of the heap."""
         self.cancelled += 1
-        if self.cancelled > _SWEEP and 2 * self.cancelled > len(self._queue):
+        if self.cancelled > _SWEEP and 4 * self.cancelled > len(self._queue):
             self._queue[:] = [item for item in self._queue if getattr(item[3], "pending", True)]
             heapify(self._queue)  # every entry is unlike every other, so the order they come in does not change
             self.cancelled = 0

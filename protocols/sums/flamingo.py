@@ -18,20 +18,23 @@ In the words of b bits, client j sends in round r
     x_j + PRG(b_j) + sum over its k neighbours i of +-PRG(s_ij),     + for the earlier of the two in the set-up.
 
 b_j is a fresh seed of 16 bytes, which goes to the decryptors in shares, of which t + 1 restore it, each sealed. s_ij
-are 16 bytes from the secret of the pair and r. Both encrypt them under the decryptors' key. A client whose message is
-received is in, and all others are out, whatever the reason. For each one that is in, decryptors reveal shares of its
-seed. For each pair of one that is in and one that is out they decrypt s_ij, from the ciphertext of the one that is in.
-So a client that is lost costs a decryption for each of its neighbours. No decryption is for a pair that is in.
+are 16 bytes from the secret of the pair, r and the generation of the decryptors, so that two generations, to each of
+which a server names other clients, have no seed in common. Both encrypt them under the decryptors' key. A client whose
+message is received is in, and all others are out, whatever the reason. For each one that is in, decryptors reveal
+shares of its seed. For each pair of one that is in and one that is out they decrypt s_ij, from the ciphertext of the
+one that is in. So a client that is lost costs a decryption for each of its neighbours. No decryption is for a pair that
+is in.
 
 Neighbours in round r: a random regular graph (`regular_graph`) over the clients of the set-up, in the order of their
 hashes with r and the set-up's digest. So it is fixed once the keys are, and each party draws it itself. With few
 clients it is complete.
 
-What a decryptor sees to: labels that at least `min_clients` are in, and in a graph that is not complete enough
-neighbours of each (`Degree.threshold`). It signs the labels of one round once, and opens what q decryptors have signed,
-once; over a crash, too. Labels are a set, so no client has both. Ciphertexts of a pair name the pair, the round and
-the set-up in the proof of who made them, so a server that presents one pair's as another's gets nothing. Each
-decryption has a proof, so a wrong one is found and left out, and shares of a seed are checked by the hash of the seed.
+What a decryptor sees to: labels by which it is in itself, that at least `min_clients` are in, and in a graph that is
+not complete enough neighbours of each (`Degree.threshold`). It signs the labels of one round once, and opens what q
+decryptors have signed, once; over a crash, too. Labels are a set, so no client has both. Ciphertexts of a pair name the
+pair, the round and the set-up in the proof of who made them, so a server that presents one pair's as another's gets
+nothing. Each decryption has a proof, so a wrong one is found and left out, and shares of a seed are checked by the hash
+of the seed.
 
 What is different from the paper and its implementation: seeds are encrypted by hashed ElGamal, with proofs that bind
 them to their pair; the key passes to new decryptors by dealing its shares; a client's message goes without its own
@@ -81,6 +84,7 @@ from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, r
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.streams import derive
+from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = [
@@ -307,8 +311,8 @@ class _Part:
             keys: list[SignedKey] = [(now.own_key(seed, me.name), True)]
             seeds = []
             for name in near:
-                root, pair = ring.roots[name], ring.pair(me.name, name)
-                seeds.append(derive_key(root, now.run_id, "pair seed", now.number, 0, pair, SEED_BYTES))
+                root, pair, renewals = ring.roots[name], ring.pair(me.name, name), ring.generation - 1
+                seeds.append(derive_key(root, now.run_id, "pair seed", now.number, renewals, pair, SEED_BYTES))
                 keys.append((now.pair_key(seeds[-1], me.name, name), ring.is_lower(me.name, name)))
             blocks = [(0, settings.dimension)]
             (mask,) = await me.compute(masks_work(len(keys), blocks, bits_of), masks, keys, blocks, bits_of)
@@ -334,6 +338,8 @@ class _Part:
             survivors = named(shown.clients, now.ring.names)
         if problem := now.problem(survivors, max(2, settings.min_clients)):
             refuse(me, f"sign labels: {problem}")
+        elif me.name not in survivors:  # so q - t honest clients, at least t + 1, are in whatever is opened
+            refuse(me, "sign labels: it is out by them")
         elif latest(me, "sum.agree")[0] >= me.round or not enter(me, "sum.agree"):
             refuse(me, "sign labels: it has signed some already, and once a round is all")
         else:
@@ -387,7 +393,8 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
     with me.step("sum.collect"):
         require(len(present), "clients", least)
         me.advance(me.round, me.attempt + 1)
-        me.world.note("metric", me.name, step=me.step_name, note=f"decryptors: {', '.join(ring.decryptors)}")
+        note = f"decryptors: {', '.join(ring.decryptors)}"
+        me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
         me.broadcast(present, RoundBegins())
         enter(me, MASKED)
         sent = (await me.collect(MaskedVector, present, deadline=settings.deadline)).answers

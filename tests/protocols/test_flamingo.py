@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -235,7 +236,8 @@ def test_labels_are_signed_and_opened_once_a_round_and_not_of_too_few() -> None:
     for number in (1, 2):
         found.assert_sum(number, NAMES)
     assert set(found.sent(flamingo.RoundOpened).values()) == {2}
-    assert found.refused("2 clients are fewer than 3") == found.refused("once a round is all") == members
+    assert found.refused("2 clients are fewer than 3") == members
+    assert found.refused("once a round is all") | found.refused("it is out by them") == members
 
 
 @pytest.mark.parametrize("of", ["another pair", "another round", "another set-up"])
@@ -340,3 +342,64 @@ def test_a_client_whose_shares_do_not_give_its_seed_is_named(monkeypatch: pytest
     found = played()
     assert not found.server.totals and "shares of a seed do not give it" in found.server.problem
     assert [one.party for one in found.server.lost] == ["client/3"]
+
+
+def test_decryptors_who_are_out_sign_no_labels() -> None:
+    """In a complete graph a server and the clients that collude with it would label one honest client alone as in."""
+
+    class Isolating(Summing):
+        def broadcast(self, parties: Sequence[str], message: Message) -> None:
+            alone = NAMES[:3] if isinstance(message, RoundLabels) else ()
+            super().broadcast(parties, RoundLabels(bits(alone, self.clients)) if alone else message)
+
+    wide = Tolerance(0.3, 0.3)
+    assert degree_of(12, wide).complete
+    found = played(Isolating, clients=12, tolerance=wide, rounds=1)
+    asked = {p.receiver for p in found.packets if p.type == RoundLabels.__name__}
+    assert len(asked) == 12 and found.refused("sign labels: it is out by them") == asked - set(NAMES[:3])
+    signed = {name for name, times in found.sent(Agreed).items() if times == 2}  # the key, then labels
+    assert signed == set(NAMES[:3]) and not found.sent(flamingo.RoundOpened)
+
+
+def test_clients_of_two_generations_of_decryptors_share_no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server renews decryptors for some clients alone.
+
+    If pairs had one seed whatever the generation, the new decryptors would decrypt, as of a client that is out, what
+    the former ones leave closed, as it is in; its own seed from the former ones would then uncover its vector.
+    """
+    made: dict[frozenset[str], set[bytes]] = {}
+    honest = flamingo.derive_key
+
+    def watched(*arguments: Any) -> bytes:
+        seed = honest(*arguments)
+        if arguments[2:4] == ("pair seed", 2):
+            made.setdefault(frozenset(arguments[5]), set()).add(seed)
+        return seed
+
+    monkeypatch.setattr(flamingo, "derive_key", watched)
+
+    class Splitting(Summing):
+        async def main(self) -> None:
+            self.advance(1, 0)
+            ring = await decryptors.prepare(self, self.clients, lambda _: 4, 1, 3, WAIT, None)
+            await flamingo.server(self, ring.stored, settings(COMPLETE))
+            self.advance(2, 0)
+            self.renewed = (*ring.decryptors, *ring.drawn(4, 2))
+            there = [name for name in self.clients if name in self.renewed]
+            await decryptors.prepare(self, there, lambda _: 4, 1, 3, WAIT, None)
+            self.broadcast([name for name in self.clients if name not in there], KeysKept(ring.digest, False))
+            with suppress(Abort):
+                await flamingo.server(self, self.clients, settings(COMPLETE))
+
+    monkeypatch.setattr(
+        decryptors.Decryptors, "of", lambda clients, chosen, tolerance: decryptors.Decryptors(clients, 4)
+    )
+    found = played(Splitting, clients=12)
+    later = {p.sender for p in found.packets if p.type == MaskedVector.__name__ and p.round == 2}
+    assert later == set(found.server.clients) and len(set(found.server.renewed)) < 12
+    numbers = set()
+    for pair, seeds in made.items():
+        split = len({name.partition("#")[0] in found.server.renewed for name in pair}) == 2
+        numbers.add(len(seeds))
+        assert len(seeds) == 1 + split
+    assert numbers == {1, 2}
