@@ -339,6 +339,11 @@ def test_decryptors_open_one_set_and_no_part_of_another(program: str) -> None:
     assert not ours.broken and ours.outcome.relations == 5
 
 
+def test_a_client_that_is_shown_itself_alone_makes_no_keys() -> None:
+    found = tried(Miniature("flamingo", clients=4, min_clients=3), parse("SeedAgreed#1 alone 0", 4))
+    assert not found.broken
+
+
 def test_without_signatures_decryptors_open_both_masks_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """Client/0 is shown client/3 as in, and client/1 as out. Client/4 colludes."""
 
