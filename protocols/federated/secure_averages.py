@@ -383,9 +383,6 @@ class FlamingoAveraging(SecureAveraging):
     uses = ("protocol.identity", *QUANTISING, "training.decryptors", "training.decryptor_rounds")
     kind = "flamingo"
 
-    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return []
-
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """The decryptors and graphs of the rounds, and how many of them each withstands the loss of."""
         return [
