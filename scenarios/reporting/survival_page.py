@@ -150,10 +150,12 @@ def _losses(one: Survival, several: bool) -> Html:
     head = element("h3", _named(one)) if several else None
     if not steps:
         return join([head, element("p", "Nobody is lost in any run.")])
-    rows = [[step, f"{count / one.runs:.1%}", f"{mean:.4g}"] for step, count, mean in steps]
-    by_step = table(
-        ("lost at", "share of runs", "losses a run"), rows, ("share of runs", "losses a run"), title="steps"
-    )
+    rows = []
+    for step, count, mean in steps:
+        most = [f"{party} ({times / one.runs:.1%})" for party, times in one.parties_at(step)[:_SERIES]]
+        rows.append([step, f"{count / one.runs:.1%}", f"{mean:.4g}", ", ".join(most)])
+    columns = ("lost at", "share of runs", "losses a run", "most often")
+    by_step = table(columns, rows, columns[1:3], title="steps")
     shares = [[party, f"{count / one.runs:.1%}"] for party, count in parties]
     by_party = table(("party", "share of runs"), shares, ("share of runs",), title="parties")
     return join([head, by_step, by_party])
