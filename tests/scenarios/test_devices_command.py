@@ -70,6 +70,9 @@ def test_a_scenario_runs_on_converted_devices(copies: Path) -> None:
     assert sum(int(row[1]) for row in drawn.rows) == 12 and all(row[1] == row[-1] for row in drawn.rows)
     code, output = run("predict", file, "--seeds", 1)
     assert code == 0 and "drawn devices" in output and "middle" in output
+    code, output = run("predict", file, "--runs", 3, "--html", copies / "page.html")
+    assert code == 0 and "drawn devices with seed 4; other seeds draw others" in output and "middle" in output
+    assert "drawn devices with seed 4" in (copies / "page.html").read_text()
     code, output = run("keys", file)
     assert code == 0 and "drawn devices" in output
 
