@@ -348,7 +348,7 @@ class LinkNetwork:
     def _begin(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
         is_direct = self._is_mesh or self._hub in (packet.sender, packet.receiver)
         self._copies += 1
-        journey = Journey(packet, source, target, self._copies)
+        journey = Journey(self, packet, source, target, self._copies)
         self.in_flight += 1
         self._flying[packet.sender] += 1
         self._hop(journey, source, target if is_direct else self._endpoints[self._hub])
@@ -378,7 +378,7 @@ class LinkNetwork:
             self._transport(near, far).send(*copies)
         else:
             link = self._link(near, far)
-            link.send(journey.packet.size, partial(self.arrive, journey), partial(self.end, "lose", journey))
+            link.send(journey.packet.size, journey.arrive, journey.lose)
 
     def _stay(self, *copies: Journey) -> None:
         """End the copies of a packet whose sender went down before they had left."""

@@ -1,8 +1,9 @@
 """Objects as plain data that MessagePack can hold, and back: numbers, texts, bytes, arrays, and pending calls.
 
-A pending call is a bound method, or a `partial` of one. Its object is stored by name: it is one of the world's own
+A pending call is a bound method, or a `partial` of one. Its object is stored by name if it is one of the world's own
 parts, which exist again in the world that is restored. Other objects are stored field by field, each once, so that
-shared objects are shared again. Only methods of known parts are ever called, whatever the data says.
+shared objects are shared again. Only methods of known parts, and of objects of the classes that may be stored, are ever
+called, whatever the data says.
 
 Collections of many items are encoded item by item, because all items as plain objects would take many times the memory
 of their encoding. They may be encoded into a file, from which `pieces` copies them.
@@ -176,6 +177,8 @@ class Writer:
             return ["partial", self.write(value.func), *map(self.write, value.args)]
         if isinstance(value, MethodType) and (name := self._name_of(value.__self__)) is not None:
             return ["method", name, value.__func__.__name__]
+        if isinstance(value, MethodType) and type(value.__self__) in self._kinds:
+            return ["method of", self._number(value.__self__), value.__func__.__name__]
         if kind in self._kinds:
             if _is_value(kind):
                 fields = [getattr(value, name) for name in _fields(kind)]
@@ -260,10 +263,10 @@ class Reader:
         return partial(self.read(function), *map(self.read, arguments))
 
     def _method(self, name: str, method: str) -> Any:
-        owner = self._known[name]
-        if method.startswith("__") or not callable(getattr(type(owner), method)):
-            raise ValueError(f"{method} of {name}")
-        return getattr(owner, method)
+        return _method_of(self._known[name], method)
+
+    def _method_of(self, number: int, method: str) -> Any:
+        return _method_of(self._object(number), method)
 
     def _value(self, name: str, *fields: Any) -> Any:
         kind = self._kinds[name]
@@ -286,6 +289,12 @@ class Reader:
         return self._made[number]
 
 
+def _method_of(owner: Any, name: str) -> Any:
+    if name.startswith("__") or not callable(getattr(type(owner), name)):
+        raise ValueError(f"{name} of {type(owner).__name__}")
+    return getattr(owner, name)
+
+
 _READERS: dict[str, Callable[..., Any]] = {
     "known": Reader._name,
     "tuple": Reader._tuple,
@@ -295,6 +304,7 @@ _READERS: dict[str, Callable[..., Any]] = {
     "array": Reader._array,
     "partial": Reader._partial,
     "method": Reader._method,
+    "method of": Reader._method_of,
     "object": Reader._object,
     "value": Reader._value,
 }

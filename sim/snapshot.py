@@ -15,6 +15,7 @@ from tacit.sim.clock import Timer
 from tacit.sim.endpoint import Endpoint
 from tacit.sim.faults import Fired
 from tacit.sim.journey import Journey
+from tacit.sim.link import Passage
 from tacit.sim.plain import Named, NotPlain, Reader, Writer
 from tacit.sim.tcp_flow import Flow, Sending
 from tacit.sim.tcp_window import Window
@@ -26,7 +27,7 @@ __all__ = ["NotPlain", "Snapshot"]
 
 _KINDS: dict[str, type] = {
     kind.__name__.lstrip("_"): kind
-    for kind in (Barrier, Fired, Frame, Packet, Timer, _Connection, _Item, Journey, Flow, Sending, Window)
+    for kind in (Barrier, Fired, Frame, Packet, Timer, _Connection, _Item, Journey, Passage, Flow, Sending, Window)
 }
 
 

@@ -30,6 +30,9 @@ class Node:
         self.name = name
         self.next: Node | None = None
 
+    def call(self, *arguments: Any) -> tuple[Any, ...]:
+        return self.name, *arguments
+
 
 class Row(msgspec.Struct, frozen=True):
     party: str
@@ -153,3 +156,16 @@ def test_records_of_numbers_and_texts_are_stored_in_place() -> None:
 def test_an_object_that_changes_is_not_read_as_a_value() -> None:
     with pytest.raises(ValueError, match="Node"):
         Reader({}, KINDS, [], {}).read(["value", "Node", "a", None])
+
+
+def test_a_pending_call_of_a_stored_object_comes_back_with_the_object() -> None:
+    node = Node("a")
+    call, same = there_and_back([partial(node.call, 1), node], Owner(), Owner())
+    assert call() == ("a", 1)
+    assert call.func.__self__ is same
+
+
+@pytest.mark.parametrize("method", ["__init__", "name", "missing"])
+def test_nothing_but_a_method_of_a_stored_object_is_called(method: str) -> None:
+    with pytest.raises((ValueError, AttributeError)):
+        Reader({}, KINDS, [["Node", "a", None]], {}).read(["method of", 0, method])
