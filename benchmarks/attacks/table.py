@@ -20,6 +20,7 @@ from tacit.benchmarks.attacks import (
     identities,
     keys,
     labels,
+    lightsecagg,
     openings,
     pairs,
     privacy,
@@ -72,9 +73,13 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "q, hashes": again.hashes_again,
     "r": committee.two_sets,
     "r, unsigned": committee.one_set_and_a_part,
+    "s": lightsecagg.piece_of_a_client,
+    "s, sets": lightsecagg.two_sets,
+    "s, unsigned": lightsecagg.one_set_and_a_part,
     "v": reports.leader_alone,
     "v, helper": reports.helper_alone,
     "v, stuffed": reports.stuffed_votes,
+    "v, scaled": reports.scaled_models,
     "v, key": reports.swapped_helper_key,
 }
 """The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""

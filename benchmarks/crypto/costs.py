@@ -22,6 +22,7 @@ from tacit.protocols.crypto.eightfold import eightfold, one_by_one
 from tacit.protocols.crypto.fields import pack_fields, unpack_fields
 from tacit.protocols.crypto.fixed_base import Comb, FixedBase, TableProducts, join, split_all
 from tacit.protocols.crypto.groups import PowerTable, find_group
+from tacit.protocols.crypto.mersenne import GF31, GF61
 from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, Pair
 from tacit.protocols.xclp import graph, lsh
 from tacit.sim.streams import Entropy, generator
@@ -135,6 +136,7 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> di
     with threadpool_limits(1):
         for _ in range(1 if quick else 4):
             measured = _measure_numpy(3) | _measure_agreement(3) | _measure_sharing(3) | _measure_signing(3)
+            measured |= _measure_fields(3)
             with one_by_one():
                 measured |= _measure_keys(key_bits, quick)
             for name in GROUPS:
@@ -246,6 +248,23 @@ def _measure_sharing(repeats: int) -> dict[str, float]:
     return {
         "shamir.multiply": seconds_each(lambda: shamir.split(secrets, 51, 100, entropy), operations, 10 * repeats),
     }
+
+
+def _measure_fields(repeats: int) -> dict[str, float]:
+    """The seconds of products of matrices of field elements: of a multiplication, and of an entry of either side."""
+    random, columns, found = generator(1, "costs", "fields"), 1 << 15, {}
+    for field in (GF31, GF61):
+        counts, times = [], []
+        for rows, inner in ((2, 2), (100, 50)):
+            left, right = (
+                random.integers(0, field.prime, shape, np.uint64) for shape in ((rows, inner), (inner, columns))
+            )
+            work = field.times_work(rows, inner, columns)
+            counts.append(list(work.values()))
+            times.append(seconds_each(lambda a=left, b=right, gf=field: gf.times(a, b), 1, repeats))  # type: ignore[misc]
+        solved = np.linalg.solve(np.array(counts, float), times)
+        found |= {name: max(1e-12, float(seconds)) for name, seconds in zip(work, solved, strict=True)}
+    return found
 
 
 def _measure_numpy(repeats: int) -> dict[str, float]:

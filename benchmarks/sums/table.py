@@ -41,7 +41,10 @@ from tacit.sim.taps import Taps
 from tacit.sim.trace import Event
 from tacit.sim.wire import Ledger
 
-__all__ = ["NETWORKS", "SUMS", "Cell", "Row", "cells", "measured", "read_rows", "steps_of", "write_rows"]
+__all__ = [
+    "NETWORKS", "PUBLISHED", "SUMS", "Cell", "Row", "cells", "measured", "read_rows", "steps_of", "width_of",
+    "write_rows",
+]  # fmt: skip
 
 SUMS = tuple(way for way in ways() if way != "prio3")
 """The values of `training.averaging`, but for `prio3`, which has a second server and proofs that clients compute."""
@@ -60,8 +63,12 @@ DROPOUTS, CORRUPT = 0.3, 0.1
 """The shares of the clients for whose loss and collusion sums are set up."""
 
 MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
-"""The most clients of a sum that is really computed; the most clients and numbers of one whose messages are sent."""
+"""The most clients of a sum that is really computed, and of one whose messages are sent; the most numbers of such a sum
+in which each client sends something to every other one, which takes minutes."""
 
+
+PUBLISHED = ((2**10, 2**20), (2**14, 2**24))
+"""The clients and numbers for which Bonawitz et al. (CCS 2017) print the expansion, of numbers with 16 bits."""
 
 _DECRYPTORS = 100
 """The most decryptors of a sum."""
@@ -85,8 +92,13 @@ def steps_of(way: str) -> tuple[str, ...]:
 
 
 def _agrees_with_all(way: str) -> bool:
-    """True if each client agrees on a key with every other one: a run among 1,000 then takes many minutes."""
+    """True if each client sends something to every other one: a run among 1,000 then takes some four minutes."""
     return any(isinstance(one, SetUp | KeysOfRounds) for one in _taken(way))
+
+
+def width_of(numbers: int) -> int:
+    """The width of the layer of a model with about that many numbers."""
+    return max(1, round((numbers - _CLASSES) / (_FEATURES + 1 + _CLASSES)))
 
 
 @dataclass(frozen=True)
@@ -105,8 +117,8 @@ class Cell:
         """How the cell is found: by a run that is "real" or "hollow", or by the "formula"."""
         if self.clients <= MOST_REAL:
             return "real"
-        small = self.clients <= MOST_RUN and self.numbers <= MOST_NUMBERS
-        return "hollow" if small and not _agrees_with_all(self.sum) else "formula"
+        small = self.numbers <= MOST_NUMBERS or not _agrees_with_all(self.sum)
+        return "hollow" if self.clients <= MOST_RUN and small else "formula"
 
     @property
     def gone(self) -> range:
@@ -116,12 +128,12 @@ class Cell:
     def scenario(self) -> Scenario:
         """The scenario of the cell. Raises ScenarioError if the sum cannot be taken so."""
         latency, bandwidth = NETWORKS[self.network]
-        width = max(1, round((self.numbers - _CLASSES) / (_FEATURES + 1 + _CLASSES)))
         crashes = [f'{{kind="crash", party="client/{number}", before="{self.before}"}}' for number in self.gone]
         changes = [
             'data={name="synthetic"}', f"data.clients={self.clients}", f"data.limit={max(200, 4 * self.clients)}",
-            "data.labeled=1.0", "protocol.name=fedavg", "model.name=linear_embedding", f"model.embedding={width}",
-            "training.rounds=1", "training.epochs=1", "training.validation=0", "training.label_from=1",
+            "data.labeled=1.0", "protocol.name=fedavg", "model.name=linear_embedding",
+            f"model.embedding={width_of(self.numbers)}", "training.rounds=1", "training.epochs=1",
+            "training.validation=0", "training.label_from=1",
             f"training.averaging={self.sum}", f"training.tolerated_dropouts={DROPOUTS}",
             f"training.corrupt_clients={CORRUPT}", "training.min_clients=2",
             f"network.latency={latency}", f"network.bandwidth={bandwidth}",
@@ -186,6 +198,7 @@ def cells(quick: bool) -> Iterator[Cell]:
     All losses are struck in the network `home` among 10 clients, and among 100 with 10,000 numbers. Among 100 with a
     million, 30% are lost before each step, and 10% before the one that costs most (`_costly`). The networks `lan` and
     `4g` are compared with nobody lost; so are 1,000 clients, of whom 30% are lost where the sum is run, and 100,000.
+    The sizes of `PUBLISHED` are by formula.
     """
     for clients, numbers in [(10, 10_000)] if quick else [(10, 10_000), (10, 10**6), (100, 10_000), (100, 10**6)]:
         for way in SUMS:
@@ -205,6 +218,9 @@ def cells(quick: bool) -> Iterator[Cell]:
             if calm.fidelity == "hollow":
                 yield Cell(way, 1_000, numbers, "home", LOST[-1], _costly(way))
             yield Cell(way, 100_000, numbers, "home")
+    for clients, numbers in PUBLISHED:
+        yield Cell("plain", clients, numbers, "home")
+        yield Cell("secure", clients, numbers, "home")
 
 
 def _costly(way: str) -> str:

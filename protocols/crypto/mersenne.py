@@ -106,6 +106,11 @@ class Mersenne:
                 self._add_product(total[:, place : place + _TILE], some, _limbs(tile, widths[1]), widths)
         return total
 
+    def times_work(self, rows: int, inner: int, columns: int) -> dict[str, int]:
+        """Operations of `times` of a matrix (`rows`, `inner`) and one (`inner`, `columns`)."""
+        name = f"gf{self.bits}"
+        return {f"{name}.multiply": rows * inner * columns, f"{name}.entry": (rows + inner) * columns}
+
     def _add_product(
         self,
         total: Elements,

@@ -68,11 +68,11 @@ class Packing:
         """Operations of `share`."""
         length = self.length(dimension)
         seeds = {"aes.byte": self.private * length * (4 if self.field is GF31 else 8)}
-        return seeds | {"shamir.multiply": (self.members - self.private) * self.needed * length}
+        return seeds | self.field.times_work(self.members - self.private, self.needed, length)
 
     def combine_work(self, dimension: int) -> dict[str, int]:
         """Operations of `combine`."""
-        return {"shamir.multiply": self.block * self.needed * self.length(dimension)}
+        return self.field.times_work(self.block, self.needed, self.length(dimension))
 
 
 def field_for(largest: int) -> Mersenne:

@@ -6,19 +6,22 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from heapq import merge
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tacit.parties.server import Loss
-from tacit.scenarios.running.folder import FolderError, check_format
-from tacit.scenarios.running.whole import check_whole, is_under_way, opened_record
+from tacit.scenarios.running.whole import FolderError, check_whole, is_under_way, opened_record
 
 __all__ = [
+    "AnyRow",
     "Delivery",
     "EndedRound",
     "News",
     "Record",
     "Row",
+    "WaitBegun",
+    "WaitEnded",
     "is_under_way",
     "opened",
     "reader_of",
@@ -27,7 +30,7 @@ __all__ = [
 
 
 class Row(NamedTuple):
-    """An event, with the columns of the table `events` that its story needs."""
+    """An event, with the columns of the view `events` that its story needs."""
 
     n: int
     time: float
@@ -48,6 +51,8 @@ class Row(NamedTuple):
     hop: int
     sender: str
     receiver: str
+    fact: str
+    detail: str
 
 
 _ROWS = f"SELECT {', '.join(Row._fields)} FROM events"
@@ -61,25 +66,66 @@ class Delivery(NamedTuple):
     message: int
 
 
+class WaitBegun(NamedTuple):
+    """A wait as it begins: see the table `wait_begins`."""
+
+    n: int
+    wait: int
+    time: float
+    party: str
+    step: str
+    round: int
+    attempt: int
+    types: tuple[str, ...]
+    sources: tuple[str, ...]
+    deadline: float
+
+    @property
+    def kind(self) -> str:
+        """The kind beside those of events."""
+        return "wait"
+
+
+class WaitEnded(NamedTuple):
+    """The end of a wait: see the table `wait_ends`."""
+
+    n: int
+    wait: int
+    time: float
+    how: str
+    missing: tuple[str, ...]
+    silent: tuple[str, ...]
+    last: str
+    alone: float
+
+    @property
+    def kind(self) -> str:
+        """The kind beside those of events."""
+        return "waited"
+
+
+AnyRow = Row | WaitBegun | WaitEnded
+
+
 class EndedRound(NamedTuple):
-    """A row of the table `ended_rounds`."""
+    """A row of the table `ended_rounds`: `called` clients, and the `answered` of those whose answer counts."""
 
     n: int
     round: int
     began: float
     ended: float | None
-    cohort: str
-    answered: str
+    called: int
+    answered: tuple[str, ...]
     problem: str
 
 
 class News(NamedTuple):
     """The new rows since the last look. `about` is the table `run`, `losses` are there once the run has ended.
 
-    `rows` are the events, or those that were to be kept; `last` is the number of the last event, `time` when it was.
+    `rows` are events and waits, or those that were to be kept; `last` is the number of the last, `time` when it was.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[AnyRow]
     last: int
     time: float
     rounds: Sequence[EndedRound]
@@ -101,7 +147,6 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed{swept}")
     try:
         with opened_record(path) as connection:
-            check_format(path, connection)
             check_whole(folder)
             connection.execute("BEGIN")
             connection.text_factory = _Texts().__getitem__
@@ -136,14 +181,24 @@ def without_collecting() -> Iterator[None]:
 
 
 @contextmanager
-def reader_of(folder: Path) -> Iterator[Callable[[int], Row]]:
-    """A function that reads one event of the run in `folder` by its number. Raises FolderError."""
+def reader_of(folder: Path) -> Iterator[Callable[[int], Row | int]]:
+    """A function that reads one event of the run in `folder` by its number; of one at which a wait ended it returns the
+    wait's number. Raises FolderError.
+    """
     with opened(folder) as connection:
-        yield lru_cache(maxsize=4096)(lambda number: _row(connection, number))
+        yield lru_cache(maxsize=4096)(lambda number: _row(connection, number) or _wait(connection, number))
 
 
-def _row(connection: sqlite3.Connection, number: int) -> Row:
-    return Row._make(connection.execute(f"{_ROWS} WHERE n = ?", (number,)).fetchone())
+def _row(connection: sqlite3.Connection, number: int) -> Row | None:
+    found = connection.execute(f"{_ROWS} WHERE n = ?", (number,)).fetchone()
+    return None if found is None else Row._make(found)
+
+
+def _wait(connection: sqlite3.Connection, number: int) -> int:
+    found = connection.execute("SELECT wait FROM wait_ends WHERE n = ?", (number,)).fetchone()
+    if found is None:
+        raise ValueError(f"event {number} is missing")
+    return int(found[0])
 
 
 class Record:
@@ -152,6 +207,7 @@ class Record:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "run.sqlite"
         self._seen = self._rounds = 0
+        self._names: dict[str, tuple[str, ...]] = {}  # by the text that has them
 
     @property
     def is_there(self) -> bool:
@@ -160,13 +216,13 @@ class Record:
 
     def news(
         self,
-        see: Callable[[Row], None] | None = None,
+        see: Callable[[AnyRow], None] | None = None,
         kept: Collection[str] | None = None,
         see_delivery: Callable[[Delivery], bool] | None = None,
     ) -> News:
         """Return the new rows since the last look; at first all there are. Raises FolderError.
 
-        `see` is called with each event, in order. `kept`: the kinds of events that the result has; None: all.
+        `see` is called with each event and wait, in order. `kept`: the kinds that the result has; None: all.
         `see_delivery` is called with each delivery instead, in its turn; if it returns False, `see` is called as well.
         The result has none of them then.
         """
@@ -179,44 +235,83 @@ class Record:
     def _read(
         self,
         connection: sqlite3.Connection,
-        see: Callable[[Row], None],
+        see: Callable[[AnyRow], None],
         kept: Collection[str] | None,
         see_delivery: Callable[[Delivery], bool] | None,
     ) -> News:
-        rows: list[Row] = []
+        rows: list[AnyRow] = []
         last, time = self._seen, 0.0
         apart = "" if see_delivery is None else "kind <> 'deliver' AND"
         query = f"{_ROWS} WHERE {apart} n > ? ORDER BY n"
-        deliveries = _Deliveries(connection, self._seen, see, see_delivery)
-        for row in map(Row._make, connection.execute(query, (self._seen,))):
-            if deliveries.next < row.n:
-                deliveries.see_until(row.n)
+
+        def take(row: AnyRow) -> None:
             see(row)
-            last, time = row.n, row.time
             if kept is None or row.kind in kept:
                 rows.append(row)
-        deliveries.see_until(sys.maxsize)
-        last, time = max((last, time), deliveries.last)
-        rounds = connection.execute("SELECT * FROM ended_rounds WHERE rowid > ? ORDER BY rowid", (self._rounds,))
+
+        deliveries = _Deliveries(connection, self._seen, see, see_delivery)
+        waits = _Waits(connection, self._seen, take, self._split)
+        beside: tuple[_Beside, ...] = (deliveries, waits)
+
+        def catch_up(n: int) -> int:
+            while (first := min(beside, key=_next)).next < n:
+                first.see_until(min(n, *(one.next for one in beside if one is not first)))
+            return first.next
+
+        next_beside = min(map(_next, beside))
+        for row in map(Row._make, connection.execute(query, (self._seen,))):
+            if next_beside < row.n:
+                next_beside = catch_up(row.n)
+            take(row)
+            last, time = row.n, row.time
+        catch_up(sys.maxsize)
+        last, time = max((last, time), *(one.last for one in beside))
+        rounds = connection.execute(
+            "SELECT n, round, began, ended, called, answered, problem FROM ended_rounds WHERE rowid > ? ORDER BY rowid",
+            (self._rounds,),
+        )
         losses = connection.execute("SELECT party, step, action, round, time FROM final_losses ORDER BY rowid")
         return News(
             rows,
             last,
             time,
-            [EndedRound._make(row) for row in rounds],
+            [EndedRound(*head, tuple(answered.split()), problem) for *head, answered, problem in rounds],
             dict(connection.execute("SELECT key, value FROM run")),
             [Loss(*row) for row in losses],
         )
 
+    def _split(self, text: str) -> tuple[str, ...]:
+        """Return the names in a list of them; one object, however often the text occurs."""
+        if (found := self._names.get(text)) is None:
+            found = self._names[text] = tuple(text.split())
+        return found
 
-class _Deliveries:
+
+class _Beside:
+    """New rows that are read beside the events: `next` is the number of the first that was not seen yet, `last` the
+    number and the time of the last one that was.
+    """
+
+    next = sys.maxsize
+    last = (0, 0.0)
+
+    def see_until(self, n: int) -> None:
+        """Have those seen that come before the event `n`."""
+        raise NotImplementedError
+
+
+def _next(rows: _Beside) -> int:
+    return rows.next
+
+
+class _Deliveries(_Beside):
     """The new deliveries of a record after the event `seen`, for `take`; none if that is None."""
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         seen: int,
-        see: Callable[[Row], None],
+        see: Callable[[AnyRow], None],
         take: Callable[[Delivery], bool] | None,
     ) -> None:
         query = f"SELECT {', '.join(Delivery._fields)} FROM events WHERE kind = 'deliver' AND n > ? ORDER BY n"
@@ -224,14 +319,48 @@ class _Deliveries:
         self._connection, self._see, self._take = connection, see, take
         self._row = next(self._rows, None)
         self.next = sys.maxsize if self._row is None else self._row.n
-        self.last = (0, 0.0)
 
     def see_until(self, n: int) -> None:
-        """Have those seen that come before the event `n`."""
         row, take = self._row, self._take
         while row is not None and take is not None and row.n < n:
-            if not take(row):
-                self._see(_row(self._connection, row.n))
+            if not take(row) and (whole := _row(self._connection, row.n)) is not None:
+                self._see(whole)
+            self.last = row.n, row.time
+            row = next(self._rows, None)
+        self._row, self.next = row, sys.maxsize if row is None else row.n
+
+
+class _Waits(_Beside):
+    """The new beginnings and ends of waits after the event `seen`, for `take`; `split` reads a list of names."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        seen: int,
+        take: Callable[[AnyRow], None],
+        split: Callable[[str], tuple[str, ...]],
+    ) -> None:
+        self._take, self._split = take, split
+        begins, ends = (
+            connection.execute(f"SELECT * FROM {table} WHERE n > ? ORDER BY n", (seen,))
+            for table in ("wait_begins", "wait_ends")
+        )
+        self._rows = merge(map(self._begun, begins), map(self._ended, ends))  # by their numbers
+        self._row = next(self._rows, None)
+        self.next = sys.maxsize if self._row is None else self._row.n
+
+    def _begun(self, row: tuple[Any, ...]) -> WaitBegun | WaitEnded:
+        *head, types, sources, deadline = row
+        return WaitBegun(*head, self._split(types), self._split(sources), deadline)
+
+    def _ended(self, row: tuple[Any, ...]) -> WaitBegun | WaitEnded:
+        n, wait, time, how, missing, silent, last, alone = row
+        return WaitEnded(n, wait, time, how, self._split(missing), self._split(silent), last, alone)
+
+    def see_until(self, n: int) -> None:
+        row = self._row
+        while row is not None and row.n < n:
+            self._take(row)
             self.last = row.n, row.time
             row = next(self._rows, None)
         self._row, self.next = row, sys.maxsize if row is None else row.n
