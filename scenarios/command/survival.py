@@ -140,6 +140,7 @@ _ROWS = (
 
 def _print_one(console: Console, one: Survival, survive: float | None) -> None:
     from tacit.scenarios.console import printing
+    from tacit.scenarios.reporting import printed
 
     low, high = one.interval
     lines = [f"completes {_chance(one.probability)}   ({one.completed:,} of {one.runs:,} runs; 95 % interval "
@@ -172,6 +173,8 @@ def _print_one(console: Console, one: Survival, survive: float | None) -> None:
     printing.print_lines(
         console, (f"ends      {count / one.runs:.1%} {reason}" for reason, count in one.endings()[:_SHOWN])
     )
+    scenario = one.loaded.scenario
+    printed.print_devices(console, scenario, f" with seed {scenario.seed}; other seeds draw others")
 
 
 def _print_choices(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tacit.scenarios.reporting import charts
 from tacit.scenarios.reporting.html import Html, bytes_of, element, join, number, seconds_of, table
 from tacit.scenarios.reporting.page import Section, page
+from tacit.scenarios.reporting.parties import device_table
 from tacit.scenarios.sweeping.survival import Survival, left_open
 from tacit.sim.units import format_joules
 
@@ -36,6 +37,8 @@ def survival_page(found: Sequence[Survival], chosen: Survival | None, by: str, s
         Section("losses", "Losses", join([_losses(one, len(found) > 1) for one in found])),
         Section("endings", "Runs that do not complete", join([_endings(one, len(found) > 1) for one in found])),
     ]
+    if devices := [_devices(one, len(found) > 1) for one in found if device_table(one.loaded.scenario)]:
+        sections.append(Section("devices", "Drawn devices", join(devices)))
     title = scenario.title or first.loaded.name
     seeds = f"seeds {scenario.seed} to {scenario.seed + first.runs - 1}"
     about = f"A prediction from {first.runs:,} runs on hollow values · {seeds} · {first.loaded.where}"
@@ -143,6 +146,17 @@ def _shares(one: Survival, name: str) -> list[tuple[float, float, None]]:
     step = max(1, len(points) // _POINTS)
     kept = points[::step] if points[::step][-1] == points[-1] else [*points[::step], points[-1]]
     return [(value, share, None) for value, share in kept]
+
+
+def _devices(one: Survival, several: bool) -> Html:
+    """The devices that the first seed draws."""
+    scenario = one.loaded.scenario
+    drawn = device_table(scenario)
+    assert drawn is not None
+    title = f"drawn devices with seed {scenario.seed}"
+    head = element("h3", _named(one)) if several else None
+    note = element("p", "Other seeds draw other devices.", class_="note")
+    return join([head, table(drawn.columns, drawn.rows, (), title=title), note])
 
 
 def _losses(one: Survival, several: bool) -> Html:

@@ -113,7 +113,7 @@ COMMITTEE += ["training.tolerated_dropouts=0.2", "training.corrupt_clients=0.1"]
     ],
 )
 def test_a_committee_is_lost_as_often_as_the_hypergeometric_tail_says(loss: str, exact: float, runs: int) -> None:
-    """Six of twelve clients are members, of whom two may be lost; the others have no such step."""
+    """Six of twelve clients are members, of whom two may be lost; other clients have no such step."""
     loaded = read("training-stragglers", COMMITTEE)
     among = Committee.among(12, 0.2, 0.1)
     assert (among.members, among.tolerated) == (6, 2)
