@@ -247,7 +247,7 @@ class View:
         return known
 
     def _taken_apart(self, packet: Packet, message: Any) -> Iterator[Relation]:
-        if not isinstance(message, self.masked):
+        if type(message) not in self.masked:
             return
         keys = list(self._keys.get((packet.sender, packet.round, packet.attempt), {}))
         size, what = self._size, f"{packet.type} of {packet.sender}"
