@@ -43,6 +43,7 @@ _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
 _CODED = ("s", "s, sets", "s, unsigned")
 _COMMITTEE = ("r", "r, unsigned")
+_FLAMINGO = ("t", "t, unsigned")
 
 OPTIONS = (
     Option(
@@ -158,7 +159,7 @@ OPTIONS = (
         "at most t of the m decryptors help the server, for which m and t are chosen by `training.corrupt_clients`; "
         "clients follow the protocol; decryptors sign one set of survivors a round before they answer",
         "113 bytes for each neighbour and 48 for each decryptor; see secure-sums.md",
-        (),
+        _FLAMINGO,
     ),
     Option(
         "protocol.identity",

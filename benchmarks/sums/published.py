@@ -83,7 +83,7 @@ class Again:
 
 
 def cells(quick: bool) -> list[Published]:
-    """What is run: each sum, with nobody lost and with 1%; with `quick` among 64 clients."""
+    """The cells: each sum, with nobody lost and with 1%; with `quick` among 64 clients."""
     small = (64, 1_000) if quick else (_CLIENTS, _NUMBERS)
     return [Published(way, min(lost, small[0] // 32), *small) for way in WAITS for lost in (0, _LOST)]
 

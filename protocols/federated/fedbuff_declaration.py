@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tacit.parties.data.splits import Shard
-from tacit.parties.presence import BACK, GONE
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
@@ -31,6 +30,7 @@ from tacit.protocols.parts import Among, Taken
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import all_rounds_are_held, ends_early_only_for_loss
 from tacit.protocols.rounds.rounds import ENROLMENT
+from tacit.sim.trace import Fact
 
 __all__ = ["DECLARATIONS", "BufferedDeclaration"]
 
@@ -128,9 +128,9 @@ def places_are_filled(trial: Trial, affected: Affected) -> Iterator[str]:
     for event in trial.events:
         if event.kind == "deliver" and event.type == "Enrolled":
             heard.add(event.party)
-        elif event.kind == "metric" and event.note.startswith(GONE):
+        elif event.fact == Fact.GONE:
             gone.add(event.party)
-        elif event.kind == "metric" and event.note == BACK:
+        elif event.fact == Fact.BACK:
             gone.discard(event.party)
         elif event.kind == "enter" and (event.party, event.step) == ("server", "train.open"):
             known[len(known) + 1] = heard & able - gone

@@ -144,7 +144,7 @@ class Proved(Secure):
         )
 
     def _added(self, me: Any, update: Update, measurement: NDArray[Any]) -> NDArray[np.uint64] | None:
-        """What a Byzantine client adds to its share (`out_of_range`). A hollow run takes it that it is something."""
+        """The vector that a Byzantine client adds to its share (`out_of_range`). A hollow run always has one."""
         if me.world.hollow is not None:
             return np.ones(1, np.uint64)
         assert self.quantised is not None
@@ -382,9 +382,6 @@ class FlamingoAveraging(SecureAveraging):
     )
     uses = ("protocol.identity", *QUANTISING, "training.decryptors", "training.decryptor_rounds")
     kind = "flamingo"
-
-    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return []
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """The decryptors and graphs of the rounds, and how many of them each withstands the loss of."""

@@ -75,6 +75,7 @@ from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_ro
 from tacit.protocols.values import first_understood, understood, values_of
 from tacit.sim.hollow import HollowArray, filled, hollow
 from tacit.sim.streams import derive
+from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = [
@@ -444,7 +445,8 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> secur
     members, least = drawn(group, committee.members), max(committee.quorum, committee.needed)
     with me.step("sum.collect"):
         me.advance(me.round, me.attempt + 1)
-        me.world.note("metric", me.name, step=me.step_name, note=f"committee: {', '.join(members)}")
+        note = f"committee: {', '.join(members)}"
+        me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
         me.broadcast(names, CommitteeStart())
         enter(me, MASKED)
         sent = (await me.collect(SharesSent, names, deadline=settings.deadline)).answers

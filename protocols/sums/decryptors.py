@@ -342,13 +342,16 @@ async def join(
 ) -> KeyRing | None:
     """The keys of `me` for the round that was just announced: those that it has, or fresh ones; they are stored.
 
-    `count`: m among a number of clients. None where it has not the keys that the server names.
+    `count`: m among a number of clients. None where it has not the keys that the server names, or is alone.
     """
     contribution = setup.NoContribution() if long_term is not None else SigningKeys()
     opening = await me.recv((setup.RoundStart, KeysKept), me.server, 2 * deadline)
     if isinstance(opening, setup.RoundStart):
         group, keys = await setup.client(me, deadline, contribution, long_term)
         ring = _of_group(me, group, keys.private or b"")
+        if len(ring.names) < 2:
+            refuse(me, "make keys of a sum: it is alone in the set-up")
+            return None
         await me.recv(KeyWanted, me.server, 2 * deadline)
     else:
         kept = KeyRing.of(me)

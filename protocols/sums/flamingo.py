@@ -44,10 +44,13 @@ Security: up to t decryptors, and any clients, collude with a lying server, whic
 learns the sum over those who are in, who these are, and s_ij of pairs with those who are out. In a graph that is not
 complete clients that collude are chosen before it is drawn, and who is lost does not depend on it: a server that drops
 all neighbours of a client but those with which it colludes would be refused where these are fewer than the threshold.
-The server checks the proofs of what it forwards. A client with a wrong one is out before labels are shown, so it cannot
-end a round so: neither here nor at a decryptor, which checks them, too. Not covered: what `secure_sum` does not cover;
-clients that encrypt other seeds than they mask with, which spoil the sum unseen; and a client whose shares do not give
-its own seed, which ends the round without a sum, and is named.
+One that chooses by the graph who is out gets more than one sum: where only clients that collude are in for k / 2 places
+of the ring, those before and after have no mask in common. So it has a sum over each part between two such places. A
+client in a part has as neighbours at least t who are in, of whom fewer than t collude. In a complete graph there is one
+sum. The server checks the proofs of what it forwards. A client with a wrong one is out before labels are shown, so it
+cannot end a round so: neither here nor at a decryptor, which checks them, too. Not covered: what `secure_sum` does not
+cover; clients that encrypt other seeds than they mask with, which spoil the sum unseen; and a client whose shares do
+not give its own seed, which ends the round without a sum, and is named.
 
 A patent is known that concerns this method or methods near it (US 12,278,891).
 """
@@ -84,9 +87,13 @@ from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, r
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.streams import derive
+from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
-__all__ = ["BEFORE_END", "FlamingoSettings", "MaskedVector", "SumOfRounds", "client", "client_at_end", "server"]
+__all__ = [
+    "BEFORE_END", "SEED_BYTES", "FlamingoSettings", "MaskedVector", "Round", "RoundBegins", "RoundDone", "RoundLabels",
+    "RoundOpened", "RoundOpening", "SumOfRounds", "client", "client_at_end", "server", "to_open",
+]  # fmt: skip
 
 _, _MASK, _AGREE, _REVEAL, _COLLECT = secure_sum.STEPS
 
@@ -166,7 +173,7 @@ def _graph(names: tuple[str, ...], digest: bytes, number: int, tolerance: Tolera
 
 
 @dataclass(frozen=True)
-class _Round:
+class Round:
     """A round of sums under the keys of `ring`, as everybody works it out."""
 
     ring: KeyRing
@@ -249,7 +256,7 @@ async def client(me: Client, vector: NDArray[Any], settings: FlamingoSettings) -
         except ValueError as error:
             refuse(me, f"take part in the sum: {error}")
             raise Withdrawn(str(error)) from None
-    part = _Part(me, _Round(ring, number, me.world.run_id, settings.tolerance), settings)
+    part = _Part(me, Round(ring, number, me.world.run_id, settings.tolerance), settings)
     # The server enters it, too. So the beginning of a later sum waits, where datagrams overtake the call to its round.
     me.advance(number, me.attempt + 1)
     while True:
@@ -284,7 +291,7 @@ class _Part:
     """A client's part in the sum of a round, from its message on."""
 
     me: Client
-    round: _Round
+    round: Round
     settings: FlamingoSettings
     attempt: int = -1
     labels: tuple[str, ...] = ()
@@ -384,12 +391,13 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
     ring = KeyRing.of(me)
     if ring is None:
         raise ValueError("a sum needs the keys of its rounds.")
-    now = _Round(ring, me.round, me.world.run_id, settings.tolerance)
+    now = Round(ring, me.round, me.world.run_id, settings.tolerance)
     one, least = ring.parameters, max(2, settings.min_clients)
     with me.step("sum.collect"):
         require(len(present), "clients", least)
         me.advance(me.round, me.attempt + 1)
-        me.world.note("metric", me.name, step=me.step_name, note=f"decryptors: {', '.join(ring.decryptors)}")
+        note = f"decryptors: {', '.join(ring.decryptors)}"
+        me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
         me.broadcast(present, RoundBegins())
         enter(me, MASKED)
         sent = (await me.collect(MaskedVector, present, deadline=settings.deadline)).answers
@@ -419,7 +427,7 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
             problem = f"{len(signatures)} of {one.count} decryptors signed who is in; {one.quorum} are needed"
             raise Abort(f"the sum stays masked: {problem}")
         pairs = now.pairs(survivors)
-        hidden = _hidden(now, sent, pairs)
+        hidden = to_open(now, sent, survivors)
         places = [ring.decryptors.index(name) for name in signatures]
         lives = [me.incarnations[name] for name in signatures]
         for name in asked:
@@ -440,13 +448,18 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
     return secure_sum.Total(survivors, total, settings.fraction_bits)
 
 
-def _hidden(now: _Round, sent: Mapping[str, MaskedVector], pairs: Sequence[tuple[str, str]]) -> list[bytes]:
+def _hidden(now: Round, sent: Mapping[str, MaskedVector], pairs: Sequence[tuple[str, str]]) -> list[bytes]:
     """The ciphertexts that the first of each of `pairs` has sent of its seed."""
     rows = {one: dict(zip(now.neighbours(one), sent[one].seeds, strict=True)) for one in {one for one, _ in pairs}}
     return [rows[one][other] for one, other in pairs]
 
 
-async def _proved(me: Server, now: _Round, sent: Mapping[str, MaskedVector], names: tuple[str, ...]) -> tuple[str, ...]:
+def to_open(now: Round, sent: Mapping[str, MaskedVector], survivors: Sequence[str]) -> list[bytes]:
+    """The ciphertexts that decryptors are asked to open where `survivors` are in, in the order of `Round.pairs`."""
+    return _hidden(now, sent, now.pairs(survivors))
+
+
+async def _proved(me: Server, now: Round, sent: Mapping[str, MaskedVector], names: tuple[str, ...]) -> tuple[str, ...]:
     """The clients of `names` that are in: those with no wrong proof of a ciphertext that is to be decrypted.
 
     A client with a wrong proof is out, so more ciphertexts are to be decrypted, and these are checked in turn.
@@ -479,7 +492,7 @@ def _added(rows: Sequence[Ring]) -> Ring:
     return total
 
 
-def _read(now: _Round, name: str, message: MaskedVector, settings: FlamingoSettings) -> Ring:
+def _read(now: Round, name: str, message: MaskedVector, settings: FlamingoSettings) -> Ring:
     near, count = len(now.neighbours(name)), len(now.ring.decryptors)
     if len(message.seeds) != near or any(len(one) != CIPHERTEXT_BYTES for one in message.seeds):
         raise ValueError(f"{near} encrypted seeds of {CIPHERTEXT_BYTES} bytes were due")
@@ -495,7 +508,7 @@ def _read(now: _Round, name: str, message: MaskedVector, settings: FlamingoSetti
 
 async def _opened(
     me: Server,
-    now: _Round,
+    now: Round,
     survivors: Sequence[str],
     asked: Sequence[str],
     hidden: Sequence[bytes],

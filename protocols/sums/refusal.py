@@ -9,6 +9,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from tacit.parties.party import Party
+from tacit.sim.trace import Fact
 
 __all__ = [
     "MASKED",
@@ -52,7 +53,8 @@ class Least:
 def refuse(me: Party, what: str) -> None:
     """Trace that `me` refuses to do `what`."""
     origin = ("", me.round, me.attempt)
-    me.world.note("metric", me.name, step=me.step_name, note=f"refused to {what}", origin=origin)
+    note = f"refused to {what}"
+    me.world.note("metric", me.name, step=me.step_name, note=note, origin=origin, fact=Fact.REFUSED, detail=what)
 
 
 def latest(me: Party, what: str) -> Stamp:

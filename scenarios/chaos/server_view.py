@@ -141,6 +141,8 @@ class View:
     `inputs` are the true ones, of at least as many words as there are inputs and masks in a block; words have `bits`.
     """
 
+    masked: tuple[type[Message], ...] = (secure_sum.MaskedChunk, rowsums.MaskedRows)
+
     def __init__(
         self, world: World, parties: Iterable[Party], inputs: Mapping[Input, Ring], server: str, bits: int = WHOLE
     ) -> None:
@@ -245,7 +247,7 @@ class View:
         return known
 
     def _taken_apart(self, packet: Packet, message: Any) -> Iterator[Relation]:
-        if not isinstance(message, secure_sum.MaskedChunk | rowsums.MaskedRows):
+        if not isinstance(message, self.masked):
             return
         keys = list(self._keys.get((packet.sender, packet.round, packet.attempt), {}))
         size, what = self._size, f"{packet.type} of {packet.sender}"
@@ -273,8 +275,8 @@ class View:
 
     def _likely_blocks(self, sender: str, message: Any, count: int) -> list[int]:
         """The blocks that are the rows of `message`, if the sender masks for all clients and correctly."""
-        if isinstance(message, secure_sum.MaskedChunk):
-            return [message.number] * count
+        if not isinstance(message, rowsums.MaskedRows):
+            return [getattr(message, "number", 0)] * count
         others = [place for place, name in enumerate(n for n in self._parties if n != self._server) if name != sender]
         return [*others, *self._blocks][:count]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 from numpy.typing import NDArray
 from typer.testing import CliRunner, Result
 
@@ -27,7 +28,7 @@ from tacit.scenarios.command.main import app
 
 SUM = Miniature("secure_sum", clients=4, min_clients=2)
 SUMS = [SUM, *(Miniature(kind, clients=4, min_clients=2) for kind in ("restart", "shamir", "secagg+ rows"))]
-VECTORS = ("secure_sum", "secagg+", "committee", "lightsecagg")
+VECTORS = ("secure_sum", "secagg+", "committee", "lightsecagg", "flamingo")
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "library"
 
 SIGNING = [Miniature(kind, clients=4, min_clients=2) for kind in ("committee", "lightsecagg")]
@@ -328,6 +329,40 @@ def test_an_honest_server_gets_a_committees_sum_and_no_more() -> None:
     assert perform(Miniature("committee", clients=5, min_clients=6), ()).exposed == ()  # too few to begin
 
 
+FLAMINGO = Miniature("flamingo", clients=5, min_clients=3)
+
+
+@pytest.mark.parametrize("program", TWO_SETS.values(), ids=TWO_SETS)
+def test_decryptors_open_one_set_and_no_part_of_another(program: str) -> None:
+    """One of four decryptors colludes, so each answer of an honest one opens what it is about."""
+    ours = tried(FLAMINGO, parse(program, 5))
+    assert not ours.broken and ours.outcome.relations == 5
+
+
+def test_a_client_that_is_shown_itself_alone_makes_no_keys() -> None:
+    found = tried(Miniature("flamingo", clients=4, min_clients=3), parse("SeedAgreed#1 alone 0", 4))
+    assert not found.broken
+
+
+def test_without_signatures_decryptors_open_both_masks_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Client/0 is shown client/3 as in, and client/1 as out. Client/4 colludes."""
+
+    async def agreed(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(consistency, "is_agreed", agreed)
+    program = parse("start 0 1 2 3 4; left 0 1 2 3 4 to 0; left 0 1 2 4 to 1 3", 5)
+    assert perform(FLAMINGO, program).exposed == ("client/3",)
+
+
+def test_an_honest_server_gets_flamingos_sum_and_no_more_with_as_many_decryptors_as_may_collude() -> None:
+    """Each of the two rounds opens the own masks of all, and the masks of the pairs of the one that colludes."""
+    honest = perform(FLAMINGO, ())
+    assert (honest.relations, honest.opened) == (2 * 5, 2 * (5 + 4))
+    assert not honest.exposed and not honest.failure
+    assert perform(structs.replace(FLAMINGO, colluding=2), ()).exposed  # t + 1 need no honest decryptor
+
+
 @pytest.mark.parametrize("miniature", SUMS[1:], ids=lambda miniature: miniature.kind)
 def test_a_second_attempt_over_rows_is_answered_and_tells_nothing(miniature: Miniature) -> None:
     """On each block the masks of its owner stay."""
@@ -368,7 +403,7 @@ def test_some_lies_and_programs(miniature: Miniature) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("miniature", "least", "quick"),
-    [(SUM, 2, False), *((one, 3, True) for one in (*SUMS, *SIGNING))],
+    [(SUM, 2, False), *((one, 3, True) for one in (*SUMS, *SIGNING, Miniature("flamingo", 4, 2)))],
     ids=lambda value: getattr(value, "kind", str(value)),
 )
 def test_every_lie_and_every_short_program(miniature: Miniature, least: int, quick: bool) -> None:
@@ -416,6 +451,7 @@ def test_a_program_reads_as_it_is_written(miniature: Miniature) -> None:
         ("training-secure-average", ['training.averaging="secagg+"'], ["secagg+"]),
         ("training-secure-average", ['training.averaging="committee"', "training.value_bits=12"], ["committee"]),
         ("training-secure-average", ['training.averaging="lightsecagg"', "training.value_bits=12"], ["lightsecagg"]),
+        ("training-secure-average", ['training.averaging="flamingo"'], ["flamingo"]),
         ("private-cells", [], ["secure_sum"]),
     ],
 )

@@ -147,7 +147,7 @@ def neighbours(me: Server, number: int, tolerance: Tolerance) -> dict[str, tuple
     """The neighbours of each client in round `number`."""
     ring = KeyRing.of(me)
     assert ring is not None
-    now = flamingo._Round(ring, number, me.world.run_id, tolerance)
+    now = flamingo.Round(ring, number, me.world.run_id, tolerance)
     return {name: now.neighbours(name) for name in ring.names}
 
 
