@@ -85,6 +85,12 @@ def _takes_keys(scenario: Scenario) -> bool:
     return secure or "protocol.hamming" in protocol.uses or bool(protocol.helpers(scenario))
 
 
+def _sums_integers(scenario: Scenario) -> bool:
+    """True if numbers of models are clipped and summed as integers."""
+    training, uses = scenario.training, PROTOCOLS[scenario.protocol.name].uses
+    return training.averaging != "plain" and training.value_bits != "exact" and "training.clip" in uses
+
+
 _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("training.mu", 'training.update = "fedprox"', _uses("training.update", "fedprox")),
     ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
@@ -96,7 +102,15 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),
     ("protocol.group", "oblivious transfer (protocol.hamming)", _uses("protocol.hamming", "iknp", "naor-pinkas")),
     ("attack.", 'attack.kind = "membership"', lambda scenario: bool(scenario.attack.kind)),
-    ("byzantine.kind", "byzantine.clients > 0", lambda scenario: scenario.byzantine.clients > 0),
+    *(
+        (f"byzantine.{key}", "byzantine.clients > 0", lambda scenario: scenario.byzantine.clients > 0)
+        for key in ("kind", "weight")
+    ),
+    (
+        "byzantine.clipped",
+        "byzantine.clients > 0 and training.value_bits",
+        lambda scenario: scenario.byzantine.clients > 0 and _sums_integers(scenario),
+    ),
     (
         "cotraining.quorum",
         'cotraining.consensus = "qualified"',

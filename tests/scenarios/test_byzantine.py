@@ -143,3 +143,16 @@ def test_fedbuff_takes_false_models_and_dp_fedavg_none(tmp_path: Path) -> None:
     assert lied.outcome == "completed" and lied.model_digest != ran(tmp_path, *buffered).model_digest
     private = (*AVERAGED, "protocol.name=dp-fedavg", "training.min_clients=1", noise)
     assert "byzantine.clients" in read(tmp_path / "lied.toml", list(private)).unused
+
+
+def test_keys_of_false_models_need_a_false_client_and_a_range(tmp_path: Path) -> None:
+    (tmp_path / "lied.toml").write_text(LIED_TO)
+
+    def needless(*changes: str) -> set[str]:
+        return {*read(tmp_path / "lied.toml", list(changes)).needless}
+
+    keys = "byzantine.weight=2", "byzantine.clipped=true"
+    assert needless(*keys) == {"byzantine.weight", "byzantine.clipped"}
+    training = (*keys, *AVERAGED, "byzantine.kind=scaled")
+    assert needless(*training) == {"byzantine.clipped"}
+    assert needless(*training, "training.averaging=secure", "training.value_bits=8") == set()
