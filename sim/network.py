@@ -10,7 +10,7 @@ that of relays with a note (copies made at the relay) is the number of ends plus
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -213,7 +213,7 @@ class LinkNetwork:
             go_on()
 
     def state(self) -> dict[str, Any]:
-        """The endpoints and the packets in flight."""
+        """The endpoints and the packets in flight. Those of links that were let go are an iterator."""
         return {
             "in flight": self.in_flight,
             "flying": dict(self._flying),
@@ -221,7 +221,7 @@ class LinkNetwork:
             "copies": self._copies,
             "lost": dict(self._lost),
             "endpoints": {name: one.state() for name, one in self._endpoints.items() if not one.is_new},
-            "draws": [one for one in self._draws if one[:2] not in self._links],
+            "draws": (one for one in self._draws if one[:2] not in self._links),
             "links": [
                 (*ends, link.state(), self._transports[ends].state() if ends in self._transports else None)
                 for ends, link in self._links.items()
@@ -258,11 +258,15 @@ class LinkNetwork:
             make = self._link if self._is_perfect and not self._is_tcp else self._transport
             make(self._endpoints[near], self._endpoints[far])
 
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """All endpoints by the names of their parties."""
+        return self._endpoints
+
     def parts(self) -> dict[str, object]:
-        """All objects that packets in flight refer to, each under a unique name."""
+        """All objects that packets in flight refer to, except for endpoints, each under a unique name."""
         found: dict[str, object] = {"network": self}
         for name, endpoint in self._endpoints.items():
-            found[f"endpoint {name}"] = endpoint
             for way, pipe in zip(("up", "down"), endpoint.pipes, strict=True):
                 if pipe is not None:
                     found[f"{way} {name}"] = pipe
@@ -346,7 +350,7 @@ class LinkNetwork:
     def _begin(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
         is_direct = self._is_mesh or self._hub in (packet.sender, packet.receiver)
         self._copies += 1
-        journey = Journey(packet, source, target, self._copies)
+        journey = Journey(self, packet, source, target, self._copies)
         self.in_flight += 1
         self._flying[packet.sender] += 1
         self._hop(journey, source, target if is_direct else self._endpoints[self._hub])
@@ -376,7 +380,7 @@ class LinkNetwork:
             self._transport(near, far).send(*copies)
         else:
             link = self._link(near, far)
-            link.send(journey.packet.size, partial(self.arrive, journey), partial(self.end, "lose", journey))
+            link.send(journey.packet.size, journey.arrive, journey.lose)
 
     def _stay(self, *copies: Journey) -> None:
         """End the copies of a packet whose sender went down before they had left."""

@@ -144,7 +144,7 @@ class Proved(Secure):
         )
 
     def _added(self, me: Any, update: Update, measurement: NDArray[Any]) -> NDArray[np.uint64] | None:
-        """The vector that a Byzantine client adds to its share (`out_of_range`). In a hollow run there always is one."""
+        """The vector that a Byzantine client adds to its share (`out_of_range`). A hollow run always has one."""
         if me.world.hollow is not None:
             return np.ones(1, np.uint64)
         assert self.quantised is not None

@@ -44,10 +44,13 @@ Security: up to t decryptors, and any clients, collude with a lying server, whic
 learns the sum over those who are in, who these are, and s_ij of pairs with those who are out. In a graph that is not
 complete clients that collude are chosen before it is drawn, and who is lost does not depend on it: a server that drops
 all neighbours of a client but those with which it colludes would be refused where these are fewer than the threshold.
-The server checks the proofs of what it forwards. A client with a wrong one is out before labels are shown, so it cannot
-end a round so: neither here nor at a decryptor, which checks them, too. Not covered: what `secure_sum` does not cover;
-clients that encrypt other seeds than they mask with, which spoil the sum unseen; and a client whose shares do not give
-its own seed, which ends the round without a sum, and is named.
+One that chooses by the graph who is out gets more than one sum: where only clients that collude are in for k / 2 places
+of the ring, those before and after have no mask in common. So it has a sum over each part between two such places. A
+client in a part has as neighbours at least t who are in, of whom fewer than t collude. In a complete graph there is one
+sum. The server checks the proofs of what it forwards. A client with a wrong one is out before labels are shown, so it
+cannot end a round so: neither here nor at a decryptor, which checks them, too. Not covered: what `secure_sum` does not
+cover; clients that encrypt other seeds than they mask with, which spoil the sum unseen; and a client whose shares do
+not give its own seed, which ends the round without a sum, and is named.
 
 A patent is known that concerns this method or methods near it (US 12,278,891).
 """

@@ -30,13 +30,14 @@ that collude have their own pieces alone, and T pieces of each mask are uniform.
 q clients must sign and U answer. Paper and code leave U, T and N apart from T < U <= N - D; here U >= q, too, so that
 signing does not tolerate fewer losses than answering.
 
-Security: clients follow the protocol, no more than T of them collude with the server, and the server may lie. It learns
+Security: clients follow the protocol, no more than T of P collude with the server, and the server may lie. It learns
 the sum over U1 and who is in it; T pieces of a mask say nothing about it. Clients learn who takes part. A client deals
 and masks once a round; signs once a round, a U1 of at least U and `min_clients`, with itself in it, whose pieces it
 holds; answers once, for that U1; and remembers all of it over a crash. Signatures are by long-term identities, with
 `protocol.identity = "signed"`, or by keys that each client makes for the round (`members.SigningKeys`). The latter, as
 all keys of a set-up without identities, are as good as the server's list of them: a server that puts its own in their
-place is not covered.
+place is not covered. The server says who is in P, so one that leaves honest clients out may have more than T of P on
+its side (`identities`).
 Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which spoil the sum unseen.
 
 Patent applications are known that concern this method (US 2024/0289638).

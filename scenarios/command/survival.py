@@ -20,6 +20,9 @@ __all__ = ["survival"]
 _SHOWN = 6
 """The most steps, parties and reasons that are listed."""
 
+_FEW = 2
+"""The most parties that are listed for each step."""
+
 
 def survival(
     file: str, over: Sequence[str], runs: int, loss: Sequence[str], by: str, survive: float | None, jobs: str | None,
@@ -81,6 +84,12 @@ def _named(one: Survival, labels: Mapping[str, str]) -> str:
     return ", ".join(f"{labels[key]} = {value}" for key, value in one.values)
 
 
+def _shares(parties: Sequence[tuple[str, int]], runs: int, most: int) -> str:
+    """Format parties with the share of the runs in which they are lost; the first `most` of them."""
+    more = f" and {len(parties) - most} more" if len(parties) > most else ""
+    return ", ".join(f"{party} ({count / runs:.1%})" for party, count in parties[:most]) + more
+
+
 def _in_words(value: float, name: str) -> str:
     if name == "seconds":
         return format_duration(value)
@@ -131,6 +140,7 @@ _ROWS = (
 
 def _print_one(console: Console, one: Survival, survive: float | None) -> None:
     from tacit.scenarios.console import printing
+    from tacit.scenarios.reporting import printed
 
     low, high = one.interval
     lines = [f"completes {_chance(one.probability)}   ({one.completed:,} of {one.runs:,} runs; 95 % interval "
@@ -151,18 +161,20 @@ def _print_one(console: Console, one: Survival, survive: float | None) -> None:
     columns = ("mean", "median", "95th percentile", "maximum")
     console.print(printing.table(("", *columns), rows, columns, optional=("maximum", "median")))
     if steps := one.steps():
-        shares = [[step, f"{count / one.runs:.1%}", f"{mean:.4g}"] for step, count, mean in steps[: 2 * _SHOWN]]
-        heads = ("lost at", "runs", "losses a run")
-        console.print(printing.table(heads, shares, heads[1:]))
-        parties = one.parties()
-        names = ", ".join(f"{party} ({count / one.runs:.1%})" for party, count in parties[:_SHOWN])
-        more = f" and {len(parties) - _SHOWN} more" if len(parties) > _SHOWN else ""
-        printing.print_lines(console, [f"lost      {names}{more}"])
+        rows = [
+            [step, f"{count / one.runs:.1%}", f"{mean:.4g}", _shares(one.parties_at(step), one.runs, _FEW)]
+            for step, count, mean in steps[: 2 * _SHOWN]
+        ]
+        heads = ("lost at", "runs", "losses a run", "most often")
+        console.print(printing.table(heads, rows, heads[1:3], optional=("most often",)))
+        printing.print_lines(console, [f"lost      {_shares(one.parties(), one.runs, _SHOWN)}"])
     else:
         printing.print_lines(console, ["lost      nobody in any run"])
     printing.print_lines(
         console, (f"ends      {count / one.runs:.1%} {reason}" for reason, count in one.endings()[:_SHOWN])
     )
+    scenario = one.loaded.scenario
+    printed.print_devices(console, scenario, f" with seed {scenario.seed}; other seeds draw others")
 
 
 def _print_choices(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tacit.scenarios.reporting import charts
 from tacit.scenarios.reporting.html import Html, bytes_of, element, join, number, seconds_of, table
 from tacit.scenarios.reporting.page import Section, page
+from tacit.scenarios.reporting.parties import device_table
 from tacit.scenarios.sweeping.survival import Survival, left_open
 from tacit.sim.units import format_joules
 
@@ -36,6 +37,8 @@ def survival_page(found: Sequence[Survival], chosen: Survival | None, by: str, s
         Section("losses", "Losses", join([_losses(one, len(found) > 1) for one in found])),
         Section("endings", "Runs that do not complete", join([_endings(one, len(found) > 1) for one in found])),
     ]
+    if devices := [_devices(one, len(found) > 1) for one in found if device_table(one.loaded.scenario)]:
+        sections.append(Section("devices", "Drawn devices", join(devices)))
     title = scenario.title or first.loaded.name
     seeds = f"seeds {scenario.seed} to {scenario.seed + first.runs - 1}"
     about = f"A prediction from {first.runs:,} runs on hollow values · {seeds} · {first.loaded.where}"
@@ -145,15 +148,28 @@ def _shares(one: Survival, name: str) -> list[tuple[float, float, None]]:
     return [(value, share, None) for value, share in kept]
 
 
+def _devices(one: Survival, several: bool) -> Html:
+    """The devices that the first seed draws."""
+    scenario = one.loaded.scenario
+    drawn = device_table(scenario)
+    assert drawn is not None
+    title = f"drawn devices with seed {scenario.seed}"
+    head = element("h3", _named(one)) if several else None
+    note = element("p", "Other seeds draw other devices.", class_="note")
+    return join([head, table(drawn.columns, drawn.rows, (), title=title), note])
+
+
 def _losses(one: Survival, several: bool) -> Html:
     steps, parties = one.steps(), one.parties()
     head = element("h3", _named(one)) if several else None
     if not steps:
         return join([head, element("p", "Nobody is lost in any run.")])
-    rows = [[step, f"{count / one.runs:.1%}", f"{mean:.4g}"] for step, count, mean in steps]
-    by_step = table(
-        ("lost at", "share of runs", "losses a run"), rows, ("share of runs", "losses a run"), title="steps"
-    )
+    rows = []
+    for step, count, mean in steps:
+        most = [f"{party} ({times / one.runs:.1%})" for party, times in one.parties_at(step)[:_SERIES]]
+        rows.append([step, f"{count / one.runs:.1%}", f"{mean:.4g}", ", ".join(most)])
+    columns = ("lost at", "share of runs", "losses a run", "most often")
+    by_step = table(columns, rows, columns[1:3], title="steps")
     shares = [[party, f"{count / one.runs:.1%}"] for party, count in parties]
     by_party = table(("party", "share of runs"), shares, ("share of runs",), title="parties")
     return join([head, by_step, by_party])

@@ -15,6 +15,7 @@ from tacit.parties.server import Loss
 from tacit.protocols.experiment.simulated import Round
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.record_format import FORMAT, SCHEMA, TABLES, Table
+from tacit.sim.plain import packed
 from tacit.sim.taps import Wait
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet
@@ -109,7 +110,7 @@ class Recorder:
         with self._lock:
             self.flush()
             rows = self._counts()
-        waiting = [(_key(wait), number) for wait, number in self._begun.items()]
+        waiting = packed((_key(wait), number) for wait, number in self._begun.items())
         return {"rows": rows, "waits": self._waits, "waiting": waiting, "rounds": sorted(self._rounds)}
 
     def _check_format(self, path: Path) -> None:

@@ -555,7 +555,7 @@ class Causes:
     def _spell(self, spell: Spell) -> Cause:
         until = "" if spell.ended is None else f" to {format_duration(spell.ended)}"
         since = f"{format_duration(spell.began)}{until}" if until else f"since {format_duration(spell.began)}"
-        says = {"paused": "paused", "slow": "slow", "cut": "cut off", "held": "held back"}[spell.kind]
+        says = {"cut": "cut off", "held": "held back"}.get(spell.kind, spell.kind)
         return _cause("fault", spell.began, f"{spell.party} was {says} {since} ({spell.note})", spell.party)
 
 

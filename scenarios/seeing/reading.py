@@ -6,9 +6,8 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from heapq import merge
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tacit.parties.server import Loss
 from tacit.scenarios.running.whole import FolderError, check_whole, is_under_way, opened_record
@@ -207,7 +206,7 @@ class Record:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "run.sqlite"
         self._seen = self._rounds = 0
-        self._names: dict[str, tuple[str, ...]] = {}  # by the text that has them
+        self._names = _Names()
 
     @property
     def is_there(self) -> bool:
@@ -243,29 +242,30 @@ class Record:
         last, time = self._seen, 0.0
         apart = "" if see_delivery is None else "kind <> 'deliver' AND"
         query = f"{_ROWS} WHERE {apart} n > ? ORDER BY n"
-
-        def take(row: AnyRow) -> None:
-            see(row)
-            if kept is None or row.kind in kept:
-                rows.append(row)
-
         deliveries = _Deliveries(connection, self._seen, see, see_delivery)
-        waits = _Waits(connection, self._seen, take, self._split)
-        beside: tuple[_Beside, ...] = (deliveries, waits)
+        waits = _Waits(connection, self._seen, see, kept, rows, self._names)
 
         def catch_up(n: int) -> int:
-            while (first := min(beside, key=_next)).next < n:
-                first.see_until(min(n, *(one.next for one in beside if one is not first)))
-            return first.next
+            """Have all seen that come before the event `n`; returns the number of the first that does not."""
+            while True:
+                delivery, wait = deliveries.next, waits.next
+                if min(delivery, wait) >= n:
+                    return min(delivery, wait)
+                if delivery < wait:
+                    deliveries.see_until(min(wait, n))
+                else:
+                    waits.see_until(min(delivery, n))
 
-        next_beside = min(map(_next, beside))
+        beside = min(deliveries.next, waits.next)
         for row in map(Row._make, connection.execute(query, (self._seen,))):
-            if next_beside < row.n:
-                next_beside = catch_up(row.n)
-            take(row)
+            if beside < row.n:
+                beside = catch_up(row.n)
+            see(row)
             last, time = row.n, row.time
+            if kept is None or row.kind in kept:
+                rows.append(row)
         catch_up(sys.maxsize)
-        last, time = max((last, time), *(one.last for one in beside))
+        last, time = max((last, time), deliveries.last, waits.last)
         rounds = connection.execute(
             "SELECT n, round, began, ended, called, answered, problem FROM ended_rounds WHERE rowid > ? ORDER BY rowid",
             (self._rounds,),
@@ -280,32 +280,20 @@ class Record:
             [Loss(*row) for row in losses],
         )
 
-    def _split(self, text: str) -> tuple[str, ...]:
-        """Return the names in a list of them; one object, however often the text occurs."""
-        if (found := self._names.get(text)) is None:
-            found = self._names[text] = tuple(text.split())
-        return found
+
+class _Names(dict[str, tuple[str, ...]]):
+    """The names in each list of them, which is a text; one object, however often it occurs."""
+
+    def __missing__(self, text: str) -> tuple[str, ...]:
+        names = self[text] = tuple(text.split())
+        return names
 
 
-class _Beside:
-    """New rows that are read beside the events: `next` is the number of the first that was not seen yet, `last` the
-    number and the time of the last one that was.
+class _Deliveries:
+    """The new deliveries of a record after the event `seen`, for `take`; none if that is None.
+
+    `next` is the number of the first that was not seen yet, `last` the number and the time of the last one that was.
     """
-
-    next = sys.maxsize
-    last = (0, 0.0)
-
-    def see_until(self, n: int) -> None:
-        """Have those seen that come before the event `n`."""
-        raise NotImplementedError
-
-
-def _next(rows: _Beside) -> int:
-    return rows.next
-
-
-class _Deliveries(_Beside):
-    """The new deliveries of a record after the event `seen`, for `take`; none if that is None."""
 
     def __init__(
         self,
@@ -319,8 +307,10 @@ class _Deliveries(_Beside):
         self._connection, self._see, self._take = connection, see, take
         self._row = next(self._rows, None)
         self.next = sys.maxsize if self._row is None else self._row.n
+        self.last = (0, 0.0)
 
     def see_until(self, n: int) -> None:
+        """Have those seen that come before the event `n`."""
         row, take = self._row, self._take
         while row is not None and take is not None and row.n < n:
             if not take(row) and (whole := _row(self._connection, row.n)) is not None:
@@ -330,37 +320,48 @@ class _Deliveries(_Beside):
         self._row, self.next = row, sys.maxsize if row is None else row.n
 
 
-class _Waits(_Beside):
-    """The new beginnings and ends of waits after the event `seen`, for `take`; `split` reads a list of names."""
+_WAITS = """
+SELECT n, wait, time, party, step, round, attempt, types, sources, deadline, '' FROM wait_begins WHERE n > ?
+UNION ALL SELECT n, wait, time, NULL, how, 0, 0, missing, silent, alone, last FROM wait_ends WHERE n > ? ORDER BY n"""
+
+
+class _Waits:
+    """The new beginnings and ends of waits after the event `seen`, for `see`. Kinds in `kept` go to `rows`.
+
+    `next` and `last` are as those of `_Deliveries`.
+    """
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         seen: int,
-        take: Callable[[AnyRow], None],
-        split: Callable[[str], tuple[str, ...]],
+        see: Callable[[AnyRow], None],
+        kept: Collection[str] | None,
+        rows: list[AnyRow],
+        names: _Names,
     ) -> None:
-        self._take, self._split = take, split
-        begins, ends = (
-            connection.execute(f"SELECT * FROM {table} WHERE n > ? ORDER BY n", (seen,))
-            for table in ("wait_begins", "wait_ends")
-        )
-        self._rows = merge(map(self._begun, begins), map(self._ended, ends))  # by their numbers
-        self._row = next(self._rows, None)
-        self.next = sys.maxsize if self._row is None else self._row.n
-
-    def _begun(self, row: tuple[Any, ...]) -> WaitBegun | WaitEnded:
-        *head, types, sources, deadline = row
-        return WaitBegun(*head, self._split(types), self._split(sources), deadline)
-
-    def _ended(self, row: tuple[Any, ...]) -> WaitBegun | WaitEnded:
-        n, wait, time, how, missing, silent, last, alone = row
-        return WaitEnded(n, wait, time, how, self._split(missing), self._split(silent), last, alone)
+        self._see, self._rows, self._names = see, rows, names
+        self._keeps_begins, self._keeps_ends = (kept is None or kind in kept for kind in ("wait", "waited"))
+        self._found = connection.execute(_WAITS, (seen, seen))
+        self._row = self._found.fetchone()
+        self.next = sys.maxsize if self._row is None else self._row[0]
+        self.last = (0, 0.0)
 
     def see_until(self, n: int) -> None:
-        row = self._row
-        while row is not None and row.n < n:
-            self._take(row)
-            self.last = row.n, row.time
-            row = next(self._rows, None)
-        self._row, self.next = row, sys.maxsize if row is None else row.n
+        """Have those seen that come before the event `n`."""
+        found, names = self._row, self._names
+        while found is not None and found[0] < n:
+            place, wait, time, party, step, number, attempt, types, sources, seconds, last = found
+            row: AnyRow
+            if party is None:
+                row = WaitEnded(place, wait, time, step, names[types], names[sources], last, seconds)
+                keeps = self._keeps_ends
+            else:
+                row = WaitBegun(place, wait, time, party, step, number, attempt, names[types], names[sources], seconds)
+                keeps = self._keeps_begins
+            self._see(row)
+            if keeps:
+                self._rows.append(row)
+            self.last = place, time
+            found = self._found.fetchone()
+        self._row, self.next = found, sys.maxsize if found is None else found[0]

@@ -127,10 +127,17 @@ class Survival(Struct, frozen=True):
         return math.inf if figure is None else figure.mean
 
     def endings(self) -> list[tuple[str, int]]:
-        """Return the reasons for which runs do not complete, without names of parties, and their counts, most frequent
-        first."""
-        reasons = (f"{one.outcome}: {_general(one.reason)}" for one in self.fates if not one.completed)
-        return Counter(reasons).most_common()
+        """Return the reasons for which runs do not complete and their counts, most frequent first.
+
+        Names of parties are left out. Reasons that differ only in numbers are one, with the range of each number.
+        """
+        found: dict[str, list[list[str]]] = {}
+        for one in self.fates:
+            if not one.completed:
+                reason = f"{one.outcome}: {_general(one.reason)}"
+                found.setdefault(_NUMBER.sub("\0", reason), []).append(_NUMBER.findall(reason))
+        counted = [(_with_ranges(text, numbers), len(numbers)) for text, numbers in found.items()]
+        return sorted(counted, key=lambda item: -item[1])
 
     def steps(self) -> list[tuple[str, int, float]]:
         """Return each step at which a party is lost: the runs with such a loss, and the mean number of losses in a
@@ -140,6 +147,11 @@ class Survival(Struct, frozen=True):
             losses.update(step for _, step in one.lost)
             runs.update({step for _, step in one.lost})
         return [(step, count, losses[step] / self.runs) for step, count in runs.most_common()]
+
+    def parties_at(self, step: str) -> list[tuple[str, int]]:
+        """Return each party that is lost at a step, with the number of these runs, the largest first."""
+        found = Counter(party for one in self.fates for party, where in set(one.lost) if where == step)
+        return sorted(found.items(), key=lambda item: (-item[1], _number(item[0])))
 
     def parties(self) -> list[tuple[str, int]]:
         """Return each party that is lost in a run, with the number of these runs, the largest first."""
@@ -178,7 +190,10 @@ class Survival(Struct, frozen=True):
             "exact": None if self.exact is None else {"probability": self.exact.probability, "formula": self.exact.why},
             "figures": figures, "peak_memory": self.cost("memory"),
             "endings": [{"reason": reason, "runs": count} for reason, count in self.endings()],
-            "lost_at": [{"step": s, "runs": count, "losses_a_run": mean} for s, count, mean in self.steps()],
+            "lost_at": [
+                {"step": step, "runs": count, "losses_a_run": mean, "parties": dict(self.parties_at(step))}
+                for step, count, mean in self.steps()
+            ],
             "lost_parties": [{"party": party, "runs": count} for party, count in self.parties()],
         }  # fmt: skip
 
@@ -191,6 +206,18 @@ def _general(reason: str) -> str:
     """Return a reason without the names of parties, so that equal ones are counted together."""
     shown = re.sub(r"; lost: .*", "", reason)
     return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", shown) or "no reason"
+
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w|\.\d)")
+"""A number by itself in a text, no part of a name and without a unit."""
+
+
+def _with_ranges(text: str, numbers: Sequence[Sequence[str]]) -> str:
+    """Return the text with the least and the largest of `numbers` at each place of a number."""
+    for place in zip(*numbers, strict=True):
+        low, *_, high = sorted([*place, place[0]], key=lambda number: float(number.replace(",", "")))
+        text = text.replace("\0", low if low == high else f"{low} to {high}", 1)
+    return text
 
 
 def _number(party: str) -> int:
