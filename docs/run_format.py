@@ -12,13 +12,27 @@ Every run's folder holds `run.sqlite`, an SQLite data base with all that happene
 `PRAGMA user_version` gives the number. It grows when a view, or a column of one, is removed or changes its meaning.
 Read the views; the tables below them are what Tacit writes, and may change with the number alone.
 
+Tacit also reads folders of format 1, with the same results. A run of format 1 that was broken off cannot be resumed:
+`tacit run FOLDER` runs it from the start. A folder of a later format needs the version of Tacit that made it, or a later
+one. `format` in `result.json` is the same number. Format 2 differs from format 1 in this:
+
+| format 1 | format 2 |
+| --- | --- |
+| facts are words of `note` in `events` | `fact`, `detail` and `number` of `events` state them; `note` says the same in words |
+| waits are rows of `events`, whose columns have other meanings there | the view `waits`, of the tables `wait_begins` and `wait_ends`; `events` has no waits |
+| `metrics` has what programs noticed and refused, too | the view `notices` has it |
+| `faults` has a text | `faults` also has `phase`, `state` and `fault` |
+| `why` of `refusals` begins with the message and its sender | `why` is the reason alone |
+| the digests of files are JSON in the table `run` | the table `files` |
+
 - Times are virtual seconds, bytes are those that travel (sim/wire.py). A party is called `server` or `client/N`.
 - It is written as the run goes, with a journal ahead (WAL), as a rule within half a second of real time, and others
   may read at any time. A run that is killed leaves all that was written; copy `run.sqlite-wal` with
   it then. Once a run has ended there is one file, unless somebody was reading it just then.
-- Events are recorded in the order in which they happened; at equal times that is the order of `n`. Rows that are in the
-  trace hash are those of `events` but `wait` and `waited`, and metrics of rounds; of these rows the columns from
-  `message` to `receiver`, and what a step, a loss and a refused message say of round and attempt, are not hashed.
+- Events are recorded in the order in which they happened; at equal times that is the order of `n`, which also counts
+  the beginnings and ends of waits. The trace hash is of all rows of `events` but those of the kind `resend`, metrics of
+  rounds and `sleeps`. Of these rows the columns from `message` to `receiver` and from `fact` on, and what a step, a loss
+  and a refused message say of round and attempt, are not hashed.
 - Contents of messages are not recorded, but for an [attack]; `digest` is the same for equal ones.
 - Not recorded, and so not known: what a party's program did between its events; the queue in which a packet waited for
   bandwidth (a long hop does not say whether latency or the queue made it so); waits of no duration, whose messages were
@@ -68,7 +82,7 @@ QUERIES = (
     ),
     (
         "What faults did within a second before each loss or deadline",
-        "SELECT f.time, f.party, f.note, w.party AS waiting, w.ended FROM faults f JOIN waits w\n"
+        "SELECT f.time, f.party, f.phase, f.note, w.party AS waiting, w.ended FROM faults f JOIN waits w\n"
         "ON w.how = 'deadline' AND f.time BETWEEN w.began - 1 AND w.ended ORDER BY f.time",
     ),
 )

@@ -10,10 +10,10 @@ from tacit.parties.rest import Rest
 from tacit.sim.barriers import Barrier
 from tacit.sim.compute import Machine
 from tacit.sim.conditions import CONNECTION, HEARTBEAT
-from tacit.sim.faults import Crashed, Fired, LinkFault, PartyFault, Slow, optional, seconds
+from tacit.sim.faults import Crash, Crashed, Fired, Leave, LinkFault, PartyFault, Pause, Slow, optional, seconds
 from tacit.sim.handling import Handling
 from tacit.sim.machine import Host
-from tacit.sim.trace import Event
+from tacit.sim.trace import Event, Fact
 from tacit.sim.wire import Packet
 from tacit.sim.world import World
 
@@ -79,6 +79,12 @@ class Device:
         self.pauses = 0  # those that go on
         self._after_pause: tuple[Callable[[], object], ...] = ()
         self._has_left = False
+
+    def share(self, other: "Device") -> None:
+        """Use the descriptions of the `other` device where they are equal: each takes memory only once."""
+        if self._processor == other._processor:
+            self._processor = other._processor
+        self.endpoint.share(other.endpoint)
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("disk", "observed"):
@@ -193,19 +199,22 @@ class Device:
             self.rest.in_time = False
             self.wake()
 
-    def crash(self, why: str = "crash", back_after: float | None = None, *, powerless: bool = False) -> None:
+    def crash(
+        self, why: str = "crash", back_after: float | None = None, *, kind: str = Crash.kind, powerless: bool = False
+    ) -> None:
         """Stop immediately: nothing more is sent, received or computed, and memory is lost.
 
         The party comes back after `back_after` seconds. A machine that is `powerless` does not close its connections.
+        `kind` is that of the fault.
         """
-        self._go(why, self.endpoint.fall, powerless=powerless)
+        self._go(why, kind, self.endpoint.fall, powerless=powerless)
         self._later(back_after, self.rejoin)
 
-    def leave(self, why: str = "leave") -> None:
+    def leave(self, why: str = "leave", *, kind: str = Leave.kind) -> None:
         """Leave permanently. Messages sent before still go out; a party that is down does not come back."""
         if not self.endpoint.alive:
-            self._note_fault(why)
-        self._go(why, self.endpoint.leave)
+            self._note_fault(why, Fact.DOWN, kind)
+        self._go(why, kind, self.endpoint.leave)
         self._has_left = True
 
     def rejoin(self) -> None:
@@ -218,7 +227,7 @@ class Device:
             self._party = self._make(device=self)
         else:
             self.rest, self._party = Rest(), None
-        self._note_fault(f"rejoin as incarnation {self.endpoint.incarnation}")
+        self._note_fault(f"rejoin as incarnation {self.endpoint.incarnation}", Fact.OVER, Fact.DOWN)
         self._begin()
         self._tell(there=True)
         self.changed()
@@ -276,10 +285,10 @@ class Device:
         else:
             self.factory.begin(self)
 
-    def pause(self, why: str = "pause", lasts: float | None = None) -> None:
+    def pause(self, why: str = "pause", lasts: float | None = None, *, kind: str = Pause.kind) -> None:
         """Pause for `lasts` seconds. Arriving packets are kept, sends are delayed, and computing and deadlines stop."""
         if self.endpoint.alive:
-            self._note_fault(why)
+            self._note_fault(why, Fact.PAUSED, kind)
             self.pauses += 1
             self._stand_still()
             self.wake()
@@ -292,7 +301,7 @@ class Device:
         self.pauses -= 1
         if self.pauses:
             return
-        self._note_fault("resume")
+        self._note_fault("resume", Fact.OVER, Fact.PAUSED)
         self.endpoint.resume()
         if self._machine is not None:
             self._machine.stretch(self._factor)
@@ -367,9 +376,9 @@ class Device:
         self._world.faults.fired.append(Fired(fault, self._world.loop.time(), self.name, peer, step, fault.message))
         fault.strike(self)
 
-    def _go(self, why: str, go: Callable[[], None], *, powerless: bool = False) -> None:
+    def _go(self, why: str, kind: str, go: Callable[[], None], *, powerless: bool = False) -> None:
         if self.endpoint.alive:
-            self._note_fault(why)
+            self._note_fault(why, Fact.DOWN, kind)
             self.pauses = 0
             self._after_pause = ()
             go()
@@ -399,9 +408,9 @@ class Device:
         if self._machine is not None:
             self._machine.stretch(math.inf)
 
-    def _note_fault(self, note: str, peer: str = "") -> None:
+    def _note_fault(self, note: str, fact: str, detail: str, peer: str = "") -> None:
         step, now = self.step_name, self._world.loop.time()
-        self._world.trace.add(Event(now, "fault", self.name, peer, step=step, note=note))
+        self._world.trace.add(Event(now, "fault", self.name, peer, step=step, note=note, fact=fact, detail=detail))
 
     @property
     def _factor(self) -> float:
@@ -429,13 +438,13 @@ class Device:
 
     def slow(self, fault: Slow) -> None:
         """Slow down computing, sending and receiving by the factor of `fault`, for its duration."""
-        self._note_fault(f"slow {fault.trigger}: {fault.factor:g} times as long")
+        self._note_fault(f"slow {fault.trigger}: {fault.factor:g} times as long", Fact.SLOW, fault.kind)
         self._slowed += (fault,)
         self._stretch()
         self._later(optional(fault.lasts), partial(self._quicken, fault))
 
     def _quicken(self, fault: Slow) -> None:
-        self._note_fault("slow ends")
+        self._note_fault("slow ends", Fact.OVER, Fact.SLOW)
         slowed = list(self._slowed)
         slowed.remove(fault)
         self._slowed = tuple(slowed)
@@ -446,11 +455,11 @@ class Device:
         of, to = ("from", "to") if fault.one_way else ("of", "and")
         barrier = Barrier(self.name, fault.peer, one_way=fault.one_way, holds=fault.spell == "held")
         what = f"{fault.kind} {of} {self.name} {to} {fault.peer}"
-        self._note_fault(f"{what} begins {fault.trigger}", fault.peer)
+        self._note_fault(f"{what} begins {fault.trigger}", fault.spell, fault.kind, fault.peer)
         self._world.network.block(barrier)
         end = f"{what} {fault.over}"
-        self._later(optional(fault.lasts), partial(self._unblock, barrier, end, fault.peer))
+        self._later(optional(fault.lasts), partial(self._unblock, barrier, end, fault.spell))
 
-    def _unblock(self, barrier: Barrier, note: str, peer: str) -> None:
-        self._note_fault(note, peer)
+    def _unblock(self, barrier: Barrier, note: str, spell: str) -> None:
+        self._note_fault(note, Fact.OVER, spell, barrier.peer)
         self._world.network.unblock(barrier)

@@ -22,7 +22,7 @@ from tacit.sim.hollow import body_of
 from tacit.sim.loop import own_step
 from tacit.sim.streams import Entropy
 from tacit.sim.taps import Wait
-from tacit.sim.trace import SLEEPS, Event
+from tacit.sim.trace import Event, Fact
 from tacit.sim.wire import (
     Frame,
     Message,
@@ -164,7 +164,7 @@ class Party(Lifecycle):
         number = hash(self._task)
         rest = Rest(self.since, until, self.round, self.attempt, self._step, known, idle=True, number=number)
         if old is None:
-            rest.wait = self.waits(type_names(kinds), (source,), deadline)
+            rest.wait = self.waits(type_names(kinds), interned((source,)), deadline)
             rest.timer = self.world.loop.env.at(self.world.loop.time() + deadline, device.give_up)
         else:
             rest.wait, rest.timer = old.wait, old.timer
@@ -214,7 +214,15 @@ class Party(Lifecycle):
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for virtual `seconds`, which the record of the run reports."""
-        event = Event(self.world.loop.time(), "metric", self.name, step=self.step_name, note=SLEEPS, value=seconds)
+        event = Event(
+            self.world.loop.time(),
+            "metric",
+            self.name,
+            step=self.step_name,
+            note=Fact.SLEEPS,
+            value=seconds,
+            fact=Fact.SLEEPS,
+        )
         self.world.trace.tell(event)
         await asyncio.sleep(seconds)
 
@@ -246,7 +254,7 @@ class Party(Lifecycle):
             return
         self.round, self.attempt = round_number, attempt
         for frame in self._mailbox.advance((round_number, attempt)):
-            self._drop(frame, "late: of an earlier round or attempt")
+            self._drop(frame, "late: of an earlier round or attempt", Fact.LATE)
 
     def send(self, receiver: str, message: Message) -> None:
         """Send `message`, sealed by a channel to the receiver if there is one. Returns immediately."""
@@ -397,9 +405,10 @@ class Party(Lifecycle):
         if not taps or not deadline:
             return None
         step = own_step.get() or self._step
-        wait = Wait(self.name, step, self.round, self.attempt, types, sources, deadline)
+        began = self.world.loop.time()
+        wait = Wait(self.name, step, self.round, self.attempt, types, sources, deadline, began=began)
         for tap in taps:
-            tap(self.world.loop.time(), wait)
+            tap(began, wait)
         return wait
 
     def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:
@@ -449,11 +458,13 @@ class Party(Lifecycle):
         if self.authority and announces(frame) and frame.sender != self.authority:
             self._drop(frame, f"only {self.authority} announces")
         elif self._mailbox.is_late(frame):
-            self._drop(frame, "late: of an earlier round or attempt")
+            self._drop(frame, "late: of an earlier round or attempt", Fact.LATE)
         else:
             self._mailbox.put(frame)
 
-    def _drop(self, what: Frame | Packet, why: str) -> None:
+    def _drop(self, what: Frame | Packet, why: str, fact: str = "") -> None:
         origin = what.type, what.round, what.attempt
         note = f"{what.type} from {what.sender}: {why}"
-        self.world.note("drop", self.name, step=self._step, note=note, sender=what.sender, origin=origin)
+        self.world.note(
+            "drop", self.name, step=self._step, note=note, sender=what.sender, origin=origin, fact=fact, detail=why
+        )

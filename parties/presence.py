@@ -21,12 +21,11 @@ from typing import Any, ClassVar
 
 from tacit.sim.conditions import HEARTBEAT, Watching
 from tacit.sim.loop import own_step
+from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
-__all__ = ["BACK", "BEAT", "GONE", "Heartbeat", "Presence", "send_heartbeat"]
+__all__ = ["BEAT", "Heartbeat", "Presence", "send_heartbeat"]
 
-GONE, BACK = "known to be gone", "present again"
-"""The notes in the trace for a party that the server learns to be gone, or present again."""
 
 BEAT = "presence.heartbeat"
 """The step in which a client sends a heartbeat."""
@@ -121,12 +120,14 @@ class Presence:
             return
         self.gone[party] = self._now
         self.ever.add(party)
-        self._server.world.note("metric", party, sender=self._server.name, note=f"{GONE}: {why}")
+        self._server.world.note(
+            "metric", party, sender=self._server.name, note=f"known to be gone: {why}", fact=Fact.GONE, detail=why
+        )
         self._server.wake_waits_for(party)
 
     def _note_back(self, party: str) -> None:
         if self.gone.pop(party, None) is not None:
-            self._server.world.note("metric", party, sender=self._server.name, note=BACK)
+            self._server.world.note("metric", party, sender=self._server.name, note="present again", fact=Fact.BACK)
             if self._came is not None:
                 self._pass(self._came)
 

@@ -8,6 +8,7 @@ import msgspec
 from tacit.parties.life import Observed
 from tacit.parties.party import Party
 from tacit.parties.presence import Heartbeat, Presence
+from tacit.sim.trace import Fact
 from tacit.sim.wire import Message, Packet
 from tacit.sim.world import World
 
@@ -87,7 +88,10 @@ class Server(Party):
         for party in parties:
             self.lost.append(Loss(party, self.step_name, action, self.round, self.world.loop.time()))
             origin = "", self.round, self.attempt
-            self.world.note("metric", party, step=self.step_name, note=f"lost: {action}", origin=origin)
+            note = f"lost: {action}"
+            self.world.note(
+                "metric", party, step=self.step_name, note=note, origin=origin, fact=Fact.LOST, detail=action
+            )
 
     def report(self, record: Any) -> None:
         """Pass the `record` of a round that has ended to the observers."""

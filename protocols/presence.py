@@ -13,12 +13,13 @@ parties); thresholds of sums are those of the protocol.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tacit.parties.presence import BEAT, GONE, Heartbeat
+from tacit.parties.presence import BEAT, Heartbeat
 from tacit.protocols.parts import Choice, Part
-from tacit.protocols.promises import FALLS, Affected, Promise, Trial
+from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.sim.conditions import CONNECTION, HEARTBEAT
 from tacit.sim.setting_error import Problem
+from tacit.sim.trace import Fact
 from tacit.sim.units import duration
 from tacit.sim.wire import Message
 
@@ -28,7 +29,7 @@ __all__ = ["PRESENCE"]
 def who_is_gone_was_affected(trial: Trial, affected: Affected) -> Iterator[str]:
     """A server considers only those clients gone that a fault affected."""
     for event in trial.events:
-        if event.kind == "metric" and event.note.startswith(GONE) and event.party not in affected:
+        if event.fact == Fact.GONE and event.party not in affected:
             yield f"{event.party} was {event.note} at {event.time:g} s, and no fault affected it"
 
 
@@ -36,13 +37,11 @@ def who_closed_was_down(trial: Trial, affected: Affected) -> Iterator[str]:
     """A server sees a connection closed only after its client's process has ended, and before it is back."""
     down = set[str]()
     for event in trial.events:
-        if event.kind == "fault":
-            word = event.note.partition(" ")[0]
-            if word in FALLS:
-                down.add(event.party)
-            elif word == "rejoin":
-                down.discard(event.party)
-        elif event.kind == "metric" and event.note.startswith(GONE) and event.party not in down:
+        if event.fact == Fact.DOWN:
+            down.add(event.party)
+        elif event.fact == Fact.OVER and event.detail == Fact.DOWN:
+            down.discard(event.party)
+        elif event.fact == Fact.GONE and event.party not in down:
             yield f"{event.party} was {event.note} at {event.time:g} s, and was up"
 
 

@@ -10,11 +10,9 @@ from msgspec import Struct
 
 from tacit.parties.fleet.fleet import HELPER
 from tacit.protocols.experiment.simulated import Simulated
-from tacit.sim.faults import KINDS, PartyFault
-from tacit.sim.trace import Event
+from tacit.sim.trace import Event, Fact
 
 __all__ = [
-    "FALLS",
     "Affected",
     "Promise",
     "Trial",
@@ -83,17 +81,9 @@ def announced(trial: Trial) -> dict[tuple[str, int, int, int], list[Any]]:
     return groups
 
 
-FALLS = {name for name, kind in KINDS.items() if issubclass(kind, PartyFault) and kind.spell == "down"}
-"""The kinds of faults that take a party down."""
-
-
 def falls(trial: Trial) -> list[int]:
     """The indices of the events at which the server crashed or left; it may be back later."""
-    return [
-        place
-        for place, event in enumerate(trial.events)
-        if (event.kind, event.party) == ("fault", "server") and event.note.split(maxsplit=1)[0] in FALLS
-    ]
+    return [place for place, event in enumerate(trial.events) if event.fact == Fact.DOWN and event.party == "server"]
 
 
 def cut_short(trial: Trial) -> list[Any]:

@@ -39,7 +39,10 @@ class values_of:  # reads as a function, and is entered for every message
         if isinstance(error, ValueError):
             problem = BadValues(f"{self._what} from {self._sender}: {error}")
             me, origin = self._me, ("", self._me.round, self._me.attempt)
-            me.world.note("drop", me.name, step=me.step_name, note=str(problem), sender=self._sender, origin=origin)
+            me.world.note(
+                "drop", me.name, step=me.step_name, note=str(problem), sender=self._sender, origin=origin,
+                detail=str(error),
+            )  # fmt: skip
             raise problem from None
 
 

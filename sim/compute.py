@@ -352,7 +352,8 @@ class Computing:
             before = self._cost.before(party, step, index, modelled / machine.speed)
             seconds = wall if before is None else before
             # Traced as it begins: then a record of the run knows also the jobs that a crash cuts short.
-            self._trace.add(Event(self._loop.time(), "compute", party, step=step, value=seconds, note=str(index)))
+            now = self._loop.time()
+            self._trace.add(Event(now, "compute", party, step=step, value=seconds, note=str(index), number=index))
             await machine.work(seconds)
             result = job.result()
         except BaseException:

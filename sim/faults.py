@@ -85,9 +85,9 @@ class FaultError(ValueError):
 class Device(Protocol):
     """The device that a fault of a party acts on: see `tacit.parties.device`."""
 
-    def crash(self, why: str, back_after: float | None = None, *, powerless: bool = False) -> None: ...
-    def leave(self, why: str) -> None: ...
-    def pause(self, why: str, lasts: float | None = None) -> None: ...
+    def crash(self, why: str, back_after: float | None = None, *, kind: str = ..., powerless: bool = False) -> None: ...
+    def leave(self, why: str, *, kind: str = ...) -> None: ...
+    def pause(self, why: str, lasts: float | None = None, *, kind: str = ...) -> None: ...
     def slow(self, fault: "Slow") -> None: ...
     def block(self, fault: "LinkFault") -> None: ...
 
@@ -253,8 +253,6 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
     """The parties that it affects: those that run, those that have not left, or any."""
     spell: ClassVar[str] = ""
     """The state that it causes: the party is ``down``, ``paused`` or ``slow``, or its link is ``cut`` or ``held``."""
-    over: ClassVar[str] = ""
-    """The text at the begin or end of the note that reports the end of that state in a trace."""
     went: ClassVar[str] = ""
     """The verb for a party that the fault took down, as in ``client/3 crashed``."""
     when: ClassVar[tuple[str, ...]] = ("at", "before", "after", "time", "message")
@@ -315,7 +313,6 @@ class Crash(PartyFault, kw_only=True, frozen=True):
 
     summary: ClassVar[str] = "the party stops and keeps only the data on its disk"
     spell: ClassVar[str] = "down"
-    over: ClassVar[str] = "rejoin"
     went: ClassVar[str] = "crashed"
     back_after: Annotated[
         Duration | None,
@@ -330,7 +327,7 @@ class Crash(PartyFault, kw_only=True, frozen=True):
 
     def strike(self, device: Device) -> None:
         """Take the party down."""
-        device.crash(f"{self.kind} {self.trigger}", optional(self.back_after))
+        device.crash(f"{self.kind} {self.trigger}", optional(self.back_after), kind=self.kind)
 
 
 class Power(Crash, kw_only=True, frozen=True):
@@ -341,7 +338,7 @@ class Power(Crash, kw_only=True, frozen=True):
 
     def strike(self, device: Device) -> None:
         """Take the party's machine down."""
-        device.crash(f"{self.kind} {self.trigger}", optional(self.back_after), powerless=True)
+        device.crash(f"{self.kind} {self.trigger}", optional(self.back_after), kind=self.kind, powerless=True)
 
 
 class Leave(PartyFault, kw_only=True, frozen=True):
@@ -350,12 +347,11 @@ class Leave(PartyFault, kw_only=True, frozen=True):
     summary: ClassVar[str] = "the party leaves permanently; messages it has sent still arrive"
     strikes: ClassVar[Literal["running", "staying", "any"]] = "staying"
     spell: ClassVar[str] = "down"
-    over: ClassVar[str] = "rejoin"
     went: ClassVar[str] = "left"
 
     def strike(self, device: Device) -> None:
         """Make the party leave."""
-        device.leave(f"{self.kind} {self.trigger}")
+        device.leave(f"{self.kind} {self.trigger}", kind=self.kind)
 
 
 class Pause(PartyFault, kw_only=True, frozen=True):
@@ -367,12 +363,11 @@ class Pause(PartyFault, kw_only=True, frozen=True):
 
     summary: ClassVar[str] = "the party freezes"
     spell: ClassVar[str] = "paused"
-    over: ClassVar[str] = "resume"
     lasts: Annotated[Duration, _LASTS]
 
     def strike(self, device: Device) -> None:
         """Pause the party."""
-        device.pause(f"{self.kind} {self.trigger}", seconds(self.lasts))
+        device.pause(f"{self.kind} {self.trigger}", seconds(self.lasts), kind=self.kind)
 
 
 class Slow(PartyFault, kw_only=True, frozen=True):
@@ -385,7 +380,6 @@ class Slow(PartyFault, kw_only=True, frozen=True):
     summary: ClassVar[str] = "the party is a straggler"
     strikes: ClassVar[Literal["running", "staying", "any"]] = "any"
     spell: ClassVar[str] = "slow"
-    over: ClassVar[str] = "slow ends"
     factor: Annotated[
         float,
         Meta(
@@ -408,6 +402,8 @@ class LinkFault(PartyFault, kw_only=True, frozen=True):
     """A fault of the links between the party and each `peer`, or only from the party to them if `one_way`."""
 
     strikes: ClassVar[Literal["running", "staying", "any"]] = "any"
+    over: ClassVar[str]
+    """The words for the end of the state of the links."""
     needed: ClassVar[tuple[str, ...]] = ("party", "peer")
     peer: Annotated[str, _PEER] = "*"
     one_way: Annotated[bool, Meta(description="`partition`, `hold`: affect only messages from party to peer.")] = False

@@ -24,7 +24,7 @@ from tacit.sim.clock import Environment
 from tacit.sim.link import SENDER_GONE, Link
 from tacit.sim.tcp_flow import HELD, Flow, Sending
 from tacit.sim.tcp_window import FIRST, FLIGHTS, HEADERS, LATE, SEGMENT, TRAIN
-from tacit.sim.transport import BEHIND, Carrier, Copy
+from tacit.sim.transport import BEHIND, SECOND_COPY, Carrier, Copy
 
 __all__ = ["TcpStream"]
 
@@ -253,7 +253,7 @@ class TcpStream(Generic[C]):
                 continue
             first.ended = True
             if first.second:
-                self._carrier.end("drop", first.copy, "a second copy")
+                self._carrier.end("drop", first.copy, SECOND_COPY)
             else:
                 self._carrier.arrive(first.copy)
 

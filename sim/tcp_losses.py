@@ -10,7 +10,7 @@ from tacit.sim.link import SENDER_GONE, Link
 from tacit.sim.tcp import TcpStream
 from tacit.sim.tcp_flow import Flow, Sending
 from tacit.sim.tcp_window import LONGEST, SEGMENT
-from tacit.sim.transport import BEHIND, CUT, LIMIT, Carrier, Copy
+from tacit.sim.transport import BEHIND, BY_FAULT, CUT, LIMIT, ON_LINK, Carrier, Copy
 
 __all__ = ["LossyTcpStream", "connected", "streams"]
 
@@ -93,13 +93,13 @@ class LossyTcpStream(TcpStream[C]):
             barrier.kept.append(partial(self._enter, flow, item, size, count, sent))
             return 0, 0
         if barrier is not None or item.copy.doomed:
-            self._vanish(flow, item, size, count, CUT if barrier is not None else "lost by a fault")
+            self._vanish(flow, item, size, count, CUT if barrier is not None else BY_FAULT)
             return 0, 0
         lost = [place for place in range(count) if self._link.loses()]
         if not lost:
             return size, count
         if flow.closed:
-            self._vanish(flow, item, size, count, "lost on the link")
+            self._vanish(flow, item, size, count, ON_LINK)
             return 0, 0
         gone = sum(size - place * SEGMENT if place == count - 1 else SEGMENT for place in lost)
         followers = count - 1 - lost[-1] + (_ENOUGH if flow.unsent else 0)
@@ -148,7 +148,7 @@ class LossyTcpStream(TcpStream[C]):
             else:
                 flow.window.reduce(now)
         if item.ended:
-            item.copy = self._carrier.again(item.copy, f"sent again: {item.tries}")
+            item.copy = self._carrier.again(item.copy, item.tries)
             item.ended = False
         if item.sent == item.size:
             place = sum(one.number < item.number for one in flow.unsent)

@@ -6,15 +6,51 @@ next value is SHA-256(previous value || event), so the last value is enough to g
 """
 
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from hashlib import sha256
 
 import msgspec
 
-__all__ = ["SLEEPS", "Event", "Sink", "Trace"]
+__all__ = ["Event", "Fact", "Sink", "Trace"]
 
 
-SLEEPS = "sleeps"
-"""The metric that records the virtual seconds that a party's program sleeps."""
+class Fact(StrEnum):
+    """The fact that an event states, where its kind leaves that open; "" if the kind says all."""
+
+    AGAIN = "again"
+    """send, relay: a copy of a message of which an earlier one was lost. `number` counts these copies from 1."""
+    COPY = "copy"
+    """send: a second copy, made by a fault. drop: the receiver has the message already."""
+    LATE = "late"
+    """drop: the receiver's program drops a message of an earlier round or attempt."""
+    DOWN = "down"
+    """fault: the party goes down. `detail` of this and the next four is the kind of the fault."""
+    PAUSED = "paused"
+    """fault: the party stands still."""
+    SLOW = "slow"
+    """fault: the party computes, sends and receives more slowly."""
+    CUT = "cut"
+    """fault: the links of the party to the peer lose everything."""
+    HELD = "held"
+    """fault: the links of the party to the peer hold messages back."""
+    OVER = "over"
+    """fault: the state `detail` of the party, one of the five above, has ended."""
+    DISCONNECTED = "disconnected"
+    """fault: the server of a deployed run has lost the connection of the party."""
+    STRIKES = "strikes"
+    """fault: a fault of the kind `detail` affects a message."""
+    LOST = "lost"
+    """metric: the server goes on without the party. `detail` is what it does about that."""
+    REFUSED = "refused"
+    """metric: the party refuses to do `detail`."""
+    GONE = "gone"
+    """metric: the server learns that the party is gone. `detail` is how."""
+    BACK = "back"
+    """metric: the server learns that the party is back."""
+    SLEEPS = "sleeps"
+    """metric: the party's program sleeps for `value` virtual seconds."""
+    CHOSEN = "chosen"
+    """metric: the server says in its note how a sum is set up: its members, or its number of neighbours."""
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True):
@@ -31,6 +67,9 @@ class Event(msgspec.Struct, array_like=True, frozen=True):
     count from 1 in the order of sending, and a message has the number of its first copy. `hop` is 1, or 2 from the
     relay on; `sender` and `receiver` are the ends of the whole route. `origin` is a message's type, round and attempt,
     if the other fields do not contain them: for a message that its receiver drops, and for a step without a type.
+    `fact` says what happened, with `detail` and `number` as `Fact` describes them; `detail` of a message that its
+    receiver drops is the reason, and `number` of a job counts the jobs of its party in the step from 1. Nobody has to
+    read `note` for a fact.
     """
 
     time: float
@@ -54,6 +93,9 @@ class Event(msgspec.Struct, array_like=True, frozen=True):
     sender: str = ""
     receiver: str = ""
     origin: tuple[str, int, int] = ("", 0, 0)
+    fact: str = ""
+    detail: str = ""
+    number: int = 0
 
 
 Sink = Callable[[Event], None]

@@ -17,13 +17,15 @@ from tacit.sim.barriers import Barrier
 from tacit.sim.clock import Environment, Timer
 from tacit.sim.link import SENDER_GONE, Link
 
-__all__ = ["BEHIND", "CUT", "LIMIT", "Carrier", "Copy", "Transport"]
+__all__ = ["BEHIND", "BY_FAULT", "CUT", "LIMIT", "ON_LINK", "SECOND_COPY", "Carrier", "Copy", "Transport"]
 
 _LONGEST = 60.0  # seconds between two copies
 LIMIT = 15  # copies sent again in vain before the connection is given up
 
 CUT = "cut off by a partition"
 BEHIND = "an earlier message of its connection never came"
+SECOND_COPY, BY_FAULT, ON_LINK = "a second copy", "lost by a fault", "lost on the link"
+"""The reasons for which a copy is lost or dropped, as its event states them in `note`."""
 
 
 class Copy(Protocol):
@@ -51,8 +53,8 @@ class Carrier(Protocol[C]):
     def is_cut(self, sender: str, receiver: str) -> bool:
         """Return true if a partition separates the two parties."""
 
-    def again(self, copy: C, note: str) -> C:
-        """Make another copy on the same hop; it is counted and traced as sent."""
+    def again(self, copy: C, tries: int) -> C:
+        """Make copy number `tries` of those sent again on the same hop; it is counted and traced as sent."""
 
     def resend(self, copy: C, why: str) -> None:
         """Trace that a part of a copy was lost and is sent again by its connection."""
@@ -147,9 +149,9 @@ class Transport(Generic[C]):
         elif barrier is not None:
             self._lose(item, copy, CUT)
         elif copy.doomed:
-            self._lose(item, copy, "lost by a fault")
+            self._lose(item, copy, BY_FAULT)
         elif self._link.loses():
-            self._lose(item, copy, "lost on the link")
+            self._lose(item, copy, ON_LINK)
         else:
             self._link.travel(partial(self._come_in, item, copy), copy.delay)
 
@@ -167,7 +169,7 @@ class Transport(Generic[C]):
         elif (timer := connection.timers.pop(item, None)) is not None:
             timer.cancel()
         if item.has_come:
-            self._carrier.end("drop", copy, "a second copy")
+            self._carrier.end("drop", copy, SECOND_COPY)
             return
         item.has_come = True
         if self._timeout is None:
@@ -201,7 +203,7 @@ class Transport(Generic[C]):
     def _again(self, item: _Item, copy: C) -> None:
         del item.connection.timers[item]
         item.flying += 1
-        self._depart(item, self._carrier.again(copy, f"sent again: {item.tries}"))
+        self._depart(item, self._carrier.again(copy, item.tries))
 
     def _check(self, item: _Item) -> None:
         """Close the connection if `item` has not arrived and never will."""

@@ -97,7 +97,14 @@ class World:
         value: float = 0.0,
         sender: str = "",
         origin: tuple[str, int, int] = ("", 0, 0),
+        fact: str = "",
+        detail: str = "",
     ) -> None:
-        """Trace an event that is not a message. `sender` and `origin` are in no hash (`tacit.sim.trace.Event`)."""
-        event = Event(self.loop.time(), kind, party, step=step, note=note, value=value, sender=sender, origin=origin)
+        """Trace an event that is not a message. `sender`, `origin`, `fact` and `detail` are in no hash
+        (`tacit.sim.trace.Event`).
+        """
+        event = Event(
+            self.loop.time(), kind, party, step=step, note=note, value=value, sender=sender, origin=origin, fact=fact,
+            detail=detail,
+        )  # fmt: skip
         self.trace.add(event)

@@ -15,5 +15,5 @@ def without_digests(folder: Path) -> Path:
         record = json.loads(result.read_text())
         result.write_text(json.dumps({key: value for key, value in record.items() if key not in _NEW}))
     with closing(sqlite3.connect(folder / "run.sqlite", isolation_level=None)) as connection:
-        connection.execute("DELETE FROM run WHERE key = 'files'")
+        connection.execute("DELETE FROM files")
     return folder

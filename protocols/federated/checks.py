@@ -163,7 +163,7 @@ def _check_decryptors(tables: TrainingTables, clients: int) -> None:
     training = tables.training
     if training.decryptors is not None and training.decryptors > clients:
         problem = f"{training.decryptors} is more than the {clients} clients of a round"
-        raise Problem("training.decryptors", f"{problem}; allowed: 2 to {clients}")
+        raise Problem("training.decryptors", f"{problem}; allowed: {min(3, clients)} to {clients}")
     held = decryptors_of(tables, clients)
     others = clients - held.count
     for key, share, most, what in (

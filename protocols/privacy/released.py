@@ -17,6 +17,7 @@ from scipy.special import bdtrc
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.privacy.spending import SEEDED
 from tacit.protocols.privacy.xor_mechanism import flip_probability
+from tacit.sim.labelled import Labelled
 
 __all__ = [
     "ANGLES", "DELTA", "Randomised", "Releasing", "differing_bits", "flip_of", "nothing_released", "opened",
@@ -153,25 +154,25 @@ def nothing_released(rounds: int) -> None:
     """Return None: nothing is randomised."""
 
 
-def randomised_lines(found: Randomised | None) -> list[str]:
+def randomised_lines(found: Randomised | None) -> list[Labelled]:
     """The lines that a run prints about randomised answers."""
     if found is None:
         return []
     lines = []
     if found.label_epsilon is not None:
         once = f"kept with probability {found.label_kept:.4g}, once for all rounds and uses"
-        lines.append(f"labels    epsilon = {found.label_epsilon:g} each, delta = 0; {once}")
+        lines.append(Labelled("labels", f"epsilon = {found.label_epsilon:g} each, delta = 0; {once}"))
     if found.hash_epsilon is not None:
         many = f"{found.rounds} round{'s' * (found.rounds != 1)} of {found.hash_bits:,} bits"
         flip = f"each flips with probability {found.hash_flip:.4g}"
-        lines.append(f"hashes    epsilon = {found.hash_epsilon:g} a bit, {many}; {flip}")
+        lines.append(Labelled("hashes", f"epsilon = {found.hash_epsilon:g} a bit, {many}; {flip}"))
         shown = ", ".join(f"{value:,.4g} at {angle}°" for angle, value in found.angles.items())
-        lines.append(f"          between two points an angle apart, delta = {found.delta:g}: epsilon = {shown}")
-        lines.append(
-            f"          of one point against any other epsilon = {found.whole_vector:,.4g}: none is hidden as such"
-        )
+        lines.append(Labelled("", f"between two points an angle apart, delta = {found.delta:g}: epsilon = {shown}"))
+        whole = f"epsilon = {found.whole_vector:,.4g}: none is hidden as such"
+        lines.append(Labelled("", f"of one point against any other {whole}"))
         if found.reconstruction is not None:
             cosine = f"{found.reconstruction:.3f} to each point, or better"
-            lines.append(f"          hashes with the planes, which every client knows, give vectors of cosine {cosine}")
-        lines.append("          against whoever sees the hashes, the server among them; not of what else is sent")
-    return lines + [f"          NO guarantee: {caveat}" for caveat in found.caveats]
+            known = "hashes with the planes, which every client knows"
+            lines.append(Labelled("", f"{known}, give vectors of cosine {cosine}"))
+        lines.append(Labelled("", "against whoever sees the hashes, the server among them; not of what else is sent"))
+    return lines + [Labelled("", f"NO guarantee: {caveat}", warns=True) for caveat in found.caveats]

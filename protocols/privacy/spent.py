@@ -5,6 +5,8 @@ from typing import Protocol
 
 from msgspec import Struct, structs
 
+from tacit.sim.labelled import Labelled
+
 __all__ = ["Spending", "Spent", "after_resuming", "caveats_of", "privacy_lines"]
 
 
@@ -64,30 +66,30 @@ def caveats_of(spent: Iterable[Guaranteed | None]) -> list[str]:
     return list(dict.fromkeys(caveat for one in spent if one is not None for caveat in one.caveats))
 
 
-def privacy_lines(spent: Spent | None) -> list[str]:
+def privacy_lines(spent: Spent | None) -> list[Labelled]:
     """The lines that a run prints about its privacy."""
     if spent is None:
         return []
     once = f", delta = {spent.delta:g}"
     pure = f"; {_shown(spent.epsilon_pure)} with delta = 0" if spent.epsilon_pure is not None else ""
-    lines = [f"privacy   epsilon = {_shown(spent.epsilon)}{once}{pure}, of the run"]
+    lines = [Labelled("privacy", f"epsilon = {_shown(spent.epsilon)}{once}{pure}, of the run")]
     if spent.rounds < spent.planned or spent.planned > 1:
         charged = f"{spent.rounds} of {spent.planned} rounds, each that clients were called to, lost or not"
-        lines.append(f"          charged: {charged}")
+        lines.append(Labelled("", f"charged: {charged}"))
     if spent.rounds > 1:
         each = f", delta = {spent.delta_round:g}" if spent.delta_round else ", delta = 0"
-        lines.append(f"          epsilon = {_shown(spent.epsilon_round)}{each}, of each of {spent.rounds} rounds")
+        lines.append(Labelled("", f"epsilon = {_shown(spent.epsilon_round)}{each}, of each of {spent.rounds} rounds"))
     if spent.flip is not None:
         known = f"{spent.sensitivity:,} of them may change ({spent.sensitivity_from})"
-        lines.append(f"          {spent.mechanism}: each bit flips with probability {spent.flip:.6g}; {known}")
+        lines.append(Labelled("", f"{spent.mechanism}: each bit flips with probability {spent.flip:.6g}; {known}"))
     else:
         clip = f" of the clip {spent.clip:g}" if spent.clip is not None else " votes"
-        lines.append(f"          {spent.mechanism}: standard deviation {spent.noise:.4g}{clip}")
+        lines.append(Labelled("", f"{spent.mechanism}: standard deviation {spent.noise:.4g}{clip}"))
     if spent.cohort:
-        lines.append(f"          cohort {spent.cohort}")
-    lines.append(f"          between data that differ in {spent.neighbours}")
-    lines.append(f"          against {spent.covers}")
-    return lines + [f"          NO guarantee: {caveat}" for caveat in spent.caveats]
+        lines.append(Labelled("", f"cohort {spent.cohort}"))
+    lines.append(Labelled("", f"between data that differ in {spent.neighbours}"))
+    lines.append(Labelled("", f"against {spent.covers}"))
+    return lines + [Labelled("", f"NO guarantee: {caveat}", warns=True) for caveat in spent.caveats]
 
 
 def _shown(epsilon: float | None) -> str:

@@ -9,13 +9,13 @@ from functools import partial, update_wrapper
 from typing import Any
 
 from tacit.parties.fleet.fleet import HELPER
-from tacit.parties.presence import BACK, GONE
 from tacit.protocols.promises import Affected, Promise, Trial, falls
 from tacit.protocols.rounds.rounds import Enroll, Enrolled
 from tacit.protocols.sums.committee import SharesSent, VectorShare
 from tacit.protocols.sums.flamingo import MaskedVector
 from tacit.protocols.sums.lightsecagg import CodedVector
 from tacit.protocols.sums.secure_sum import MaskedChunk
+from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = ["promises_of_rounds"]
@@ -37,9 +37,9 @@ def who_is_heard_is_called(
         if event.kind == "enter" and (event.party, event.step) == ("server", "train.open"):
             openings.append(place)
             gone_at.append(frozenset(gone))
-        elif event.kind == "metric" and event.note.startswith(GONE):
+        elif event.fact == Fact.GONE:
             gone.add(event.party)
-        elif event.kind == "metric" and event.note == BACK:
+        elif event.fact == Fact.BACK:
             gone.discard(event.party)
         elif event.kind == "deliver" and event.type == Enrolled.__name__:
             heard.setdefault(event.party, place)

@@ -56,6 +56,7 @@ from tacit.protocols.sums.dealing import (
 )
 from tacit.protocols.sums.refusal import Least, refuse
 from tacit.protocols.values import announced, values_of
+from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = ["SHARED", "Acquainted", "DealingInGraph", "FreshKeys", "Neighbours", "announce", "deal", "gather"]
@@ -152,7 +153,7 @@ async def gather(
             fewest = quorum.fewest_left(len(names), threshold, least)
         else:
             graph = Graph(names, shuffled(names, me.entropy("neighbours")), degree.k)
-        me.world.note("metric", me.name, step=me.step_name, note=f"secagg+: {degree}")
+        me.world.note("metric", me.name, step=me.step_name, note=f"secagg+: {degree}", fact=Fact.CHOSEN)
     public_keys = {name: sent.public_key for name, sent in keys.items()}
     channel_keys = {name: sent.channel_key for name, sent in keys.items()}
     return Acquainted(me.attempt, public_keys, titles, threshold, fewest, graph, channel_keys=channel_keys)

@@ -9,6 +9,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from tacit.parties.party import Party
+from tacit.sim.trace import Fact
 
 __all__ = [
     "MASKED",
@@ -18,6 +19,7 @@ __all__ = [
     "latest",
     "may_answer",
     "may_mask_once",
+    "once_a_round",
     "refuse",
     "sum_done",
     "sum_masked",
@@ -51,7 +53,8 @@ class Least:
 def refuse(me: Party, what: str) -> None:
     """Trace that `me` refuses to do `what`."""
     origin = ("", me.round, me.attempt)
-    me.world.note("metric", me.name, step=me.step_name, note=f"refused to {what}", origin=origin)
+    note = f"refused to {what}"
+    me.world.note("metric", me.name, step=me.step_name, note=note, origin=origin, fact=Fact.REFUSED, detail=what)
 
 
 def latest(me: Party, what: str) -> Stamp:
@@ -66,6 +69,17 @@ def enter(me: Party, what: str) -> bool:
     if now <= latest(me, what):
         return False
     me.disk["entered"] = me.disk.get("entered", {}) | {what: now}
+    return True
+
+
+def once_a_round(me: Party, what: str, refused: str) -> bool:
+    """Record that `me` does `what` in this round. Returns false if it has done so in this round or a later one.
+
+    The trace then says that it has `refused` to, such as "sign: it has signed".
+    """
+    if latest(me, what)[0] >= me.round or not enter(me, what):
+        refuse(me, f"{refused} already, and once a round is all")
+        return False
     return True
 
 

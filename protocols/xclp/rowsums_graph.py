@@ -56,6 +56,7 @@ from tacit.protocols.values import announced, values_of
 from tacit.protocols.xclp.rowsums import Candidates
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.sim.streams import derive
+from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = ["Adjacent", "DealingAmongAll", "InGraph"]
@@ -115,7 +116,8 @@ class InGraph(Shamir):
             threshold = degree.threshold
             if not degree.complete:
                 graph = Graph(names, shuffled(names, me.entropy("neighbours")), degree.k)
-            me.world.note("metric", me.name, step=me.step_name, note=f"{self.name}: {degree}")
+            note = f"{self.name}: {degree}"
+            me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
         signers = candidates.signers
         return replace(gathered, threshold=threshold, fewest=signers, graph=graph, signers=signers)
 

@@ -5,19 +5,20 @@ import math
 from collections.abc import Iterable, Iterator
 
 from tacit.parties.fleet.fleet import HELPER
+from tacit.protocols.federated.byzantine import byzantine_clients
 from tacit.protocols.promises import falls
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos.fault_kinds import Reach, affected
 from tacit.scenarios.chaos.trial import Trial
 from tacit.sim.conditions import HEARTBEAT
+from tacit.sim.trace import Fact
+from tacit.sim.transport import BY_FAULT, CUT, ON_LINK
 from tacit.sim.units import duration
 
 __all__ = ["Affected"]
 
-_LOST_FOR_FAULTS = ("lost by a fault", "cut off by a partition")
+_LOST_FOR_FAULTS = (BY_FAULT, CUT)
 """The notes in the trace of a copy that was lost for a fault and that a reliable transport sends again."""
-
-_LOST_ON_THE_LINK = "lost on the link"
 
 _WITH_THE_SERVER = (
     "the sender was gone before it was sent",
@@ -29,11 +30,11 @@ _WITH_THE_SERVER = (
 )
 """The notes in the trace of a message that ended because the server, or its other end, had gone down."""
 
-_SENT_AGAIN = "sent again: "
-
 
 class Affected:
     """The virtual time until which each affected party is affected by faults; infinity means to the end.
+
+    Byzantine clients are affected to the end.
 
     A fault of a link affects its ends that are clients. A server that is slow or paused for less than half of a
     deadline affects no client; for longer, it affects everybody. Losses of a link without a fault affect the client at
@@ -57,6 +58,9 @@ class Affected:
             self._patience = min(self._patience, (keys.heartbeat_misses - 1) * duration(keys.heartbeat))
         self._reach = Reach([*self._clients, *helpers], self._deadline, self._timeout)
         self.until: dict[str, float] = {}
+        scenario, uses = trial.scenario, PROTOCOLS[trial.scenario.protocol.name].uses
+        if "byzantine.*" in uses:
+            self._add(byzantine_clients(scenario), math.inf)  # what they send may be refused
         for fired in trial.fired:
             self._add(*affected(self._reach, fired))
         for parties, until in self._resent(trial):
@@ -95,8 +99,8 @@ class Affected:
         """
         tries: dict[bytes, int] = {}
         for event in trial.events:
-            if event.note.startswith(_SENT_AGAIN):
-                tries[event.digest] = int(event.note.removeprefix(_SENT_AGAIN))
+            if event.fact == Fact.AGAIN:
+                tries[event.digest] = event.number
             elif event.kind == "lose" and event.note in _LOST_FOR_FAULTS:
                 wait = min(self._timeout * 2 ** tries.get(event.digest, 0), self._longest)
                 yield self._reach.link(event.party, event.peer), self._reach.settled(event.time + wait, 0.0)
@@ -110,7 +114,7 @@ class Affected:
         for event in reversed(trial.events):
             if event.kind in ("deliver", "drop") or (event.kind == "relay" and not event.note):
                 arrived[event.message, event.hop - (event.kind == "relay")] = event.time
-            elif _LOST_ON_THE_LINK in event.note and event.kind in ("lose", "resend"):
+            elif event.kind == "resend" or (event.kind == "lose" and event.note == ON_LINK):
                 for client in self._reach.link(event.party, event.peer):
                     end = arrived.get((event.message, event.hop), trial.events[-1].time)
                     spans.setdefault(client, []).append((event.time, end if self._timeout else event.time))

@@ -51,7 +51,8 @@ def compare(
     _print_bytes(console, sides)
     _print_paths(console, sides)
     _print_losses(console, sides)
-    printing.print_lines(console, divergence_lines(sides, common, parts))
+    said, events = divergence_lines(sides, common, parts)
+    printing.print_lines(console, [said, *events])
     return 0
 
 

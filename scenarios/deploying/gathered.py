@@ -1,20 +1,20 @@
 """Combines the records of a deployed run's processes: clocks are aligned, messages numbered, events ordered."""
 
 import sqlite3
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit.scenarios.running.folder import FolderError, check_format
 from tacit.scenarios.running.record_format import TABLES
+from tacit.scenarios.running.whole import FolderError, opened_record
 from tacit.sim.wire import LedgerRow
 
 __all__ = ["Gathered", "PartFile", "gather_events", "parts_in"]
 
 _COLUMNS = {table.name: tuple(name for name, *_ in table.columns) for table in TABLES}
 _HOPS = ("send", "relay", "deliver")
+_WAITS = ("wait_begins", "wait_ends")
 
 Row = dict[str, Any]
 
@@ -29,23 +29,26 @@ class PartFile:
 
 @dataclass
 class Gathered:
-    """The combined record: all `events`, numbered from 1 as in ``run.sqlite``, `rounds`, `contents`, and facts on the
-    run.
+    """The combined record: all `events`, and the beginnings and ends of `waits` by their table, numbered together as in
+    ``run.sqlite``; `rounds`, `contents`, `files`, and facts on the run.
 
     `ledger` has the bytes sent, `shifted` the seconds by which each party's clock was corrected.
     """
 
     about: dict[str, Any]
     events: list[Row]
+    waits: dict[str, list[Row]]
     rounds: list[Row]
     contents: list[Row]
+    files: list[Row]
     ledger: list[LedgerRow]
     shifted: dict[str, float]
 
     @property
     def seconds(self) -> float:
         """The time of the last event."""
-        return max((float(event["time"]) for event in self.events), default=0.0)
+        every = (row for rows in (self.events, *self.waits.values()) for row in rows)
+        return max((float(row["time"]) for row in every), default=0.0)
 
     def of(self, party: str, kind: str) -> list[Row]:
         """The events of a `kind` of `party`."""
@@ -69,9 +72,8 @@ def parts_in(folders: Iterable[Path]) -> list[PartFile]:
 
 def _read(path: Path, table: str) -> list[Row]:
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            check_format(path, connection)
-            rows = connection.execute(f"SELECT * FROM {table}").fetchall()
+        with opened_record(path) as connection:
+            rows = connection.execute(f"SELECT * FROM {'events' if table == 'event_rows' else table}").fetchall()
     except sqlite3.Error as error:
         raise FolderError(f"{path}: {error}") from None
     return [dict(zip(_COLUMNS[table], row, strict=True)) for row in rows]
@@ -84,14 +86,17 @@ def _about(path: Path) -> dict[str, Any]:
 def gather_events(parts: Iterable[PartFile]) -> Gathered:
     """Combine the records of all processes. Raises FolderError."""
     parts = list(parts)
-    found: list[Row] = []
+    events: list[Row] = []
+    waits: dict[str, list[Row]] = {table: [] for table in _WAITS}
     for number, part in enumerate(parts):
-        found += [row | {"file": number, "of": part.party} for row in _read(part.path, "events")]
-    shifted = _shifts(found)
-    for row in found:
+        for table, rows in (("event_rows", events), *waits.items()):
+            rows += [row | {"file": number, "of": part.party} for row in _read(part.path, table)]
+    shifted = _shifts(events)
+    for row in (*events, *(row for rows in waits.values() for row in rows)):
         row["time"] += shifted.get(row["of"], 0.0)
-    found += _unrecorded(found)
-    found.sort(key=lambda row: (row["time"], _HOPS.index(row["kind"]) if row["kind"] in _HOPS else 0, row["n"]))
+    events += _unrecorded(events)
+    found = [*events, *(row for rows in waits.values() for row in rows)]
+    found.sort(key=lambda row: (row["time"], _HOPS.index(kind) if (kind := row.get("kind")) in _HOPS else 0, row["n"]))
     places = _number(found)
     server = [number for number, part in enumerate(parts) if part.party == "server"]
     rounds = [row | {"file": number} for number in server for row in _read(parts[number].path, "ended_rounds")]
@@ -99,10 +104,17 @@ def gather_events(parts: Iterable[PartFile]) -> Gathered:
         row["n"] = places.get((row.pop("file"), row["n"]), 0)
     contents = [row for part in parts for row in _read(part.path, "contents")]
     about = _about(parts[server[0]].path) if server else {}
+    files = _read(parts[server[0]].path, "files") if server else []
     for name in ("party", "entropy", "outcome", "reason", "virtual_seconds"):
         about.pop(name, None)
-    events = [{name: row[name] for name in _COLUMNS["events"]} for row in found]
-    return Gathered(about, events, rounds, contents, _ledger(events), shifted)
+    events = list(_in_order("event_rows", events))
+    in_order = {table: list(_in_order(table, rows)) for table, rows in waits.items()}
+    return Gathered(about, events, in_order, rounds, contents, files, _ledger(events), shifted)
+
+
+def _in_order(table: str, rows: list[Row]) -> Iterator[Row]:
+    for row in sorted(rows, key=lambda row: int(row["n"])):
+        yield {name: row[name] for name in _COLUMNS[table]}
 
 
 def _shifts(rows: Iterable[Row]) -> dict[str, float]:
@@ -150,11 +162,9 @@ def _number(rows: list[Row]) -> dict[tuple[int, int], int]:
     for number, row in enumerate(rows, 1):
         places[row["file"], row["n"]] = number
         row["n"] = number
-        if not row["message"]:
-            continue
-        if row["kind"] in ("wait", "waited"):
-            row["message"] = waits.setdefault((row["file"], row["message"]), len(waits) + 1)
-        else:
+        if "wait" in row:
+            row["wait"] = waits.setdefault((row["file"], row["wait"]), len(waits) + 1)
+        elif row["message"]:
             key = row["sender"], row["message"]
             row["message"] = row["copy"] = messages.setdefault(key, len(messages) + 1)
     return places

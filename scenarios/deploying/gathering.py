@@ -23,7 +23,7 @@ from tacit.scenarios.running.runner import result_of
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.conditions import Statistics
 from tacit.sim.faults import Crash, Fault, Fired
-from tacit.sim.trace import Trace
+from tacit.sim.trace import Fact, Trace
 from tacit.sim.wire import Ledger
 from tacit.sim.world import World
 
@@ -125,7 +125,7 @@ def _falls(
     """
     falls: list[Fired] = []
     more: list[tuple[Fault, ...]] = []
-    said = [one for one in gathered.events if one["kind"] == "fault" and one["note"].startswith("crash")]
+    said = [one for one in gathered.events if one["fact"] == Fact.DOWN and one["detail"] == Crash.kind]
     for event in said:
         able = [one for made_of in made for one in made_of if isinstance(one, Crash) and _is_of(one, event)]
         left = [one for one in able if not any(one is of.fault and of.party == event["party"] for of in falls)]
@@ -136,11 +136,7 @@ def _falls(
         falls.append(Fired(fault, event["time"], event["party"], "", event["step"], ""))
     for event in gathered.events:
         party = event["party"]
-        if (
-            event["kind"] != "fault"
-            or event["note"] != "the connection is lost"
-            or (party in endings and endings[party].alive)
-        ):
+        if event["fact"] != Fact.DISCONNECTED or (party in endings and endings[party].alive):
             continue
         if not any(one.party == party for one in falls):
             steps = [one["step"] for one in gathered.of(party, "enter") if one["time"] <= event["time"]]
@@ -165,7 +161,9 @@ def _write(path: Path, gathered: Gathered, simulated: Simulated) -> None:
     ]
     rows = {
         "run": [{"key": key, "value": value} for key, value in about.items()],
-        "events": gathered.events,
+        "files": gathered.files,
+        "event_rows": gathered.events,
+        **gathered.waits,
         "ended_rounds": gathered.rounds,
         "final_losses": losses,
         "contents": gathered.contents,

@@ -53,6 +53,7 @@ from tacit.sim.deployed.network import DeployedEndpoint, Line
 from tacit.sim.deployed.world import DeployedWorld
 from tacit.sim.faults import Crash, optional
 from tacit.sim.taps import Taps
+from tacit.sim.trace import Fact
 
 __all__ = ["PartyRun"]
 
@@ -149,7 +150,8 @@ class PartyRun:
         self._began = time.thread_time()
         incarnation = self.device.endpoint.incarnation
         if incarnation > 1:
-            self.world.note("fault", self.name, note=f"rejoin as incarnation {incarnation}")
+            note = f"rejoin as incarnation {incarnation}"
+            self.world.note("fault", self.name, note=note, fact=Fact.OVER, detail=Fact.DOWN)
         self.device.start(lambda device: self.changed.set(), again=incarnation > 1)
 
     def lose(self, why: str) -> None:

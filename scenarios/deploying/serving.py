@@ -16,6 +16,7 @@ from tacit.sim.deployed.certificates import Identity, context
 from tacit.sim.deployed.hub import Hub, HubState
 from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.deployed.world import new_run_id
+from tacit.sim.trace import Fact
 
 __all__ = ["serve"]
 
@@ -58,7 +59,7 @@ async def serve(
     hub.arrived = run.world.network.arrived
 
     def lose(name: str) -> None:
-        run.world.note("fault", name, note="the connection is lost")
+        run.world.note("fault", name, note="the connection is lost", fact=Fact.DISCONNECTED)
         see(name, there=False)
 
     def see(name: str, *, there: bool) -> None:

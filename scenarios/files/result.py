@@ -112,17 +112,18 @@ class Result(ResultFields, kw_only=True):
     def frame(self, name: str) -> Any:
         """Return the record of the run called `name`, as a pandas DataFrame.
 
-        `name` is a view of its ``run.sqlite``: messages, hops, rounds, steps, waits, computing, faults, losses,
-        metrics, refusals, outcomes; or the table events, of which they are made. The site (`make docs`) says what their
+        `name` is a view of its ``run.sqlite``: events, messages, hops, rounds, steps, waits, computing, faults, losses,
+        metrics, notices, refusals, outcomes. The site (`make docs`) says what their
         columns hold. pandas is imported here and nowhere else. Raises ValueError for another name, ImportError
         without pandas, and sqlite3.Error for a record that cannot be read.
         """
         pandas = _pandas()
         path = self.folder / "run.sqlite"
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            known = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
-            if name not in (*known, "events"):
-                raise ValueError(f"name is {name!r}; allowed: {', '.join(sorted((*known, 'events')))}")
+            views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")
+            known = {"events", *(view for (view,) in views)}
+            if name not in known:
+                raise ValueError(f"name is {name!r}; allowed: {', '.join(sorted(known))}")
             found = connection.execute(f"SELECT * FROM {name}")
             return pandas.DataFrame(found.fetchall(), columns=[column for column, *_ in found.description])
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tacit.scenarios.seeing.compare import Divergence, Hashed, Side
+from tacit.sim.labelled import Labelled
 
 __all__ = ["divergence_lines", "pair", "value_text"]
 
@@ -23,19 +24,21 @@ def pair(one: float | None, other: float | None, show: Callable[[Any], str]) -> 
 
 def divergence_lines(
     sides: tuple[Side, Side], common: int, parts: Divergence | None, names: tuple[str, str] = ("A", "B")
-) -> list[str]:
-    """Return the lines about the first event that differs, as `divergence` gives it; `names` are those of the runs."""
+) -> tuple[Labelled, list[str]]:
+    """Return a line about the first event that differs, as `divergence` gives it, and the lines that show the events.
+
+    `names` are those of the runs.
+    """
     if parts is None:
         hashes = {side.outcome.trace_hash for side in sides} - {""}
         same = "the traces are the same" if len(hashes) < 2 else "no recorded event differs, though trace hashes do"
-        return [f"trace     {same}: {common:,} events"]
+        return Labelled("trace", f"{same}: {common:,} events"), []
     both = f"the first {common:,} events are the same" if common else "no event is the same"
     differ = f", and event {parts.number:,} differs" + (f" in {', '.join(parts.fields)}" if parts.fields else "")
-    lines = [f"trace     {both}{differ}"]
-    lines += [f"  {names[0]} = {names[1]} {_shown(row, ())}" for row in parts.before]
+    lines = [f"  {names[0]} = {names[1]} {_shown(row, ())}" for row in parts.before]
     for name, row in zip(names, (parts.first, parts.second), strict=True):
         lines.append(f"  {name}     {'has ended' if row is None else _shown(row, parts.fields)}")
-    return lines
+    return Labelled("trace", f"{both}{differ}"), lines
 
 
 def _shown(row: Hashed, fields: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from tacit.protocols.privacy.spent import privacy_lines
 from tacit.scenarios.console.printing import Table, print_lines, table
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.folder import ByteRow, FolderError, FormulaError, Result, formula_errors
+from tacit.sim.labelled import WIDTH, Labelled
 from tacit.sim.link import SENDER_GONE
 from tacit.sim.units import format_bytes, format_duration, format_joules
 
@@ -40,8 +41,8 @@ __all__ = [
     "sweep_table",
 ]
 
-_SIZED = "fidelity  sized: real sizes, modelled times, results of the plaintext protocol"
-_PLANNED = "fidelity  sized: real sizes, modelled times, no results"
+_SIZED = Labelled("fidelity", "sized: real sizes, modelled times, results of the plaintext protocol")
+_PLANNED = Labelled("fidelity", "sized: real sizes, modelled times, no results")
 
 _ENERGY = ("radio", "tail", "processor")
 
@@ -97,15 +98,14 @@ def byte_table(
     return result
 
 
-def energy_line(energy: Energy) -> str:
+def energy_line(energy: Energy) -> Labelled:
     """The line on the energy of clients."""
     radio, tail, processor = (sum(getattr(one, part) for one in energy.classes) for part in _ENERGY)
     clients = sum(one.clients for one in energy.classes)
     most = max((one.most for one in energy.classes), default=0.0)
-    return (
-        f"energy    {format_joules(energy.joules)} of {clients:,} clients: radios {format_joules(radio)} and in their "
-        f"tails {format_joules(tail)}, processors {format_joules(processor)}; the most of one {format_joules(most)}"
-    )
+    radios = f"radios {format_joules(radio)} and in their tails {format_joules(tail)}"
+    parts = f"{radios}, processors {format_joules(processor)}; the most of one {format_joules(most)}"
+    return Labelled("energy", f"{format_joules(energy.joules)} of {clients:,} clients: {parts}")
 
 
 def energy_table(energy: Energy) -> Table:
@@ -128,87 +128,91 @@ def print_devices(console: Console, scenario: Scenario, of: str = "") -> None:
         console.print(table(drawn.columns, drawn.rows, ("clients",), optional=("cores",)))
 
 
-def formula_lines(errors: Sequence[FormulaError]) -> list[str]:
+def formula_lines(errors: Sequence[FormulaError]) -> list[Labelled]:
     """A line for each message type whose payload is not what the formula gives."""
     return [
-        f"formula   WRONG for {one.type}: {one.formula:,} bytes by formula, {one.payload:,} bytes sent"
+        Labelled("formula", f"WRONG for {one.type}: {one.formula:,} bytes by formula, {one.payload:,} bytes sent")
         for one in errors
     ]
 
 
-def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[str]:
+def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labelled]:
     """Lines of the outcome, the accuracy beside the baselines, the times, and the `absences`: who was lost and why."""
-    lines = [f"outcome   {result.outcome}" + (f": {result.reason}" if result.reason else "")]
+    lines = [Labelled("outcome", result.outcome + (f": {result.reason}" if result.reason else ""))]
     if result.fidelity == "sized":
         lines.append(_SIZED if result.accuracy is not None or result.lost else _PLANNED)
     if result.accuracy is not None:
         beside = "; ".join(f"{name} {value:.4f}" for name, value in result.baselines.items())
-        lines.append(f"accuracy  {result.accuracy:.4f}" + (f"   ({beside})" if beside else ""))
+        lines.append(Labelled("accuracy", f"{result.accuracy:.4f}" + (f"   ({beside})" if beside else "")))
         several = result.deviation is not None and len(result.client_accuracy) > 1
         spread = f", the mean of {len(result.client_accuracy)} models ± {result.deviation:.4f}" if several else ""
-        lines.append(f"          on {result.measured_on}{spread}")
+        lines.append(Labelled("", f"on {result.measured_on}{spread}"))
     if result.output is not None:
         shown = ", ".join(f"{value:.6g}" for value in result.output[:_OUTPUT])
         more = f", ... ({len(result.output)} numbers)" if len(result.output) > _OUTPUT else ""
-        lines.append(f"output    {shown}{more}")
+        lines.append(Labelled("output", f"{shown}{more}"))
     if any(
         getattr(one, "changed", None) is not None for one in result.round_records
     ):  # at least two rounds agreed on labels
         changes = (
             "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"
         )
-        lines.append(f"agreed    labels of public points changed {changes}")
+        lines.append(Labelled("agreed", f"labels of public points changed {changes}"))
     lines += message_lines(result.message_bytes)
     lines += privacy_lines(result.privacy) + randomised_lines(result.randomised)
     if result.accuracy_selected is not None:
-        lines.append(f"selected  {result.accuracy_selected:.4f}   (round {result.selected_round}, by held-out points)")
+        chosen = f"(round {result.selected_round}, by held-out points)"
+        lines.append(Labelled("selected", f"{result.accuracy_selected:.4f}   {chosen}"))
     if (found := result.vulnerability) is not None:
-        beside = f"{found.shadow_models} shadow models, K = {found.epochs}"
-        lines.append(f"attack    {found.auc:.4f}   (AUC of inferring membership from {found.signal}; {beside})")
+        beside = f"from {found.signal}; {found.shadow_models} shadow models, K = {found.epochs}"
+        lines.append(Labelled("attack", f"{found.auc:.4f}   (AUC of inferring membership {beside})"))
     if result.equals_plaintext is not None:
         equal = "equal to the plaintext oracle" if result.equals_plaintext else "NOT equal to the plaintext oracle"
-        lines.append(f"result    {equal}")
+        lines.append(Labelled("result", equal))
     clock = f"virtual {format_duration(result.virtual_seconds)}, wall {format_duration(result.wall_seconds)}"
-    lines.append(f"time      {clock}, engine {result.engine}")
+    lines.append(Labelled("time", f"{clock}, engine {result.engine}"))
     if result.energy is not None:
         lines.append(energy_line(result.energy))
     if result.resumed:
         rounds = ", ".join(str(number) if number else "0, anew" for number in result.resumed)
-        lines.append(f"resumed   after round {rounds}")
+        lines.append(Labelled("resumed", f"after round {rounds}"))
     on_the_way = {why: count for why, count in result.messages_lost.items() if why != SENDER_GONE}
     if result.sent_again or on_the_way:
         lost_by = ", ".join(f"{count} {why}" for why, count in on_the_way.items())
         copies = f"{result.sent_again} message{'s' * (result.sent_again != 1)} sent again"
-        lines.append(f"network   {copies}; lost: {lost_by or 'none'}")
+        lines.append(Labelled("network", f"{copies}; lost: {lost_by or 'none'}"))
     lines += _struck_lines(result)
     lost = [
-        f"lost      {one.text}" + "".join(f"\n          because {reason}" for reason in one.because)
+        Labelled("lost", one.text + "".join(f"\n{'':{WIDTH}}because {reason}" for reason in one.because))
         for one in absences[:_LOSSES]
     ]
     if left := len(absences) - _LOSSES:
-        lost += [f"          {left} more: tacit events {result.folder}"] if left > 0 else []
-    return lines + (lost or ["lost      nobody"])
+        lost += [Labelled("", f"{left} more: tacit events {result.folder}")] if left > 0 else []
+    return lines + (lost or [Labelled("lost", "nobody")])
 
 
-def message_lines(sizes: Mapping[str, int]) -> list[str]:
+def message_lines(sizes: Mapping[str, int]) -> list[Labelled]:
     """The payload of one message of co-training each way, beside that of FedAvg; empty if there is none."""
     if not sizes:
         return []
     beside = f"; FedAvg's model of the same network {format_bytes(sizes['fedavg'])}" if "fedavg" in sizes else ""
-    return [f"message   {format_bytes(sizes['up'])} up, {format_bytes(sizes['down'])} down{beside}"]
+    return [Labelled("message", f"{format_bytes(sizes['up'])} up, {format_bytes(sizes['down'])} down{beside}")]
 
 
-def _struck_lines(result: Result) -> list[str]:
+def _struck_lines(result: Result) -> list[Labelled]:
     """Lines that say what the faults of the scenario did, and when."""
     if len(result.faults) > _LOSSES:
         counts = Counter(strike.kind for strike in result.faults)
         summary = ", ".join(f"{count} times {kind}" for kind, count in counts.items())
-        return [f"struck    {summary}: see result.json"]
+        return [Labelled("struck", f"{summary}: see result.json")]
     return [
-        f"struck    {strike.kind} of {strike.party}"
-        + (f" to {strike.peer}" if strike.peer else "")
-        + (f", {strike.message}" if strike.message else "")
-        + f", at {format_duration(strike.time)}"
+        Labelled(
+            "struck",
+            f"{strike.kind} of {strike.party}"
+            + (f" to {strike.peer}" if strike.peer else "")
+            + (f", {strike.message}" if strike.message else "")
+            + f", at {format_duration(strike.time)}",
+        )
         for strike in result.faults
     ]
 
@@ -237,7 +241,7 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
     print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
     print_lines(console, outcome_lines(result, absences_of(result)))
     if (result.folder / "failure.txt").exists() and disk_problem(result.error) is None:
-        print_lines(console, ["          the traceback is in the folder's failure.txt"])
+        print_lines(console, [Labelled("", "the traceback is in the folder's failure.txt")])
     if len(result.round_records) > 1:
         for _, alike in itertools.groupby(result.round_records, key=type):
             console.print(round_table(list(alike)))
@@ -296,11 +300,13 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
     return table(columns, map(row, cells), figures, optional=("range",))
 
 
-def sweep_lines(cells: Sequence[Cell]) -> list[str]:
+def sweep_lines(cells: Sequence[Cell]) -> list[Labelled]:
     """The remarks below the figures of `sweep_table`."""
     left, runs = (sum(getattr(cell, name) for cell in cells) for name in ("not_completed", "runs"))
     lines = [_SIZED] if any(cell.sized for cell in cells) else []
-    return [*lines, *([f"figures   of the completed runs: {left} of {runs} did not complete"] if left else [])]
+    if left:
+        lines.append(Labelled("figures", f"of the completed runs: {left} of {runs} did not complete"))
+    return lines
 
 
 def _output(cell: Cell) -> str:

@@ -35,6 +35,7 @@ from tacit.scenarios.seeing.facts import Message
 from tacit.scenarios.seeing.plot import X, curves_over, labels
 from tacit.scenarios.seeing.reading import without_collecting
 from tacit.scenarios.seeing.seen import Seen
+from tacit.sim.labelled import Labelled
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import format_bytes, format_joules
 
@@ -96,13 +97,13 @@ def byte_section(run: RecordedRun, traffic: Traffic) -> Html:
         return element("p", "No message was sent.")
     model = message_bytes(run.folder)
     printed = byte_table(run.rows, exact=True, formula=run.formula or None, model=model.get("fedavg", 0))
-    notes = [line[10:] for line in message_lines(model)]
+    notes = [line.text for line in message_lines(model)]
     if run.scenario is not None and run.scenario.network.topology == "star":
         notes.append("In a star, what one client sends another goes over two hops; both are counted.")
     if not run.formula:
         notes.append(f"There is no formula: {run.formula_problem or why_without_formula(run.folder)}.")
     elif errors := formula_errors(run.rows, run.formula):
-        notes += [line[10:] for line in formula_lines(errors)]
+        notes += [line.text for line in formula_lines(errors)]
     else:
         notes.append(
             "The formula is the payload of a message type by the protocol's own arithmetic, at its first step."
@@ -295,7 +296,7 @@ def _energy(run: RecordedRun) -> Html | None:
     each = table(columns, rows, columns[1:], title="energy of each client")
     return join(
         [
-            element("p", f"{energy_line(energy)[10:]}."),
+            element("p", f"{energy_line(energy).text}."),
             element("h3", "By class of devices"),
             of_table(energy_table(energy), "energy by class of devices, the mean of a client"),
             *([details("Each client", each, opened=len(rows) <= 20)] if rows else []),
@@ -325,10 +326,10 @@ def _warnings(run: RecordedRun) -> Html | None:
     return element("ul", *found, class_="warnings")
 
 
-def _privacy(lines: Sequence[str]) -> Html:
+def _privacy(lines: Sequence[Labelled]) -> Html:
     return element(
         "ul",
-        *(element("li", line[10:], class_="warn" if line[10:].startswith("NO guarantee") else None) for line in lines),
+        *(element("li", line.text, class_="warn" if line.warns else None) for line in lines),
         class_="privacy",
     )
 

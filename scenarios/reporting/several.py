@@ -122,10 +122,9 @@ def _keys(found: Sequence[Compared]) -> Html:
 
 
 def _event(first: Compared, one: Compared) -> Html:
-    lines = divergence_lines((first.side, one.side), one.common, one.parts, (first.letter, one.letter))
-    lines[0] = lines[0][10:]
-    head = element("p", element("strong", f"{first.letter} and {one.letter}: "), lines[0])
-    return join([head, *([element("pre", "\n".join(lines[1:]))] if len(lines) > 1 else [])])
+    said, lines = divergence_lines((first.side, one.side), one.common, one.parts, (first.letter, one.letter))
+    head = element("p", element("strong", f"{first.letter} and {one.letter}: "), said.text)
+    return join([head, *([element("pre", "\n".join(lines))] if lines else [])])
 
 
 def _steps(found: Sequence[Compared]) -> Html:

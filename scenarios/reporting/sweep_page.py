@@ -1,7 +1,6 @@
 """The page of a sweep: means and deviations over the swept keys, and every run."""
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from tacit.scenarios.running.folder import FolderError, Result, read_result
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.scenarios.sweeping.folder import read_asked, runs_of
 from tacit.scenarios.sweeping.runs import Cell, cell
+from tacit.scenarios.sweeping.tables import Written, read_table
 from tacit.sim.units import duration, rate
 
 __all__ = ["sweep_page"]
@@ -41,12 +41,12 @@ def sweep_page(folder: Path) -> str:
     runs = [(path, values, _result(path)) for path, values in runs_of(folder)]
     scenarios = [one for one in map(scenario_of, dict.fromkeys(path for path, *_ in runs)) if one is not None]
     results = [result for *_, result in runs if result is not None]
-    is_table = (folder / "table.md").is_file()
-    cells = [] if is_table else _cells(runs, scenarios)
+    made = read_table(folder)
+    cells = [] if made is not None else _cells(runs, scenarios)
     sections = [
         Section("verdict", "Verdict", _verdict(runs, asked.command)),
         *([Section("means", "Means", _means(cells))] if cells else []),
-        *([Section("table", "Table", _tabled(folder / "table.md"))] if is_table else []),
+        *([Section("table", "Table", _tabled(made))] if made is not None else []),
         Section("runs", "Runs", _every(runs, scenarios)),
     ]
     title = results[0].title or results[0].scenario if results else asked.file
@@ -117,7 +117,7 @@ def _checks(results: Sequence[Result]) -> Html | None:
 
 def _means(cells: Sequence[Cell]) -> Html:
     content: list[Html | None] = [_charts(cells), of_table(sweep_table(cells), "means over the completed runs")]
-    lines = [line[10:] for line in sweep_lines(cells)]
+    lines = [line.text for line in sweep_lines(cells)]
     return join([*content, *(element("p", line, class_="note") for line in lines)])
 
 
@@ -191,20 +191,12 @@ def _axis(values: Sequence[str]) -> _Axis:
     return _Axis(values, "ordinal", "", float)
 
 
-def _tabled(path: Path) -> Html:
-    """The table as the sweep has written it: a title, facts, rows and remarks."""
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line]
-    rows = [_parts(line) for line in lines if line.startswith("|")]
-    paragraphs = [element("p", line.strip("`")) for line in lines if line[0] not in "|-"]
-    remarks = [element("li", line[2:]) for line in lines if line.startswith("- ")]
-    cells = [[part.replace("<br>", "\n") for part in row] for row in rows if set("".join(row)) != {"-"}]
-    shown = table(cells[0], cells[1:], title="the table of the sweep") if cells else None
-    return join([*paragraphs, shown, element("ul", *remarks) if remarks else None])
-
-
-def _parts(line: str) -> list[str]:
-    """The cells of a row of Markdown."""
-    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+def _tabled(made: Written) -> Html:
+    """The table as the sweep has made it: a title, facts, rows and remarks."""
+    paragraphs = [element("p", text) for text in (made.title, made.command, made.facts)]
+    shown = table(made.columns, made.rows, title="the table of the sweep")
+    remarks = element("ul", *(element("li", line) for line in made.remarks)) if made.remarks else None
+    return join([*paragraphs, shown, remarks])
 
 
 def _every(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> Html:

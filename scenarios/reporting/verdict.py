@@ -144,11 +144,10 @@ def _printed(run: RecordedRun) -> Html | None:
         return None
     groups: list[tuple[str, list[str]]] = []
     for line in outcome_lines(run.result):
-        name, text = line[:10].strip(), line[10:]
-        if name or not groups:
-            groups.append((name, [text]))
+        if line.label or not groups:
+            groups.append((line.label, [line.text]))
         else:
-            groups[-1][1].append(text)
+            groups[-1][1].append(line.text)
     if run.result.trace_hash:
         groups.append(("trace", [run.result.trace_hash]))
     return facts([(name, join(lines, "<br>")) for name, lines in groups if name not in _ELSEWHERE])

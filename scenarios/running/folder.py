@@ -38,7 +38,7 @@ from tacit.scenarios.files.plugins import with_copies
 from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.disk import Reserve, disk_problem
 from tacit.scenarios.running.record_format import ALIKE, FORMAT
-from tacit.scenarios.running.whole import FolderError, check_whole, digests, opened_record, sealed
+from tacit.scenarios.running.whole import LATER, FolderError, check_whole, digests, opened_record, sealed
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.tcp_window import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
 
@@ -54,7 +54,6 @@ __all__ = [
     "Result",
     "RunFolder",
     "byte_rows",
-    "check_format",
     "discard_unwritten",
     "ending_of",
     "formula_errors",
@@ -213,7 +212,7 @@ class RunFolder:
             self._write_record(result.record() | {"rounds": [], "lost": [], "faults": [], "endings": {}})
 
     def _write_record(self, record: dict[str, Any]) -> None:
-        whole = sealed(record | {"files": digests(self.path)})
+        whole = sealed({"format": FORMAT} | record | {"files": digests(self.path)})
         encoded = msgspec.json.format(msgspec.json.encode(whole), indent=2)
         self._write("result.json", encoded.decode() + "\n")
 
@@ -375,6 +374,9 @@ def read_result(folder: Path) -> Result:
 
     Raises FolderError.
     """
+    found = _told(folder, "format")
+    if isinstance(found, int) and found > FORMAT:
+        raise FolderError(f"{folder / 'result.json'}: {LATER.format(found)}")
     check_whole(folder)
     result = _decoded(folder, Result)
     result.folder = folder
@@ -405,16 +407,6 @@ def _told(folder: Path, name: str) -> object:
         return None
 
 
-def check_format(path: Path, connection: sqlite3.Connection) -> None:
-    """Raise FolderError unless the record at `path` is of the format that this version writes. Raises sqlite3.Error."""
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
-    if found != FORMAT:
-        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise FolderError(f"{path}: is empty; a run that is under way or has ended has a record there")
-        made = "of an earlier version of Tacit" if not found else f"of format {found}"
-        raise FolderError(f"{path}: {made}; this version reads format {FORMAT}")
-
-
 _SUMS = ", ".join(f"sum({one} * {ALIKE})" for one in ("1", "payload", "sealing", "envelope"))
 _SEGMENTS = f"((payload + sealing + envelope + {SEGMENT - 1}) / {SEGMENT})"
 _HEADERS = f"sum({ALIKE} * ({HEADERS} * {_SEGMENTS} + {ACKNOWLEDGEMENT} * (({_SEGMENTS} + 1) / 2)))"
@@ -434,7 +426,6 @@ def byte_rows(folder: Path) -> list[ByteRow]:
         raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed")
     try:
         with opened_record(path) as connection:
-            check_format(path, connection)
             check_whole(folder)
             is_tcp = connection.execute("SELECT 1 FROM run WHERE key = 'transport' AND value = 'tcp'").fetchone()
             rows = connection.execute(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 __all__ = ["FORMAT", "SCHEMA", "TABLES", "VIEWS", "VIEW_OF", "Table", "View"]
 
-FORMAT = 1
+FORMAT = 2
 """The number of the format, which `PRAGMA user_version` gives. It grows when a view, or a column of one, is removed or
-changes its meaning; not when one is added."""
+changes its meaning; not when one is added. `tacit.scenarios.running.record_format_1` reads the one before."""
 
 
 @dataclass(frozen=True)
@@ -64,51 +64,96 @@ _BYTES = (
     ("envelope", "INTEGER", "bytes of one copy: the rest, frame and TLS records"),
 )
 
+_EVENT = (
+    ("n", "INTEGER PRIMARY KEY", "the number of the event in the file, from 1; waits are counted, too"),
+    ("time", "REAL", "virtual seconds"),
+    ("kind", "TEXT", "what happened"),
+    ("party", "TEXT", "to whom; of a hop its sender; of other events of messages the message's sender"),
+    ("peer", "TEXT", "of a hop or message its receiver; of a fault of links the other side"),
+    *_MESSAGE,
+    *_BYTES,
+    ("note", "TEXT", "the event in words, as they are in the trace hash; no fact is in it alone"),
+    (
+        "value",
+        "REAL",
+        "of a metric its value; of a job its seconds; of a hop in a large sized run, where it is above 1, how many "
+        "messages alike the row is of",
+    ),
+    ("message", "INTEGER", "the message's number, from 1; else 0"),
+    ("copy", "INTEGER", "the number of the copy; a message's first copy has the message's number"),
+    ("hop", "INTEGER", "1, or 2 from the relay on; 0 where it is no message"),
+    ("sender", "TEXT", "who sent the message, end to end"),
+    ("receiver", "TEXT", "to whom, end to end"),
+    ("digest", "BLOB", "SHA-256 of the message's bytes"),
+    (
+        "fact",
+        "TEXT",
+        "what happened, where `kind` leaves that open: of `send` and `relay` `again` or `copy`; of `drop` `copy`; of "
+        "`refuse` `late`; of `fault` the state that begins (`down`, `paused`, `slow`, `cut`, `held`), `over`, "
+        "`strikes` (a message) or `disconnected`; of `metric` `lost`, `refused`, `gone`, `back`, `sleeps` or `chosen`; "
+        "else empty",
+    ),
+    (
+        "detail",
+        "TEXT",
+        "of a fault its kind, of `over` the state that has ended; of `lost` what is done about it; of `refused` what; "
+        "of `gone` how the server learns it; of a refused message why; else empty",
+    ),
+    (
+        "number",
+        "INTEGER",
+        "of a job its number among the party's jobs in this step, from 1; of `again` the number of the copy among "
+        "those sent again; else 0",
+    ),
+)
+
 TABLES = (
     Table(
         "run",
         "What the run is, by `key`: `tacit` (the version), `scenario` (its name), `title`, `seed`, `protocol`, "
-        "`fidelity`, `transport`; `folder`, where this folder was as the run began; and `files`, the SHA-256 of the "
-        "scenario and of its code, as JSON. Once it has ended also `outcome`, `reason` and `virtual_seconds`, which a "
-        "run that goes on, or was killed, lacks.",
+        "`fidelity`, `transport`; and `folder`, where this folder was as the run began. Once it has ended also "
+        "`outcome`, `reason` and `virtual_seconds`, which a run that goes on, or was killed, lacks.",
         (("key", "TEXT PRIMARY KEY", "what"), ("value", "", "its value")),
     ),
     Table(
-        "events",
-        "Every event in the order in which it happened; the views are made of it. `kind` is `send` or `relay` (a hop "
-        "begins), `deliver`, `lose`, `drop` (a copy ends), `refuse` (the receiver's program drops a message that was "
-        "delivered: too late, or unreadable), `enter`, `leave`, `compute`, `fault`, `metric`, `outcome`; `wait` and "
-        "`waited` begin and end a wait. Of more than 200 clients enrolment is recorded by its messages alone: without "
-        "its steps, the wait before it, and how those ended who were never called.",
+        "files",
+        "The files that were in the folder before the run began: the scenario and its code.",
+        (("path", "TEXT PRIMARY KEY", "the path in the folder"), ("sha256", "TEXT", "SHA-256 of it, in hexadecimal")),
+    ),
+    Table(
+        "event_rows",
+        "The events as they are stored; the view `events` gives them. `sender` and `receiver` are NULL where they are "
+        "`party` and `peer`.",
+        _EVENT,
+    ),
+    Table(
+        "wait_begins",
+        "A row for each wait, as it begins; the view `waits` gives it with its end.",
         (
-            ("n", "INTEGER PRIMARY KEY", "the number of the event in the file, from 1"),
+            ("n", "INTEGER PRIMARY KEY", "the number of the event in the file"),
+            ("wait", "INTEGER", "the wait's number, from 1"),
             ("time", "REAL", "virtual seconds"),
-            ("kind", "TEXT", "what happened"),
-            ("party", "TEXT", "to whom; of a hop its sender; of other events of messages the message's sender"),
-            (
-                "peer",
-                "TEXT",
-                "of a hop or message its receiver; of a fault of links the other side",
-            ),
-            *_MESSAGE,
-            *_BYTES,
-            (
-                "note",
-                "TEXT",
-                "the rest in words; of a wait those waited for, of its end those still waited for",
-            ),
-            (
-                "value",
-                "REAL",
-                "of a metric its value; of a job its seconds; of a wait its deadline in seconds; of a hop "
-                "in a large sized run, where it is above 1, how many messages alike the row is of",
-            ),
-            ("message", "INTEGER", "the message's number, from 1; of a wait the wait's number; else 0"),
-            ("copy", "INTEGER", "the number of the copy; a message's first copy has the message's number"),
-            ("hop", "INTEGER", "1, or 2 from the relay on; 0 where it is no message"),
-            ("sender", "TEXT", "who sent the message, end to end"),
-            ("receiver", "TEXT", "to whom, end to end"),
-            ("digest", "BLOB", "SHA-256 of the message's bytes"),
+            ("party", "TEXT", "who waits"),
+            ("step", "TEXT", "in which step"),
+            ("round", "INTEGER", "its round"),
+            ("attempt", "INTEGER", "its attempt"),
+            ("types", "TEXT", "message types waited for, separated by blanks"),
+            ("sources", "TEXT", "from whom, names separated by blanks"),
+            ("deadline", "REAL", "how many virtual seconds it lasts at most"),
+        ),
+    ),
+    Table(
+        "wait_ends",
+        "A row for each wait that has ended.",
+        (
+            ("n", "INTEGER PRIMARY KEY", "the number of the event in the file"),
+            ("wait", "INTEGER", "the wait's number"),
+            ("time", "REAL", "virtual seconds"),
+            ("how", "TEXT", "see the view `waits`"),
+            ("missing", "TEXT", "from whom more was still waited for, names separated by blanks"),
+            ("silent", "TEXT", "those of them from whom it had received nothing"),
+            ("last", "TEXT", "whose message was received last"),
+            ("alone", "REAL", "seconds between that message and the last one of anybody else, or the beginning"),
         ),
     ),
     Table(
@@ -122,6 +167,8 @@ TABLES = (
             ("cohort", "TEXT", "who was called, names separated by blanks"),
             ("answered", "TEXT", "whose answer the result contains"),
             ("problem", "TEXT", "why the round was lost; empty if it was not"),
+            ("called", "INTEGER", "how many clients were called"),
+            ("answers", "INTEGER", "how many answers the result contains"),
         ),
     ),
     Table(
@@ -157,6 +204,18 @@ ALIKE = "max(1, CAST(value AS INTEGER))"
 
 VIEWS = (
     View(
+        "events",
+        "Every event but waits, in the order in which it happened. `kind` is `send` or `relay` (a hop begins), "
+        "`deliver`, `lose`, `drop` (a copy ends), `resend` (TCP sends a part of a copy again), `refuse` (the program "
+        "of the receiver drops a message that was delivered: too late, or unreadable), `enter`, `leave`, `compute`, "
+        "`fault`, `metric`, `outcome`. Of more than 200 clients enrolment is recorded by its messages alone: without "
+        "its steps, the wait before it, and how those ended who were never called.",
+        _EVENT,
+        "SELECT n, time, kind, party, peer, protocol, step, type, round, attempt, payload, sealing, envelope, note, "
+        "value, message, copy, hop, coalesce(sender, party), coalesce(receiver, peer), digest, fact, detail, number "
+        "FROM event_rows",
+    ),
+    View(
         "messages",
         "One row a message, from its sender to its receiver. `bytes` counts every copy on every hop: in a star what "
         "one client sends another travels twice. Their sum is `bytes_total` of `result.json`.",
@@ -181,7 +240,7 @@ SELECT message, min(time), max(time) FILTER (WHERE kind = 'deliver'), sender, re
     sum({ALIKE} * ({_OF_HOPS})) FILTER (WHERE kind IN ('send', 'relay')),
     count(*) FILTER (WHERE kind = 'lose'),
     CASE WHEN count(*) FILTER (WHERE kind = 'deliver') THEN 'received'
-        WHEN count(*) FILTER (WHERE kind = 'send' OR kind = 'relay' AND note <> '')
+        WHEN count(*) FILTER (WHERE kind = 'send' OR kind = 'relay' AND fact <> '')
             > count(*) FILTER (WHERE kind IN ('lose', 'drop')) THEN 'in flight'
         WHEN count(*) FILTER (WHERE kind = 'drop') THEN 'dropped' ELSE 'lost' END,
     group_concat(DISTINCT CASE WHEN kind IN ('lose', 'drop') THEN note END)
@@ -256,9 +315,9 @@ SELECT party, step, round, attempt, time, CASE next WHEN 'leave' THEN then_time 
             ("alone", "REAL", "seconds between that message and the last one of anybody else, or the beginning"),
         ),
         """
-SELECT b.party, b.step, b.round, b.attempt, b.type, b.note, b.time, b.value, e.time, e.type, e.note, e.peer, e.sender,
-    e.value
-FROM events b LEFT JOIN events e ON e.message = b.message AND e.kind = 'waited' WHERE b.kind = 'wait'""",
+SELECT b.party, b.step, b.round, b.attempt, b.types, b.sources, b.time, b.deadline, e.time, e.how, e.missing, e.silent,
+    e.last, e.alone
+FROM wait_begins b LEFT JOIN wait_ends e ON e.wait = b.wait""",
     ),
     View(
         "computing",
@@ -270,7 +329,7 @@ FROM events b LEFT JOIN events e ON e.message = b.message AND e.kind = 'waited' 
             ("began", "REAL", "virtual seconds"),
             ("seconds", "REAL", "virtual seconds of one core; it takes longer while the party is slowed or paused"),
         ),
-        "SELECT party, step, CAST(note AS INTEGER), time, value FROM events WHERE kind = 'compute'",
+        "SELECT party, step, number, time, value FROM events WHERE kind = 'compute'",
     ),
     View(
         "faults",
@@ -283,8 +342,20 @@ FROM events b LEFT JOIN events e ON e.message = b.message AND e.kind = 'waited' 
             ("type", "TEXT", "of a message its type"),
             ("message", "INTEGER", "of a message its number, else 0"),
             ("note", "TEXT", "what it did"),
+            (
+                "phase",
+                "TEXT",
+                "`begins`, `ends` (a state of the party or its links), `strikes` (a message), or empty",
+            ),
+            ("state", "TEXT", "the state: `down`, `paused`, `slow`, `cut`, `held`; empty if it strikes a message"),
+            ("fault", "TEXT", "as it begins or strikes, the kind of the fault; else empty"),
         ),
-        "SELECT time, party, peer, step, type, message, note FROM events WHERE kind = 'fault'",
+        """
+SELECT time, party, peer, step, type, message, note,
+    CASE fact WHEN 'over' THEN 'ends' WHEN 'strikes' THEN 'strikes' WHEN 'disconnected' THEN '' ELSE 'begins' END,
+    CASE fact WHEN 'over' THEN detail WHEN 'strikes' THEN '' WHEN 'disconnected' THEN '' ELSE fact END,
+    CASE fact WHEN 'over' THEN '' ELSE detail END
+FROM events WHERE kind = 'fault'""",
     ),
     View(
         "losses",
@@ -300,8 +371,8 @@ FROM events b LEFT JOIN events e ON e.message = b.message AND e.kind = 'waited' 
         ),
         """
 SELECT time, round, party, step, action FROM final_losses
-UNION ALL SELECT time, round, party, step, substr(note, 7) FROM events
-WHERE kind = 'metric' AND note LIKE 'lost: %' AND NOT EXISTS (SELECT 1 FROM run WHERE key = 'outcome')""",
+UNION ALL SELECT time, round, party, step, detail FROM events
+WHERE kind = 'metric' AND fact = 'lost' AND NOT EXISTS (SELECT 1 FROM run WHERE key = 'outcome')""",
     ),
     View(
         "rounds",
@@ -322,12 +393,11 @@ WHERE kind = 'metric' AND note LIKE 'lost: %' AND NOT EXISTS (SELECT 1 FROM run 
             ("answered", "TEXT", "whose answer the result contains: whose model is averaged, whose labels count"),
         ),
         f"""
-SELECT r.round, r.began, r.ended, r.ended - r.began,
-    CASE r.cohort WHEN '' THEN 0 ELSE length(r.cohort) - length(replace(r.cohort, ' ', '')) + 1 END,
-    CASE r.answered WHEN '' THEN 0 ELSE length(r.answered) - length(replace(r.answered, ' ', '')) + 1 END,
-    a.value, coalesce(m.hops, 0), coalesce(m.bytes, 0), r.problem, r.cohort, r.answered
+SELECT r.round, r.began, r.ended, r.ended - r.began, r.called, r.answers, a.value,
+    coalesce(m.hops, 0), coalesce(m.bytes, 0), r.problem, r.cohort, r.answered
 FROM ended_rounds r
-LEFT JOIN (SELECT round, value FROM events WHERE kind = 'metric' AND note = 'accuracy') a ON a.round = r.round
+LEFT JOIN (SELECT round, value FROM events WHERE kind = 'metric' AND fact = '' AND note = 'accuracy') a
+    ON a.round = r.round
 LEFT JOIN (SELECT round, sum({ALIKE}) AS hops, sum({ALIKE} * ({_OF_HOPS})) AS bytes FROM events
     WHERE kind IN ('send', 'relay') GROUP BY round) m ON m.round = r.round""",
     ),
@@ -341,7 +411,23 @@ LEFT JOIN (SELECT round, sum({ALIKE}) AS hops, sum({ALIKE} * ({_OF_HOPS})) AS by
             ("name", "TEXT", "what was measured"),
             ("value", "REAL", "its value"),
         ),
-        "SELECT time, round, party, note, value FROM events WHERE kind = 'metric' AND note NOT LIKE 'lost: %'",
+        "SELECT time, round, party, note, value FROM events WHERE kind = 'metric' AND fact = ''",
+    ),
+    View(
+        "notices",
+        "What programs said of parties: whom the server misses, whom it knows to be gone or back, what a client "
+        "refused, when a program slept, and how a sum was set up.",
+        (
+            ("time", "REAL", "virtual seconds"),
+            ("round", "INTEGER", "the round of who says so; 0 where it does not say it"),
+            ("party", "TEXT", "of whom"),
+            ("step", "TEXT", "in which step"),
+            ("fact", "TEXT", "`lost`, `gone`, `back`, `refused`, `sleeps`, `chosen`"),
+            ("detail", "TEXT", "what is done about a loss, how it is known that somebody is gone, what is refused"),
+            ("seconds", "REAL", "of `sleeps` how long, in virtual seconds; else 0"),
+            ("note", "TEXT", "all of it in words"),
+        ),
+        "SELECT time, round, party, step, fact, detail, value, note FROM events WHERE kind = 'metric' AND fact <> ''",
     ),
     View(
         "refusals",
@@ -356,7 +442,7 @@ LEFT JOIN (SELECT round, sum({ALIKE}) AS hops, sum({ALIKE} * ({_OF_HOPS})) AS by
             ("attempt", "INTEGER", "the attempt within the round"),
             ("why", "TEXT", "why"),
         ),
-        "SELECT time, sender, receiver, step, type, round, attempt, note FROM events WHERE kind = 'refuse'",
+        "SELECT time, sender, receiver, step, type, round, attempt, detail FROM events WHERE kind = 'refuse'",
     ),
     View(
         "outcomes",

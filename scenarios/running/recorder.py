@@ -14,7 +14,8 @@ from msgspec.structs import astuple, replace
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.simulated import Round
 from tacit.scenarios.running.folder import FolderError
-from tacit.scenarios.running.record_format import SCHEMA, TABLES, Table
+from tacit.scenarios.running.record_format import FORMAT, SCHEMA, TABLES, Table
+from tacit.sim.plain import packed
 from tacit.sim.taps import Wait
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet
@@ -31,7 +32,10 @@ _SECONDS = 0.25
 So a follower of the run sees them, and a killed run leaves them behind.
 """
 
-_COUNTED = ("events", "ended_rounds", "contents")
+_NUMBERED = ("event_rows", "wait_begins", "wait_ends")
+"""The tables whose rows are numbered together, in the order in which they happened."""
+
+_COUNTED = (*_NUMBERED, "ended_rounds", "contents")
 """The tables that grow as the run goes."""
 
 
@@ -45,12 +49,16 @@ class Ending(Struct, frozen=True):
     rounds: list[Round] = []
 
 
+class _OfAnotherFormat(FolderError):
+    """A record that was written in another format."""
+
+
 class Recorder:
     """Writes ``run.sqlite``: a sink of events, with `tap` for contents, `wait` for waits, and `end_round` for rounds.
 
-    `about` are the rows of the table `run`. Contents are stored only for the message types in `contents`, from the
-    round given for each. With a `state` it continues from there, and removes later records; it raises FolderError if
-    the file has less.
+    `about` are the rows of the table `run`, `files` those of the table `files`. Contents are stored only for the
+    message types in `contents`, from the round given for each. With a `state` it continues from there, and removes
+    later records; it raises FolderError if the file has less, or is of another format.
 
     The journal is written ahead (WAL): others may read at any time. A run that is killed leaves all that was written,
     here and in ``run.sqlite-wal``; after a power failure the last seconds may be missing. `close` leaves one file.
@@ -62,6 +70,7 @@ class Recorder:
         state: dict[str, Any] | None = None,
         contents: Mapping[str, int] | None = None,
         about: Mapping[str, Any] | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> None:
         if state is not None and not path.is_file():
             raise FolderError(f"{path}: missing; without it the run cannot be taken up")
@@ -70,7 +79,7 @@ class Recorder:
         self._bytes = 0
         self._contents = dict(contents or {})
         self._events = self._waits = 0
-        self._begun: dict[Wait, tuple[int, float]] = {}  # waits that have not ended: number, and since when
+        self._begun: dict[Wait, int] = {}  # waits that have not ended, with their numbers
         self._resumed: dict[tuple[Any, ...], int] = {}
         self._rounds: set[int] = set()
         self._lock = threading.RLock()
@@ -84,11 +93,13 @@ class Recorder:
                 rows = [(key, value) for key, value in (about or {}).items()]
                 self._connection.executescript(f"BEGIN;\n{SCHEMA}COMMIT;")
                 self._connection.executemany("INSERT INTO run VALUES (?, ?)", rows)
+                self._connection.executemany("INSERT INTO files VALUES (?, ?)", (files or {}).items())
             else:
+                self._check_format(path)
                 self._go_back(state)
         except (sqlite3.Error, UnicodeDecodeError, FolderError) as error:
             self._connection.close()
-            if state is None:
+            if state is None or isinstance(error, _OfAnotherFormat):
                 raise
             raise FolderError(f"{path}: {error}; without its record the run cannot be taken up") from None
         self._writer = threading.Thread(target=self._write_now_and_then, name="recorder", daemon=True)
@@ -99,8 +110,14 @@ class Recorder:
         with self._lock:
             self.flush()
             rows = self._counts()
-        waiting = [(_key(wait, began), number) for wait, (number, began) in self._begun.items()]
+        waiting = packed((_key(wait), number) for wait, number in self._begun.items())
         return {"rows": rows, "waits": self._waits, "waiting": waiting, "rounds": sorted(self._rounds)}
+
+    def _check_format(self, path: Path) -> None:
+        (made,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if made != FORMAT:
+            problem = f"of format {made}, and this version of Tacit continues a record only in format {FORMAT}"
+            raise _OfAnotherFormat(f"{path}: {problem}; `tacit run {path.parent}` runs it from the start")
 
     def _counts(self) -> dict[str, int]:
         (row,) = self._connection.execute(
@@ -113,14 +130,15 @@ class Recorder:
         rows = {table: int(state["rows"][table]) for table in _COUNTED}
         for table, count in rows.items():
             if found[table] < count:
-                raise FolderError(f"{found[table]} rows of {table}, where the checkpoint has {count}")
+                raise FolderError(f"the last row of {table} is {found[table]}, where the checkpoint has {count}")
         self._connection.execute("BEGIN")
         for table, count in rows.items():
             self._connection.execute(f"DELETE FROM {table} WHERE rowid > ?", (count,))
         self._connection.execute("DELETE FROM final_losses")
         self._connection.execute(f"DELETE FROM run WHERE key IN ({', '.join(map(repr, _OF_END))})")
         self._connection.execute("COMMIT")
-        self._events, self._waits, self._rounds = rows["events"], int(state["waits"]), set(state["rounds"])
+        self._events = max(rows[table] for table in _NUMBERED)
+        self._waits, self._rounds = int(state["waits"]), set(state["rounds"])
         self._resumed = {_hashable(key): int(number) for key, number in state["waiting"]}
 
     # What is recorded
@@ -130,31 +148,39 @@ class Recorder:
             return
         type_, number, attempt = event.origin
         if type_ and event.kind == "drop":  # which the receiver's program drops
-            event = replace(event, kind="refuse", peer=event.sender, receiver=event.party)
+            why = event.detail or event.note
+            event = replace(event, kind="refuse", peer=event.sender, receiver=event.party, detail=why)
         if type_ or number:
             event = replace(event, type=type_, round=number, attempt=attempt)
-        self._add_event(astuple(event)[: len(_OF_EVENTS)])
+        values = list(astuple(event))
+        if event.message:
+            if event.sender == event.party:
+                values[_SENDER] = None
+            if event.receiver == event.peer:
+                values[_RECEIVER] = None
+        del values[_ORIGIN]
+        self._add_numbered("event_rows", *values)
 
     def wait(self, time: float, wait: Wait) -> None:
         """Record the beginning or the end of a wait."""
         if self._closed:
             return
         if wait.ended:
-            number, _ = self._begun.pop(wait, (0, 0.0))
-            type_, peer, names, value = wait.ended, " ".join(wait.silent), wait.missing, wait.alone
+            number = self._begun.pop(wait, 0)
+            missing, silent = " ".join(wait.missing), " ".join(wait.silent)
+            self._add_numbered("wait_ends", number, time, wait.ended, missing, silent, wait.last, wait.alone)
         else:
-            number = self._resumed.pop(_hashable(_key(wait, time)), 0)
+            number = self._resumed.pop(_hashable(_key(wait)), 0)
             known = bool(number)
             if not known:
                 number = self._waits = self._waits + 1
-            self._begun[wait] = number, time
+            self._begun[wait] = number
             if known:  # a run that goes on: this wait is in the record already
                 return
-            type_, peer, names, value = " ".join(wait.types), "", wait.sources, wait.deadline
-        self._add_event(
-            (time, "waited" if wait.ended else "wait", wait.party, peer, "", wait.step, type_, wait.round, wait.attempt,
-             0, 0, 0, " ".join(names), value, b"", number, 0, 0, wait.last, "")
-        )  # fmt: skip
+            self._add_numbered(
+                "wait_begins", number, time, wait.party, wait.step, wait.round, wait.attempt, " ".join(wait.types),
+                " ".join(wait.sources), wait.deadline,
+            )  # fmt: skip
 
     def end_round(self, time: float, server: Any, record: Any) -> None:
         """Record the end of a round, whose `record` the `server` passes to the observers."""
@@ -175,7 +201,9 @@ class Recorder:
     ) -> None:
         if number not in self._rounds:
             self._rounds.add(number)
-            row = (self._events, number, began, ended, " ".join(cohort), " ".join(answered), problem)
+            called, counted = list(cohort), list(answered)
+            names = " ".join(called), " ".join(counted)
+            row = (self._events, number, began, ended, *names, problem, len(called), len(counted))
             self._add("ended_rounds", row)
 
     def tap(self, time: float, packet: Packet) -> None:
@@ -217,9 +245,9 @@ class Recorder:
 
     # Writing
 
-    def _add_event(self, row: tuple[Any, ...]) -> None:
+    def _add_numbered(self, table: str, *values: Any) -> None:
         self._events += 1
-        self._add("events", (*row, self._events))
+        self._add(table, (*values, self._events))
 
     def _add(self, table: str, row: tuple[Any, ...]) -> None:
         rows = self._rows[table]
@@ -252,23 +280,23 @@ class Recorder:
 _OF_END = ("outcome", "reason", "virtual_seconds")
 """The rows of the table `run` that a run has once it has ended."""
 
-_OF_EVENTS = Event.__struct_fields__[: Event.__struct_fields__.index("origin")]
-"""The fields of an event that are recorded unchanged; the columns have their names."""
+_SENDER, _RECEIVER, _ORIGIN = map(Event.__struct_fields__.index, ("sender", "receiver", "origin"))
 
 
 def _inserting(table: Table) -> str:
     names = [name for name, _, _ in table.columns]
-    if table.name == "events":
-        names = [*_OF_EVENTS, "n"]
+    if table.name in _NUMBERED:
+        own = [name for name in Event.__struct_fields__ if name != "origin"]
+        names = [*(own if table.name == "event_rows" else names[1:]), "n"]
     return f"INSERT OR REPLACE INTO {table.name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
 
 _INSERTING = {table.name: _inserting(table) for table in TABLES}
 
 
-def _key(wait: Wait, began: float) -> tuple[Any, ...]:
+def _key(wait: Wait) -> tuple[Any, ...]:
     """A key of a wait that is equal for the same wait of a resumed run."""
-    return wait.party, wait.types, wait.sources, began
+    return wait.party, wait.types, wait.sources, wait.began
 
 
 def _hashable(key: Any) -> tuple[Any, ...]:

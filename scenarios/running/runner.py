@@ -197,8 +197,9 @@ def _carry_out(
     secret = folder.lasting(scenario)
     try:
         record = folder.path / "run.sqlite"
-        begins = about(scenario, name) | {"folder": str(folder.path.absolute()), "files": written_first(folder.path)}
-        recorder = recorder or Recorder(record, contents=contents(scenario), about=begins)
+        begins = about(scenario, name) | {"folder": str(folder.path.absolute())}
+        files = {} if recorder else written_first(folder.path)
+        recorder = recorder or Recorder(record, contents=contents(scenario), about=begins, files=files)
         with interruption.raising():
             recording = recording_of(recorder, scenario.data.clients)
             sinks: list[Sink] = [recording, interruption, *([watch] if watch else [])]

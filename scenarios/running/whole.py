@@ -20,6 +20,9 @@ from typing import Any
 
 import msgspec
 
+from tacit.scenarios.running.record_format import FORMAT
+from tacit.scenarios.running.record_format_1 import PRESENT
+
 if sys.platform != "win32":
     import fcntl
 
@@ -30,8 +33,11 @@ _JOURNALS = ("run.sqlite-wal", "run.sqlite-shm", "run.sqlite-journal")
 _FILES = ("scenario.toml", "labels.csv", "rounds.csv", "model.npz", RECORD)
 _FOLDERS = ("plugins", "app")
 
-_FIRST = "files"
-"""The row of the record's table `run` with the digests of the files written before the run began, as JSON."""
+LATER = (
+    f"of format {{}}, and this version of Tacit reads formats 1 and {FORMAT}: read it with the version that made it, "
+    "or a later one"
+)
+"""The words for a file of a later format, whose number is to be filled in."""
 
 
 class FolderError(ValueError):
@@ -49,10 +55,9 @@ def digests(folder: Path) -> dict[str, str]:
     return {name: _digest(folder / name) for name in names} | _of_folders(folder)
 
 
-def written_first(folder: Path) -> str:
-    """The `digests` of the scenario and of its code, as JSON, for the record's table `run`."""
-    found = {"scenario.toml": _digest(folder / "scenario.toml")} | _of_folders(folder)
-    return msgspec.json.encode(found).decode()
+def written_first(folder: Path) -> dict[str, str]:
+    """The `digests` of the scenario and of its code, for the record's table `files`."""
+    return {"scenario.toml": _digest(folder / "scenario.toml")} | _of_folders(folder)
 
 
 def _of_folders(folder: Path) -> dict[str, str]:
@@ -117,10 +122,8 @@ _AGAIN = "Put back the file as it was, or run the scenario again"
 
 
 def _recorded_first(folder: Path) -> dict[str, str]:
-    with suppress(sqlite3.Error, msgspec.DecodeError, FolderError, OSError), opened_record(folder / RECORD) as record:
-        for (value,) in record.execute("SELECT value FROM run WHERE key = ?", (_FIRST,)):
-            found: dict[str, str] = msgspec.json.decode(value, type=dict[str, str])
-            return found
+    with suppress(sqlite3.Error, FolderError, OSError), opened_record(folder / RECORD) as record:
+        return dict(record.execute("SELECT path, sha256 FROM files"))
     return {}
 
 
@@ -148,18 +151,20 @@ def is_under_way(folder: Path) -> bool:
 
 @contextmanager
 def opened_record(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the record at `path` read-only. Raises sqlite3.Error for an unreadable record.
+    """Open the record at `path` read-only, as one of the present format. Raises sqlite3.Error for an unreadable record,
+    and FolderError for one of a later format.
 
     A run that was killed while it closed its record leaves a journal, from which SQLite first has to restore: the file
     itself where that may be written, else a copy.
     """
     with closing(_connected(path, "ro")) as connection:
         if not _needs_restoring(connection):
+            _show_as_present(path, connection)
             yield connection
             return
     if os.access(path.parent, os.W_OK) and os.access(path, os.W_OK):
         with closing(_connected(path, "rw")) as connection:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            _show_as_present(path, connection)
             connection.execute("PRAGMA query_only = ON")
             yield connection
         return
@@ -168,7 +173,23 @@ def opened_record(path: Path) -> Iterator[sqlite3.Connection]:
             if (path.parent / name).is_file():
                 shutil.copy(path.parent / name, folder)
         with closing(_connected(Path(folder) / path.name, "rw")) as connection:
+            _show_as_present(path, connection)
             yield connection
+
+
+def _show_as_present(path: Path, connection: sqlite3.Connection) -> None:
+    """Let a record of format 1 be read as one of the present format. Raises FolderError for a later format."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found == FORMAT - 1:
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.executescript(PRESENT)
+    elif found != FORMAT:
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise FolderError(f"{path}: is empty; a run that is under way or has ended has a record there")
+        if found > FORMAT:
+            raise FolderError(f"{path}: {LATER.format(found)}")
+        again = "run its scenario again"
+        raise FolderError(f"{path}: of an earlier version of Tacit; this one reads formats 1 and {FORMAT}: {again}")
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from tacit.parties.presence import Heartbeat
-from tacit.scenarios.seeing.facts import Facts, Message, Spell, Waiting, went
+from tacit.scenarios.seeing.facts import Facts, Message, Spell, Waiting
+from tacit.sim.faults import Delay
 from tacit.sim.link import SENDER_GONE
-from tacit.sim.transport import BEHIND, CUT
+from tacit.sim.transport import BEHIND, BY_FAULT, CUT
 from tacit.sim.units import format_duration
 
 __all__ = ["ROOTS", "Cause", "Causes", "Chain", "Reason"]
@@ -288,7 +289,7 @@ class Causes:
         lost = [(time, why) for time, why in one.lost if time <= at]
         resent = [(time, why) for time, why in one.resent if time <= at]
         dropped = [(time, why) for time, why in one.dropped if time <= at and one.received is None]
-        struck = [note for time, note in one.struck if time <= at]
+        struck = [(fault, note) for time, fault, note in one.struck if time <= at]
         end = at if one.received is None else min(one.received, at)
         refused = one.refused if one.refused is not None and one.refused[0] <= at else None
         held = self._of_link("held", one, one.sent, lost[0][0] if lost and not one.again else end)
@@ -307,7 +308,7 @@ class Causes:
             time, why = dropped[-1]
             reasons.append(f"was dropped at {format_duration(time)}: {why}")
         reasons += [f"was held back ({held[0].note})"] if held else []
-        delays = [note for note in struck if note.startswith("delay")]
+        delays = [note for fault, note in struck if fault == Delay.kind]
         reasons += [f"was delayed by a fault ({delays[0]})"] if delays else []
         if refused is not None:
             reasons.append(f"was refused at {format_duration(refused[0])}: {refused[1]}")
@@ -328,7 +329,7 @@ class Causes:
         if any(why == SENDER_GONE for _, why in lost):
             down = self._facts.spell("down", one.sender, one.sent, lost[0][0])
             return caused("choice") if down is None else caused("message").then(self._down(down))
-        if struck or any(why == "lost by a fault" for _, why in lost):
+        if struck or any(why == BY_FAULT for _, why in lost):
             return caused("fault")
         if held:
             return caused("message").then(self._spell(held[0]))
@@ -347,7 +348,7 @@ class Causes:
         if kept := self._of_ends("slow", one, end) or self._of_ends("paused", one, end):
             return caused("message").then(kept)
         if refused is not None:
-            late = refused[1].startswith("late") and self._of_late_sending(one)
+            late = one.late and self._of_late_sending(one)
             return caused("message").then(late) if late else caused("choice")
         return caused("link")
 
@@ -554,12 +555,12 @@ class Causes:
     def _spell(self, spell: Spell) -> Cause:
         until = "" if spell.ended is None else f" to {format_duration(spell.ended)}"
         since = f"{format_duration(spell.began)}{until}" if until else f"since {format_duration(spell.began)}"
-        says = {"paused": "paused", "slow": "slow", "cut": "cut off", "held": "held back"}[spell.kind]
+        says = {"cut": "cut off", "held": "held back"}.get(spell.kind, spell.kind)
         return _cause("fault", spell.began, f"{spell.party} was {says} {since} ({spell.note})", spell.party)
 
 
 def fall_text(spell: Spell) -> str:
     """How a party that is down went, in words without its name."""
-    trigger = spell.note.partition(" ")[2]
     where = f" in {spell.step}" if spell.step else ""
-    return f"{went(spell.note)} at {format_duration(spell.began)}{where}" + (f" ({trigger})" if trigger else "")
+    trigger = f" ({spell.trigger})" if spell.trigger else ""
+    return f"{spell.went} at {format_duration(spell.began)}{where}{trigger}"

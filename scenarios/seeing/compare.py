@@ -200,11 +200,11 @@ def divergence(one: Path, other: Path) -> tuple[int, Divergence | None]:
 
 
 def _hashed(connection: Any) -> Iterator[Hashed]:
-    """The events that are in the trace hash, in order: no waits, and of metrics only losses."""
+    """The events that are in the trace hash, in order: of metrics only those of the run itself, not of observers."""
     names = ", ".join(Hashed.__struct_fields__[:-1])
     found = connection.execute(
-        f"SELECT {names}, lower(hex(digest)) FROM events WHERE kind NOT IN ('wait', 'waited') "
-        "AND (kind <> 'metric' OR note LIKE 'lost: %') ORDER BY n"
+        f"SELECT {names}, lower(hex(digest)) FROM events WHERE kind <> 'resend' "
+        "AND (kind <> 'metric' OR fact NOT IN ('', 'sleeps')) ORDER BY n"
     )
     return (Hashed(*row) for row in found)
 

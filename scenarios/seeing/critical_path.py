@@ -20,16 +20,20 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from tacit.scenarios.seeing.facts import Facts
-from tacit.scenarios.seeing.reading import Delivery, Row, reader_of
+from tacit.scenarios.seeing.facts import Facts, Waiting
+from tacit.scenarios.seeing.reading import Delivery, Row, WaitBegun, WaitEnded, reader_of
+from tacit.sim.trace import Fact
 
 __all__ = ["Segment", "Walk", "seconds_by"]
 
 COMPUTING, TRANSFER, AGAIN, DEADLINE, UNKNOWN = "computing", "transfer", "sent again", "deadline", "unknown"
+
+_AGAIN = Fact.AGAIN.value
 
 _CLOSE = 1e-12
 """Times that differ by less, relative to themselves, are equal: a job's end is a sum, which may be rounded."""
@@ -165,11 +169,11 @@ class Walk:
         self._first: dict[tuple[int, int], int] = {}  # by message and hop, where it is not the copy of that number
         self._begun = _Numbers()  # waits
         self._last = 0
-        self._row: Callable[[int], Row] = _unread
+        self._read: Callable[[int], Row | int] = _unread
         self._found: list[Segment] = []
 
-    def taker(self, kind: str) -> Callable[[Row], None] | None:
-        """The function that takes an event of that kind in; None if the path comes by none."""
+    def taker(self, kind: str) -> Callable[[Any], None] | None:
+        """The function that takes an event of that kind in, after the facts did; None if the path comes by none."""
         return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
 
     def deliver(self, delivery: Delivery, receiver: str) -> None:
@@ -196,18 +200,22 @@ class Walk:
             self._jobs.add(row.party, _end_of(row), row.n)
         self._do(row)
 
-    def _wait(self, row: Row) -> None:
-        self._begun.put(row.message, row.n)
+    def _wait(self, row: WaitBegun) -> None:
+        self._begun.put(row.wait, row.n)
 
-    def _end_wait(self, row: Row) -> None:
-        self._waited.add(row.party, row.time, row.n)
-        if row.type in ("deadline", "gone"):
-            self._deadlines.add(row.party, row.time, row.n)
-        self._do(row)
+    def _end_wait(self, row: WaitEnded) -> None:
+        if (wait := self._facts.waits.get(row.wait)) is None:
+            return
+        self._waited.add(wait.party, row.time, row.n)
+        if row.how in ("deadline", "gone"):
+            self._deadlines.add(wait.party, row.time, row.n)
+        self._last = row.n
+        if wait.party in self._jobs:
+            self._doings[wait.party].append(row.n)
 
     def _do(self, row: Row) -> None:
         self._last = row.n
-        if row.party in self._jobs and not row.note.startswith("sent again"):
+        if row.party in self._jobs and row.fact != _AGAIN:
             self._doings[row.party].append(row.n)
 
     def back(self, end: float) -> list[Segment]:
@@ -215,17 +223,17 @@ class Walk:
         self._found = []
         for events in (self._delivered, self._waited, self._deadlines, self._jobs):
             events.sort()
-        with reader_of(self._folder) as self._row:
+        with reader_of(self._folder) as self._read:
             return self._back(end)
 
     def _back(self, end: float) -> list[Segment]:
         party, step, time, number = "", "", end, 0
         if self._last:
-            last = self._row(self._last)
-            job = self._jobs.last(end) if last.time < end else None
+            last = self._event(self._last)
+            job = self._jobs.last(end) if _when(last) < end else None
             chosen = last if job is None else self._row(job)
-            party = chosen.receiver if chosen.kind == "deliver" else chosen.party
-            step, number = chosen.step, last.n + 1
+            party = chosen.receiver if isinstance(chosen, Row) and chosen.kind == "deliver" else chosen.party
+            step, number = chosen.step, self._last + 1
         while True:
             cause = self._at(party, time, number) or self._stretched(party, time, number)
             if cause is None:
@@ -234,30 +242,37 @@ class Walk:
                 if since == 0.0:
                     return self._found[::-1]
                 time = since
+            elif isinstance(cause, Waiting):
+                self._add(DEADLINE, party, "", cause.step, " ".join(cause.types), cause.began, time)
+                step, time, number = cause.step, cause.began, self._begun[cause.number]
             elif cause.kind == "compute":
                 self._add(COMPUTING, party, "", cause.step, "", cause.time, time)
                 step, time, number = cause.step, cause.time, cause.n
-            elif cause.kind == "waited":
-                begun = self._row(self._begun[cause.message])
-                self._add(DEADLINE, party, "", begun.step, begun.type, begun.time, time)
-                step, time, number = begun.step, begun.time, begun.n
             else:
                 sent = self._carried(cause)
                 party, step, time, number = sent.party, sent.step, sent.time, sent.n
 
-    def _at(self, party: str, time: float, number: int) -> Row | None:
+    def _event(self, number: int) -> Row | Waiting:
+        """The event of that number; the wait that ended then."""
+        found = self._read(number)
+        return self._facts.waits[found] if isinstance(found, int) else found
+
+    def _row(self, number: int) -> Row:
+        found = self._read(number)
+        if isinstance(found, int):
+            raise LookupError(f"event {number} is the end of a wait.")
+        return found
+
+    def _at(self, party: str, time: float, number: int) -> Row | Waiting | None:
         """Return the message, deadline or job that ended at `time`, before the event `number` of `party`."""
         for place in reversed(self._waited.at(party, time)):
             if place >= number:
                 continue
-            wait = self._row(place)
-            begun = self._row(self._begun[wait.message]) if self._begun[wait.message] else None
-            if begun is None:
-                continue
-            if wait.type in ("deadline", "gone"):
+            wait = self._event(place)
+            if not isinstance(wait, Waiting) or wait.how in ("deadline", "gone"):
                 return wait
-            types = begun.type.split() if wait.type == "answered" else None
-            awaited = self._delivery(party, time, wait.n, types) if wait.type in _RECEIVED else None
+            types = wait.types if wait.how == "answered" else None
+            awaited = self._delivery(party, time, place, types) if wait.how in _RECEIVED else None
             if awaited is not None:
                 return awaited
         jobs = self._jobs
@@ -285,10 +300,10 @@ class Walk:
             return None
         doings = self._doings.get(party, array("q"))
         place = bisect_left(doings, number)
-        while place and self._row(doings[place - 1]).time >= time:
+        while place and _when(self._event(doings[place - 1])) >= time:
             place -= 1
-        last = self._row(doings[place - 1]) if place else None
-        if last is None or last.kind != "compute" or last.value <= 0:
+        last = self._event(doings[place - 1]) if place else None
+        if not isinstance(last, Row) or last.kind != "compute" or last.value <= 0:
             return None
         held = any(self._facts.spell(kind, party, last.time, time) for kind in ("slow", "paused"))
         return last if held else None
@@ -331,11 +346,16 @@ class Walk:
             self._found.append(Segment(kind, party, peer, step, type_, began, ended))
 
 
-_TAKERS: dict[str, Callable[[Walk, Row], None]] = {
+_TAKERS: dict[str, Callable[[Walk, Any], None]] = {
     "send": Walk._send, "relay": Walk._hop, "deliver": Walk._deliver, "enter": Walk._do, "leave": Walk._do,
     "compute": Walk._compute, "wait": Walk._wait, "waited": Walk._end_wait,
 }  # fmt: skip
 """By kind of event."""
+
+
+def _when(one: Row | Waiting) -> float:
+    """When an event happened, or a wait ended."""
+    return one.time if isinstance(one, Row) else one.ended or 0.0
 
 
 def _unread(number: int) -> Row:

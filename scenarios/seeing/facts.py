@@ -5,13 +5,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache, partial
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
-from tacit.parties.presence import GONE
-from tacit.scenarios.seeing.reading import Delivery, News, Row
+from tacit.scenarios.seeing.reading import AnyRow, Delivery, News, Row, WaitBegun, WaitEnded
 from tacit.sim.faults import KINDS, PartyFault
-from tacit.sim.trace import SLEEPS
+from tacit.sim.trace import Fact
+from tacit.sim.transport import SECOND_COPY
 
 __all__ = ["Facts", "Job", "Message", "Spell", "Waiting"]
 
@@ -21,9 +21,10 @@ class Message:
     """One message. `lost` and `dropped` are times and reasons of its copies, `resent` of parts that TCP sent
     again, `struck` the faults that affected it.
 
-    `received` is when it was delivered, `refused` when and why the receiver's program dropped it then; `again` counts
-    the copies that were sent because one was lost, and `n` is the first event in which something happened to it.
-    `relay` is the party that carries it on, "" if none does; the relay had it at `relayed`.
+    `received` is when it was delivered, `refused` when and why the receiver's program dropped it then, and `late` if
+    because it was of an earlier round or attempt; `again` counts the copies that were sent because one was lost, and
+    `n` is the first event in which something happened to it. `relay` is the party that carries it on, "" if none does;
+    the relay had it at `relayed`.
 
     `sizes` are the payload, sealing and envelope of one copy in bytes, `bytes` all bytes of all copies on all `hops`.
     Of its copies that set out, and of those that were lost or dropped, `copies` and `ended` are the numbers.
@@ -42,8 +43,9 @@ class Message:
     lost: tuple[tuple[float, str], ...] = ()
     resent: tuple[tuple[float, str], ...] = ()
     dropped: tuple[tuple[float, str], ...] = ()
-    struck: tuple[tuple[float, str], ...] = ()
+    struck: tuple[tuple[float, str, str], ...] = ()
     refused: tuple[float, str] | None = None
+    late: bool = False
     relay: str = ""
     relayed: float | None = None
     sizes: tuple[int, int, int] = (0, 0, 0)
@@ -71,7 +73,7 @@ class Message:
         """The rest of what happened to it, in words."""
         if not (self.struck or self.refused or self.received is None):
             return ""
-        notes = [why for _, why in self.struck]
+        notes = [note for *_, note in self.struck]
         notes += [f"refused by the receiver: {self.refused[1]}"] if self.refused is not None else []
         notes += [] if self.received is not None else dict.fromkeys(why for _, why in (*self.lost, *self.dropped))
         return "; ".join(notes)
@@ -115,15 +117,30 @@ class Waiting:
 
 @dataclass(eq=False, slots=True)
 class Spell:
-    """Something that lasts: a party that is ``down``, ``paused`` or ``slow``, a link that is ``cut`` or ``held``."""
+    """Something that lasts: a party that is ``down``, ``paused`` or ``slow``, a link that is ``cut`` or ``held``.
+
+    `fault` is the kind of the fault that it began with, `note` says the same in words.
+    """
 
     kind: str
     party: str
     peer: str
     step: str
     began: float
+    fault: str
     note: str
     ended: float | None = None
+
+    @property
+    def went(self) -> str:
+        """The verb for a party that the fault took down."""
+        kind = KINDS.get(self.fault)
+        return kind.went if kind is not None and issubclass(kind, PartyFault) and kind.went else "went down"
+
+    @property
+    def trigger(self) -> str:
+        """The rest of the note, which says what it struck at."""
+        return self.note.removeprefix(self.fault).lstrip()
 
     def lasts(self, begin: float, end: float) -> bool:
         """True if it was there at any time between the two, both included."""
@@ -147,27 +164,7 @@ class Job:
 _Key = TypeVar("_Key", bound=Hashable)
 _One = TypeVar("_One", Message, Waiting)
 
-_LASTING = {name: kind for name, kind in KINDS.items() if issubclass(kind, PartyFault) and kind.spell}
-_ENDS = {kind.over: kind.spell for kind in _LASTING.values()}
-
-
-@lru_cache(maxsize=4096)  # a large run has many faults with few notes
-def spell_begun(note: str) -> str:
-    """The kind of spell that a fault's note begins; "" if it begins none."""
-    kind = _LASTING.get(note.partition(" ")[0])
-    return "" if kind is None else kind.spell
-
-
-def went(note: str) -> str:
-    """Return the verb for a party that a fault with that note took down."""
-    kind = _LASTING.get(note.partition(" ")[0])
-    return "went down" if kind is None else kind.went
-
-
-@lru_cache(maxsize=4096)
-def spell_ended(note: str) -> str:
-    """The kind of spell that a fault's note ends; "" if it begins one."""
-    return next((kind for words, kind in _ENDS.items() if note.startswith(words) or note.endswith(words)), "")
+_AGAIN = Fact.AGAIN.value
 
 
 def _append(found: dict[_Key, _One | list[_One]], key: _Key, one: _One) -> None:
@@ -206,17 +203,16 @@ class Facts:
         self._between: dict[str, dict[tuple[str, str], Message | list[Message]]] = defaultdict(dict)  # by type
         self._stamps: dict[tuple[int, int], tuple[int, int]] = {}
         self._sizes: dict[tuple[int, int, int], tuple[tuple[int, int, int], int]] = {}  # and their sum
-        self._names: dict[str, tuple[str, ...]] = {}  # by the text that has them
         self._waits_of: dict[str, Waiting | list[Waiting]] = {}
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
         self._gone: dict[str, list[tuple[float, str]]] = defaultdict(list)
 
-    def add(self, row: Row) -> None:
-        """Take one more event in."""
+    def add(self, row: AnyRow) -> None:
+        """Take one more event or wait in."""
         if (take := _TAKERS.get(row.kind)) is not None:
             take(self, row)
 
-    def taker(self, kind: str) -> Callable[[Row], None] | None:
+    def taker(self, kind: str) -> Callable[[Any], None] | None:
         """The function that takes an event of that kind in; None if no fact is made of it."""
         return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
 
@@ -227,13 +223,13 @@ class Facts:
             self._objections[row.sender, row.round].append((row.time, f"{row.party} could not use {row.note}"))
 
     def _metric(self, row: Row) -> None:
-        if row.note.startswith("lost: "):
+        if row.fact == Fact.LOST:
             self.losses[row.party, row.round].append((row.time, row.step))
-        elif row.note.startswith("refused to "):
+        elif row.fact == Fact.REFUSED:
             self._objections[row.party, row.round].append((row.time, f"{row.party} {row.note}"))
-        elif row.note.startswith(GONE):
+        elif row.fact == Fact.GONE:
             self._gone[row.party].append((row.time, row.note))
-        elif row.note == SLEEPS:
+        elif row.fact == Fact.SLEEPS:
             self.slept[row.party].append((row.step, row.time, row.value))
 
     def _compute(self, row: Row) -> None:
@@ -244,7 +240,7 @@ class Facts:
 
     def take_answers(self, news: News) -> None:
         """Take in whose answers the rounds contain that have ended."""
-        self.answered.update((one.round, frozenset(one.answered.split())) for one in news.rounds)
+        self.answered.update((one.round, frozenset(one.answered)) for one in news.rounds)
 
     def _enter(self, row: Row) -> None:
         step = row.step, row.round, row.attempt
@@ -281,7 +277,7 @@ class Facts:
             if entered is None:
                 continue
             for one in self._troubled.get((source, target), ()):
-                since = min((time for time, _ in (*one.lost, *one.resent, *one.struck)), default=at)
+                since = min((time for time, *_ in (*one.lost, *one.resent, *one.struck)), default=at)
                 if one is message or since >= at:
                     continue
                 for begin, end, at_first, left in one.legs:
@@ -333,11 +329,6 @@ class Facts:
         stamp = row.round, row.attempt
         return self._stamps.setdefault(stamp, stamp)
 
-    def _split(self, text: str) -> tuple[str, ...]:
-        if (found := self._names.get(text)) is None:
-            found = self._names[text] = tuple(text.split())
-        return found
-
     def deliver(self, delivery: Delivery) -> Message | None:
         """Take in a delivery, and return its message; None, and nothing is taken in, if its sending is not known."""
         if (one := self.messages.get(delivery.message)) is not None:
@@ -364,7 +355,7 @@ class Facts:
             return
         one = self.messages.get(row.message) or self._message(row)
         self._go(one, row)
-        one.copies += bool(row.note)
+        one.copies += bool(row.fact)
         if one.relayed is None:
             one.relay, one.relayed = row.party, row.time
 
@@ -374,7 +365,7 @@ class Facts:
         one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))
         one.bytes += size if row.value < 2 else int(row.value) * size
         one.hops += 1
-        if row.note.startswith("sent again"):
+        if row.fact == _AGAIN:
             one.again += 1
 
     def _hop(self, row: Row) -> None:
@@ -387,10 +378,8 @@ class Facts:
         elif kind == "lose":
             self._trouble(one)
             one.lost += ((row.time, row.note),)
-        elif kind == "drop" and row.note != "a second copy":
+        elif kind == "drop" and row.note != SECOND_COPY:
             one.dropped += ((row.time, row.note),)
-        if row.note.startswith("sent again"):
-            one.again += 1
         if kind in ("lose", "drop") and not one.n and (one.lost or one.dropped):
             one.n = row.n
 
@@ -408,18 +397,21 @@ class Facts:
         alike = [one for one in every if one.stamp == stamp and one.received is not None and not one.refused]
         just_now = [one for one in alike if one.received == row.time]
         if alike:  # which of those that wait unread is not recorded; what was taken was received before them
-            (just_now or alike[-1:])[0].refused = row.time, row.note.partition(": ")[2] or row.note
+            one = (just_now or alike[-1:])[0]
+            one.refused, one.late = (row.time, row.detail or row.note), row.fact == Fact.LATE
 
-    def _wait(self, row: Row) -> None:
-        if row.kind == "wait":
-            types, sources = self._split(row.type), self._split(row.note)
-            wait = Waiting(row.message, row.party, row.step, self._stamp(row), types, sources, row.time, row.value)
-            self.waits[row.message] = wait
-            _append(self._waits_of, row.party, wait)
-            self.least_deadline = min(self.least_deadline, row.value)
-        elif (known := self.waits.get(row.message)) is not None:
-            known.ended, known.how, known.alone, known.last = row.time, row.type, row.value, row.sender
-            known.missing, known.silent = self._split(row.note), self._split(row.peer)
+    def _begin(self, row: WaitBegun) -> None:
+        stamp = row.round, row.attempt
+        stamp = self._stamps.setdefault(stamp, stamp)
+        wait = Waiting(row.wait, row.party, row.step, stamp, row.types, row.sources, row.time, row.deadline)
+        self.waits[row.wait] = wait
+        _append(self._waits_of, row.party, wait)
+        self.least_deadline = min(self.least_deadline, row.deadline)
+
+    def _end(self, row: WaitEnded) -> None:
+        if (known := self.waits.get(row.wait)) is not None:
+            known.ended, known.how, known.alone, known.last = row.time, row.how, row.alone, row.last
+            known.missing, known.silent = row.missing, row.silent
             for party in known.missing:
                 self._missing[party].append(known)
 
@@ -427,28 +419,26 @@ class Facts:
         if row.message:  # traced before the message is sent
             one = self._message(row)
             self._trouble(one)
-            one.struck += ((row.time, row.note),)
-            return
-        if kind := spell_ended(row.note):
+            one.struck += ((row.time, row.detail, row.note),)
+        elif row.fact == Fact.OVER:
             for spell in self.spells_of(row.party):
-                if (spell.kind, spell.peer) == (kind, row.peer) and spell.ended is None:
+                if (spell.kind, spell.peer) == (row.detail, row.peer) and spell.ended is None:
                     spell.ended = row.time
-                    if kind != "paused":  # a party goes on when all its pauses are over
+                    if spell.kind != Fact.PAUSED:  # a party goes on when all its pauses are over
                         break
-            return
-        if kind := spell_begun(row.note):
-            for spell in self.spells_of(row.party) if kind == "down" else ():
-                if spell.kind == "paused" and spell.ended is None:
+        elif row.fact and row.fact != Fact.DISCONNECTED:
+            for spell in self.spells_of(row.party) if row.fact == Fact.DOWN else ():
+                if spell.kind == Fact.PAUSED and spell.ended is None:
                     spell.ended = row.time
-            spell = Spell(kind, row.party, row.peer, row.step, row.time, row.note)
+            spell = Spell(row.fact, row.party, row.peer, row.step, row.time, row.detail, row.note)
             self._spells[row.party].append(spell)
-            if kind in ("cut", "held"):
+            if row.fact in (Fact.CUT, Fact.HELD):
                 self.of_links.append(spell)
 
 
-_TAKERS: dict[str, Callable[[Facts, Row], None]] = {
+_TAKERS: dict[str, Callable[[Facts, Any], None]] = {
     **dict.fromkeys(("lose", "drop", "resend"), Facts._hop_or_refusal), "deliver": Facts._deliver,
-    "send": Facts._send, "relay": Facts._relay, "refuse": Facts._refuse, "wait": Facts._wait, "waited": Facts._wait,
+    "send": Facts._send, "relay": Facts._relay, "refuse": Facts._refuse, "wait": Facts._begin, "waited": Facts._end,
     "fault": Facts._fault, "compute": Facts._compute, "enter": Facts._enter, "metric": Facts._metric,
     "outcome": Facts._outcome,
 }  # fmt: skip

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tacit.parties.server import Loss
-from tacit.scenarios.running.folder import FolderError, check_format
-from tacit.scenarios.running.whole import check_whole, is_under_way, opened_record
+from tacit.scenarios.running.whole import FolderError, check_whole, is_under_way, opened_record
 
 __all__ = [
+    "AnyRow",
     "Delivery",
     "EndedRound",
     "News",
     "Record",
     "Row",
+    "WaitBegun",
+    "WaitEnded",
     "is_under_way",
     "opened",
     "reader_of",
@@ -27,7 +29,7 @@ __all__ = [
 
 
 class Row(NamedTuple):
-    """An event, with the columns of the table `events` that its story needs."""
+    """An event, with the columns of the view `events` that its story needs."""
 
     n: int
     time: float
@@ -48,6 +50,8 @@ class Row(NamedTuple):
     hop: int
     sender: str
     receiver: str
+    fact: str
+    detail: str
 
 
 _ROWS = f"SELECT {', '.join(Row._fields)} FROM events"
@@ -61,25 +65,66 @@ class Delivery(NamedTuple):
     message: int
 
 
+class WaitBegun(NamedTuple):
+    """A wait as it begins: see the table `wait_begins`."""
+
+    n: int
+    wait: int
+    time: float
+    party: str
+    step: str
+    round: int
+    attempt: int
+    types: tuple[str, ...]
+    sources: tuple[str, ...]
+    deadline: float
+
+    @property
+    def kind(self) -> str:
+        """The kind beside those of events."""
+        return "wait"
+
+
+class WaitEnded(NamedTuple):
+    """The end of a wait: see the table `wait_ends`."""
+
+    n: int
+    wait: int
+    time: float
+    how: str
+    missing: tuple[str, ...]
+    silent: tuple[str, ...]
+    last: str
+    alone: float
+
+    @property
+    def kind(self) -> str:
+        """The kind beside those of events."""
+        return "waited"
+
+
+AnyRow = Row | WaitBegun | WaitEnded
+
+
 class EndedRound(NamedTuple):
-    """A row of the table `ended_rounds`."""
+    """A row of the table `ended_rounds`: `called` clients, and the `answered` of those whose answer counts."""
 
     n: int
     round: int
     began: float
     ended: float | None
-    cohort: str
-    answered: str
+    called: int
+    answered: tuple[str, ...]
     problem: str
 
 
 class News(NamedTuple):
     """The new rows since the last look. `about` is the table `run`, `losses` are there once the run has ended.
 
-    `rows` are the events, or those that were to be kept; `last` is the number of the last event, `time` when it was.
+    `rows` are events and waits, or those that were to be kept; `last` is the number of the last, `time` when it was.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[AnyRow]
     last: int
     time: float
     rounds: Sequence[EndedRound]
@@ -101,7 +146,6 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed{swept}")
     try:
         with opened_record(path) as connection:
-            check_format(path, connection)
             check_whole(folder)
             connection.execute("BEGIN")
             connection.text_factory = _Texts().__getitem__
@@ -136,14 +180,24 @@ def without_collecting() -> Iterator[None]:
 
 
 @contextmanager
-def reader_of(folder: Path) -> Iterator[Callable[[int], Row]]:
-    """A function that reads one event of the run in `folder` by its number. Raises FolderError."""
+def reader_of(folder: Path) -> Iterator[Callable[[int], Row | int]]:
+    """A function that reads one event of the run in `folder` by its number; of one at which a wait ended it returns the
+    wait's number. Raises FolderError.
+    """
     with opened(folder) as connection:
-        yield lru_cache(maxsize=4096)(lambda number: _row(connection, number))
+        yield lru_cache(maxsize=4096)(lambda number: _row(connection, number) or _wait(connection, number))
 
 
-def _row(connection: sqlite3.Connection, number: int) -> Row:
-    return Row._make(connection.execute(f"{_ROWS} WHERE n = ?", (number,)).fetchone())
+def _row(connection: sqlite3.Connection, number: int) -> Row | None:
+    found = connection.execute(f"{_ROWS} WHERE n = ?", (number,)).fetchone()
+    return None if found is None else Row._make(found)
+
+
+def _wait(connection: sqlite3.Connection, number: int) -> int:
+    found = connection.execute("SELECT wait FROM wait_ends WHERE n = ?", (number,)).fetchone()
+    if found is None:
+        raise ValueError(f"event {number} is missing")
+    return int(found[0])
 
 
 class Record:
@@ -152,6 +206,7 @@ class Record:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "run.sqlite"
         self._seen = self._rounds = 0
+        self._names = _Names()
 
     @property
     def is_there(self) -> bool:
@@ -160,13 +215,13 @@ class Record:
 
     def news(
         self,
-        see: Callable[[Row], None] | None = None,
+        see: Callable[[AnyRow], None] | None = None,
         kept: Collection[str] | None = None,
         see_delivery: Callable[[Delivery], bool] | None = None,
     ) -> News:
         """Return the new rows since the last look; at first all there are. Raises FolderError.
 
-        `see` is called with each event, in order. `kept`: the kinds of events that the result has; None: all.
+        `see` is called with each event and wait, in order. `kept`: the kinds that the result has; None: all.
         `see_delivery` is called with each delivery instead, in its turn; if it returns False, `see` is called as well.
         The result has none of them then.
         """
@@ -179,44 +234,72 @@ class Record:
     def _read(
         self,
         connection: sqlite3.Connection,
-        see: Callable[[Row], None],
+        see: Callable[[AnyRow], None],
         kept: Collection[str] | None,
         see_delivery: Callable[[Delivery], bool] | None,
     ) -> News:
-        rows: list[Row] = []
+        rows: list[AnyRow] = []
         last, time = self._seen, 0.0
         apart = "" if see_delivery is None else "kind <> 'deliver' AND"
         query = f"{_ROWS} WHERE {apart} n > ? ORDER BY n"
         deliveries = _Deliveries(connection, self._seen, see, see_delivery)
+        waits = _Waits(connection, self._seen, see, kept, rows, self._names)
+
+        def catch_up(n: int) -> int:
+            """Have all seen that come before the event `n`; returns the number of the first that does not."""
+            while True:
+                delivery, wait = deliveries.next, waits.next
+                if min(delivery, wait) >= n:
+                    return min(delivery, wait)
+                if delivery < wait:
+                    deliveries.see_until(min(wait, n))
+                else:
+                    waits.see_until(min(delivery, n))
+
+        beside = min(deliveries.next, waits.next)
         for row in map(Row._make, connection.execute(query, (self._seen,))):
-            if deliveries.next < row.n:
-                deliveries.see_until(row.n)
+            if beside < row.n:
+                beside = catch_up(row.n)
             see(row)
             last, time = row.n, row.time
             if kept is None or row.kind in kept:
                 rows.append(row)
-        deliveries.see_until(sys.maxsize)
-        last, time = max((last, time), deliveries.last)
-        rounds = connection.execute("SELECT * FROM ended_rounds WHERE rowid > ? ORDER BY rowid", (self._rounds,))
+        catch_up(sys.maxsize)
+        last, time = max((last, time), deliveries.last, waits.last)
+        rounds = connection.execute(
+            "SELECT n, round, began, ended, called, answered, problem FROM ended_rounds WHERE rowid > ? ORDER BY rowid",
+            (self._rounds,),
+        )
         losses = connection.execute("SELECT party, step, action, round, time FROM final_losses ORDER BY rowid")
         return News(
             rows,
             last,
             time,
-            [EndedRound._make(row) for row in rounds],
+            [EndedRound(*head, tuple(answered.split()), problem) for *head, answered, problem in rounds],
             dict(connection.execute("SELECT key, value FROM run")),
             [Loss(*row) for row in losses],
         )
 
 
+class _Names(dict[str, tuple[str, ...]]):
+    """The names in each list of them, which is a text; one object, however often it occurs."""
+
+    def __missing__(self, text: str) -> tuple[str, ...]:
+        names = self[text] = tuple(text.split())
+        return names
+
+
 class _Deliveries:
-    """The new deliveries of a record after the event `seen`, for `take`; none if that is None."""
+    """The new deliveries of a record after the event `seen`, for `take`; none if that is None.
+
+    `next` is the number of the first that was not seen yet, `last` the number and the time of the last one that was.
+    """
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         seen: int,
-        see: Callable[[Row], None],
+        see: Callable[[AnyRow], None],
         take: Callable[[Delivery], bool] | None,
     ) -> None:
         query = f"SELECT {', '.join(Delivery._fields)} FROM events WHERE kind = 'deliver' AND n > ? ORDER BY n"
@@ -230,8 +313,55 @@ class _Deliveries:
         """Have those seen that come before the event `n`."""
         row, take = self._row, self._take
         while row is not None and take is not None and row.n < n:
-            if not take(row):
-                self._see(_row(self._connection, row.n))
+            if not take(row) and (whole := _row(self._connection, row.n)) is not None:
+                self._see(whole)
             self.last = row.n, row.time
             row = next(self._rows, None)
         self._row, self.next = row, sys.maxsize if row is None else row.n
+
+
+_WAITS = """
+SELECT n, wait, time, party, step, round, attempt, types, sources, deadline, '' FROM wait_begins WHERE n > ?
+UNION ALL SELECT n, wait, time, NULL, how, 0, 0, missing, silent, alone, last FROM wait_ends WHERE n > ? ORDER BY n"""
+
+
+class _Waits:
+    """The new beginnings and ends of waits after the event `seen`, for `see`. Kinds in `kept` go to `rows`.
+
+    `next` and `last` are as those of `_Deliveries`.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        seen: int,
+        see: Callable[[AnyRow], None],
+        kept: Collection[str] | None,
+        rows: list[AnyRow],
+        names: _Names,
+    ) -> None:
+        self._see, self._rows, self._names = see, rows, names
+        self._keeps_begins, self._keeps_ends = (kept is None or kind in kept for kind in ("wait", "waited"))
+        self._found = connection.execute(_WAITS, (seen, seen))
+        self._row = self._found.fetchone()
+        self.next = sys.maxsize if self._row is None else self._row[0]
+        self.last = (0, 0.0)
+
+    def see_until(self, n: int) -> None:
+        """Have those seen that come before the event `n`."""
+        found, names = self._row, self._names
+        while found is not None and found[0] < n:
+            place, wait, time, party, step, number, attempt, types, sources, seconds, last = found
+            row: AnyRow
+            if party is None:
+                row = WaitEnded(place, wait, time, step, names[types], names[sources], last, seconds)
+                keeps = self._keeps_ends
+            else:
+                row = WaitBegun(place, wait, time, party, step, number, attempt, names[types], names[sources], seconds)
+                keeps = self._keeps_begins
+            self._see(row)
+            if keeps:
+                self._rows.append(row)
+            self.last = place, time
+            found = self._found.fetchone()
+        self._row, self.next = found, sys.maxsize if found is None else found[0]

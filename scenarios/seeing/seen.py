@@ -4,14 +4,15 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tacit.scenarios.seeing.critical_path import Segment, Walk
 from tacit.scenarios.seeing.facts import Facts
-from tacit.scenarios.seeing.reading import Delivery, Record, Row
+from tacit.scenarios.seeing.reading import AnyRow, Delivery, Record, Row, WaitBegun, WaitEnded
 
 __all__ = ["Seen"]
 
-_DOINGS = frozenset(("send", "enter", "leave", "compute", "waited"))
+_DOINGS = frozenset(("enter", "leave", "compute"))
 
 
 class Seen:
@@ -28,7 +29,7 @@ class Seen:
         self.doings: dict[str, array[float]] = defaultdict(lambda: array("d"))
         self.last_round = 0
         self._walk = Walk(folder, self.facts)
-        self._takers: dict[str, tuple[Callable[[Row], None], ...]] = {}  # of each kind of event
+        self._takers: dict[str, tuple[Callable[[Any], None], ...]] = {}  # of each kind of event
         self.news = Record(folder).news(self._see, ("fault",), self._see_delivery)
         self._takers.clear()  # they have this object, which would stay in memory until somebody looks for garbage
         self.facts.take_answers(self.news)
@@ -47,24 +48,36 @@ class Seen:
         self._walk.deliver(delivery, message.receiver)
         return True
 
-    def _see(self, row: Row) -> None:
+    def _see(self, row: AnyRow) -> None:
         if row.time != self._last:
             self._last = row.time
             self.moments.append(row.time)
         for take in self._takers.get(row.kind) or self._takers_of(row.kind):
             take(row)
 
-    def _takers_of(self, kind: str) -> tuple[Callable[[Row], None], ...]:
+    def _takers_of(self, kind: str) -> tuple[Callable[[Any], None], ...]:
         """The functions that take an event of that kind: a large run has too many to ask of each what it is."""
-        own = () if kind == "send" else (self._name,)  # by its sender, its message names it
-        doing = (self._do,) if kind in _DOINGS else ()
-        takers = self.facts.taker(kind), self._walk.taker(kind), *own, *doing
+        more: dict[str, tuple[Callable[[Any], None], ...]] = {
+            "send": (self._do,),  # its sender and receiver are those of its message
+            "wait": (self._name_waiting,),
+            "waited": (self._end_wait,),
+        }
+        own = more.get(kind) or ((self._name, self._do) if kind in _DOINGS else (self._name,))
+        takers = self.facts.taker(kind), self._walk.taker(kind), *own
         return self._takers.setdefault(kind, tuple(take for take in takers if take is not None))
 
     def _name(self, row: Row) -> None:
         self.parties.add(row.party)
         if not row.message:
             self.parties.update((row.sender, row.receiver))
+
+    def _name_waiting(self, row: WaitBegun) -> None:
+        self.parties.add(row.party)
+
+    def _end_wait(self, row: WaitEnded) -> None:
+        wait = self.facts.waits.get(row.wait)
+        if wait is not None and wait.party in self.facts.jobs:
+            self.doings[wait.party].append(row.time)
 
     def _do(self, row: Row) -> None:
         if row.party in self.facts.jobs:

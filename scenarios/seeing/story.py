@@ -11,9 +11,19 @@ from tacit.scenarios.files.arguments import check_type
 from tacit.scenarios.running.folder import Result
 from tacit.scenarios.seeing.absences import Absence, Key, grouped, key_of
 from tacit.scenarios.seeing.causes import Cause, Causes, Chain
-from tacit.scenarios.seeing.facts import Facts, Message, Waiting, spell_ended
-from tacit.scenarios.seeing.reading import EndedRound, News, Record, Row, is_under_way
+from tacit.scenarios.seeing.facts import Facts, Message, Waiting
+from tacit.scenarios.seeing.reading import (
+    AnyRow,
+    EndedRound,
+    News,
+    Record,
+    Row,
+    WaitBegun,
+    WaitEnded,
+    is_under_way,
+)
 from tacit.scenarios.seeing.seen import Seen
+from tacit.sim.trace import Fact
 from tacit.sim.units import format_duration
 
 __all__ = ["Line", "Story", "absences", "events"]
@@ -86,9 +96,10 @@ class Story:
         """
         begun, messages, add = self._last > 0, set[int](), self._facts.add
 
-        def see(row: Row) -> None:
+        def see(row: AnyRow) -> None:
             add(row)
-            messages.add(row.message)
+            if isinstance(row, Row):
+                messages.add(row.message)
 
         news = record.news(see if begun else add, None if self._everything else _WORTH)
         return news, self._take(news, messages if begun else self._facts.messages.keys())
@@ -132,28 +143,41 @@ class Story:
 
     # What one event is worth
 
-    def _of_row(self, row: Row) -> Iterator[Line]:
+    def _of_row(self, row: AnyRow) -> Iterator[Line]:
         lines = list(self._worth(row))
         yield from lines
-        if self._everything and not lines:
+        if not self._everything or lines:
+            return
+        if isinstance(row, Row):
             ends = f"{row.sender} -> {row.receiver}" if row.message and row.sender and row.receiver else row.peer
             place = row.step if row.kind in ("enter", "leave", "compute") else ""
             words = (row.type, place, ends, row.note if row.kind != "compute" else format_duration(row.value))
             parties = tuple(filter(None, (row.party, row.peer, row.sender, row.receiver)))
             text = " ".join((row.kind, *filter(None, words)))
             yield Line(row.n, row.time, row.kind, row.party, text, (), "", row.step, row.round, parties)
+        elif (wait := self._facts.waits.get(row.wait)) is not None:
+            if isinstance(row, WaitBegun):
+                named, said = (), (*row.types, *row.sources)
+            else:
+                named = tuple(dict.fromkeys(filter(None, (*row.silent, row.last))))
+                said = (row.how, *row.silent, *row.missing)
+            text, parties = " ".join((row.kind, *said)), (wait.party, *named)
+            yield Line(row.n, row.time, row.kind, wait.party, text, (), "", wait.step, wait.stamp[0], parties)
 
-    def _worth(self, row: Row) -> Iterable[Line]:
-        if row.kind == "metric" and row.note.startswith("lost: "):
+    def _worth(self, row: AnyRow) -> Iterable[Line]:
+        if not isinstance(row, Row):
+            line = self._of_wait(row) if isinstance(row, WaitEnded) else None
+            return () if line is None else (line,)
+        if row.fact == Fact.LOST:
             self._noticed.add((row.party, row.round))
-            loss = Loss(row.party, row.step, row.note[len("lost: ") :], row.round, row.time)
+            loss = Loss(row.party, row.step, row.detail, row.round, row.time)
             self._losses.append(loss)
             return self._of_loss(row.n, loss)
-        if row.kind == "metric" and row.note.startswith("refused to "):
+        if row.fact == Fact.REFUSED:
             return (self._line(row, "refused", row.note),)
         if row.kind == "outcome":
             self._endings.append((row.party, row.note))
-        worth = {"fault": self._of_fault, "waited": self._of_wait, "enter": self._of_step}.get(row.kind)
+        worth = {"fault": self._of_fault, "enter": self._of_step}.get(row.kind)
         line = None if worth is None else worth(row)
         return () if line is None else (line,)
 
@@ -162,13 +186,13 @@ class Story:
             self._strikes += 1
             if self._strikes > _STRIKES and not self._everything:
                 return None
-            text = f"the fault {row.note.split()[0]} strikes {row.type} to {row.receiver}"
+            text = f"the fault {row.detail} strikes {row.type} to {row.receiver}"
             return self._line(row, "fault", text, parties=(row.sender, row.receiver))
         where = f", in {row.step}" if row.step else ""
-        return self._line(row, "return" if spell_ended(row.note) else "fault", f"{row.note}{where}")
+        return self._line(row, "return" if row.fact == Fact.OVER else "fault", f"{row.note}{where}")
 
-    def _of_wait(self, row: Row) -> Line | None:
-        wait = self._facts.waits.get(row.message)
+    def _of_wait(self, row: WaitEnded) -> Line | None:
+        wait = self._facts.waits.get(row.wait)
         if wait is None:
             return None
         if wait.how in ("deadline", "gone") and wait.missing:
@@ -182,11 +206,12 @@ class Story:
                 "deadline", wait.party, wait.types, *(key_of("", one, "") for one in cause.apart())
             ):
                 return None
-            return self._line(row, "deadline", text, cause, (*names, *cause.parties))
+            return self._wait_line(row, wait, "deadline", text, cause, (*names, *cause.parties))
         if wait.how == "answered" and len(wait.sources) > 1 and self._is_long(wait.alone, wait):
             longer = f"waited {format_duration(wait.alone)} longer for {' or '.join(wait.types)} from {wait.last}"
             cause = self._causes.of_delay(wait.last, wait)
-            return self._line(row, "held-up", f"{longer} than from the others", cause, (wait.last, *cause.parties))
+            text = f"{longer} than from the others"
+            return self._wait_line(row, wait, "held-up", text, cause, (wait.last, *cause.parties))
         return None
 
     def _is_long(self, seconds: float, wait: Waiting) -> bool:
@@ -247,7 +272,7 @@ class Story:
         if one.problem:
             yield Line(one.n, time, "round", "server", f"round {one.round} is lost: {one.problem}", round=one.round)
         elif self._everything and one.ended is not None:
-            counts = f"{len(one.answered.split())} of {len(one.cohort.split())} answers"
+            counts = f"{len(one.answered)} of {one.called} answers"
             yield Line(one.n, time, "round", "server", f"round {one.round} ends with {counts}", round=one.round)
 
     def _end(self, news: News) -> list[Line]:
@@ -292,6 +317,12 @@ class Story:
         )
         because, step = cause.reasons, row.step
         return Line(row.n, row.time, kind, row.party, text, because, "", step, row.round, named, cause.chains)
+
+    @staticmethod
+    def _wait_line(row: WaitEnded, wait: Waiting, kind: str, text: str, cause: Cause, parties: Iterable[str]) -> Line:
+        named = tuple(dict.fromkeys((*parties, wait.party)))
+        because, number = cause.reasons, wait.stamp[0]
+        return Line(row.n, row.time, kind, wait.party, text, because, "", wait.step, number, named, cause.chains)
 
 
 def _afterwards(one: Message) -> str:

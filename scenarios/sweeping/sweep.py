@@ -18,7 +18,7 @@ from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.sweeping.folder import Asked, write_asked
 from tacit.scenarios.sweeping.runs import FIGURES, Plan, fields, perform, plan, write_table
-from tacit.scenarios.sweeping.tables import Planned, fill, markdown, plan_table, write_runs
+from tacit.scenarios.sweeping.tables import Planned, fill, keep_table, plan_table, write_runs
 
 __all__ = ["Sweep", "plan_all", "sweep", "write_tables"]
 
@@ -96,12 +96,14 @@ def plan_all(scenario: Source, asked: Asked) -> tuple[Loaded, Sequence[Plan], Pl
 def write_tables(
     asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, results: dict[int, Result]
 ) -> None:
-    """Write the files of the sweep's `folder` besides its runs: ``sweep.csv``, and ``table.md`` if it makes a table."""
+    """Write the files of the sweep's `folder` besides its runs: ``sweep.csv``, and of a table ``table.json`` and
+    ``table.md``.
+    """
     if table is None:
         write_table(folder / "sweep.csv", plans, results)
     else:
         write_runs(folder / "sweep.csv", table, results)
-        (folder / "table.md").write_text(markdown(fill(table, results), asked.command), encoding="utf-8")
+        keep_table(folder, fill(table, results), asked.command)
 
 
 def _values(over: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:

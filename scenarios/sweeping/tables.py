@@ -21,11 +21,24 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console import printing
 from tacit.scenarios.files.reading import Loaded, Source, read
 from tacit.scenarios.files.table_layout import Claim, Layout, Place
-from tacit.scenarios.running.folder import Result
+from tacit.scenarios.running.folder import FolderError, Result
 from tacit.scenarios.sweeping.runs import FIGURES, Plan, fields, folder_name
 from tacit.sim.units import format_bytes, format_duration
 
-__all__ = ["Figure", "Planned", "Tabled", "caption", "fill", "markdown", "plan_table", "show", "verdicts", "write_runs"]
+__all__ = [
+    "Figure",
+    "Planned",
+    "Tabled",
+    "Written",
+    "caption",
+    "fill",
+    "keep_table",
+    "plan_table",
+    "read_table",
+    "show",
+    "verdicts",
+    "write_runs",
+]
 
 
 class Planned(Struct, frozen=True):
@@ -261,18 +274,61 @@ def _sizes(planned: Planned) -> list[tuple[str, str]]:
     return [(key, values.pop()) for key, values in found.items() if len(values) == 1]
 
 
-def markdown(tabled: Tabled, command: str) -> str:
-    """Return the table with the command that made it, for a page of results."""
+class Written(Struct, frozen=True):
+    """A table with all that is said of it, as ``table.json`` has it; a cell of several lines has line feeds."""
+
+    title: str
+    command: str
+    facts: str
+    columns: list[str]
+    rows: list[list[str]]
+    remarks: list[str]
+
+
+_JSON = "table.json"
+
+
+def written(tabled: Tabled, command: str) -> Written:
+    """Return the table with the command that made it, and its remarks."""
     title, facts = caption(tabled)
-    heads, *rows = _cells(tabled, "<br>")
-    lines = [f"{title}.", "", f"`{command}`", "", f"{facts}.", "", _line(heads), _line(["---"] * len(heads))]
-    lines += [_line(row) for row in rows]
+    heads, *rows = _cells(tabled, whole=True)
     remarks = [*verdicts(tabled), *(f"No epsilon of these runs is guaranteed: {caveat}" for caveat in tabled.caveats)]
-    return "\n".join([*lines, *([""] if remarks else []), *(f"- {line}." for line in remarks)]) + "\n"
+    return Written(f"{title}.", command, f"{facts}.", heads, rows, [f"{line}." for line in remarks])
 
 
-def _cells(tabled: Tabled, between: str) -> list[list[str]]:
-    """Return the heads and the rows of the table; the lines of a cell are joined by `between`.
+def keep_table(folder: Path, tabled: Tabled, command: str) -> None:
+    """Write ``table.json``, and ``table.md`` for a page of results, into the sweep's `folder`."""
+    found = written(tabled, command)
+    (folder / _JSON).write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    (folder / "table.md").write_text(markdown(found), encoding="utf-8")
+
+
+def read_table(folder: Path) -> Written | None:
+    """Return the table of the sweep in `folder`; None if it makes none.
+
+    Raises FolderError for one that cannot be read, or is of a version that wrote only ``table.md``.
+    """
+    path = folder / _JSON
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Written)
+    except FileNotFoundError:
+        if not (folder / "table.md").is_file():
+            return None
+        problem = f"missing, as in sweeps of earlier versions; `tacit sweep --resume {folder}` writes it"
+        raise FolderError(f"{path}: {problem}") from None
+    except ValueError as error:
+        raise FolderError(f"{path}: no table of a sweep: {error}") from None
+
+
+def markdown(found: Written) -> str:
+    """Return the table for a page of results."""
+    lines = [found.title, "", f"`{found.command}`", "", found.facts, ""]
+    lines += map(_line, (found.columns, ["---"] * len(found.columns), *found.rows))
+    return "\n".join([*lines, *([""] if found.remarks else []), *(f"- {line}" for line in found.remarks)]) + "\n"
+
+
+def _cells(tabled: Tabled, *, whole: bool) -> list[list[str]]:
+    """Return the heads and the rows of the table, with `whole` names in place of groups and labels below each other.
 
     The paper's figures stand below ours, or, if they are of other data, in rows of their own below the rows.
     """
@@ -281,31 +337,31 @@ def _cells(tabled: Tabled, between: str) -> list[list[str]]:
     own, papers = [], []
     for row, figures, quoted in zip(layout.rows, tabled.figures, layout.figures, strict=True):
         cells = [
-            figure.text() + (f"{between}(paper: {paper})" if paper and not apart else "")
+            figure.text() + (f"\n(paper: {paper})" if paper and not apart else "")
             for figure, paper in zip(figures, quoted, strict=True)
         ]
-        own.append([_head(row, between, not apart), *cells])
+        own.append([_head(row, whole, not apart), *cells])
         if apart and any(quoted):
             papers.append([f"{apart} (paper): {row.paper or row.name}", *(paper or "-" for paper in quoted)])
-    return [["", *(_head(place, between, True) for place in layout.columns)], *own, *papers]
+    return [["", *(_head(place, whole, True) for place in layout.columns)], *own, *papers]
 
 
-def _head(place: Place, between: str, paper: bool) -> str:
-    name = place.name if between == "<br>" else "\n".join(filter(None, (place.group, place.label)))
-    return name + (f"{between}(paper: {place.paper})" if place.paper and paper else "")
+def _head(place: Place, whole: bool, paper: bool) -> str:
+    name = place.name if whole else "\n".join(filter(None, (place.group, place.label)))
+    return name + (f"\n(paper: {place.paper})" if place.paper and paper else "")
 
 
 def show(console: Console, tabled: Tabled) -> None:
     """Print the table with the paper's figures, and whether the paper's claims hold in it."""
     printing.print_lines(console, caption(tabled))
-    heads, *rows = _cells(tabled, "\n")
+    heads, *rows = _cells(tabled, whole=False)
     console.print(printing.table(heads, rows, heads[1:]))
     printing.print_lines(console, (f"order     {line}" for line in verdicts(tabled)))
     printing.print_lines(console, (f"privacy   NO guarantee: {line}" for line in tabled.caveats))
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
 
 
 def write_runs(path: Path, planned: Planned, results: Mapping[int, Result]) -> None:

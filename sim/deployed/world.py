@@ -63,7 +63,7 @@ class DeployedComputing(Computing):
             took = self._loop.time() - began
         finally:
             machine.cores.release(turn)
-        self._trace.add(Event(began, "compute", party, step=step, value=took, note=str(index)))
+        self._trace.add(Event(began, "compute", party, step=step, value=took, note=str(index), number=index))
         return self._complete(party, step, modelled, arguments, result)
 
     def _carry_out(self, job: Job[R]) -> R:

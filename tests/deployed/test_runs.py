@@ -40,6 +40,8 @@ def test_labels_and_bytes_are_those_of_the_simulator(tmp_path: Path) -> None:
 
 SECURE = [*SMALL, "training.rounds=2", "training.averaging=secure", "protocol.name=fedavg"]
 COMMITTEE = [*SECURE, "training.averaging=committee", "training.value_bits=12"]
+CODED = [*SECURE, "training.averaging=lightsecagg", "training.value_bits=12"]
+FLAMINGO = [*SECURE, "training.averaging=flamingo", "training.rounds=3", "training.decryptor_rounds=2"]
 FEDCT = [*SMALL, "cotraining.rounds=2", "learner.name=decision-tree"]
 PRIO3 = [*FEDCT, "cotraining.votes=prio3", "public.size=20"]
 
@@ -49,6 +51,8 @@ PRIO3 = [*FEDCT, "cotraining.votes=prio3", "public.size=20"]
     [
         ("fedavg-xclp-digits", SECURE),
         ("fedavg-xclp-digits", COMMITTEE),
+        ("fedavg-xclp-digits", CODED),
+        ("fedavg-xclp-digits", FLAMINGO),
         ("fedct-digits", FEDCT),
         ("fedct-digits", PRIO3),
     ],
@@ -79,7 +83,8 @@ def test_every_message_arrives_after_it_was_sent(gathered: Path) -> None:
 
 
 def test_events_are_numbered_in_the_order_of_their_times(gathered: Path) -> None:
-    found = rows(gathered, "SELECT n, time FROM events ORDER BY n")
+    tables = ("events", "wait_begins", "wait_ends")
+    found = sorted(row for table in tables for row in rows(gathered, f"SELECT n, time FROM {table}"))
     assert [n for n, _ in found] == list(range(1, len(found) + 1))
     assert [time for _, time in found] == sorted(time for _, time in found)
     assert rows(gathered, "SELECT count(*) FROM waits WHERE ended IS NULL") == [(0,)]

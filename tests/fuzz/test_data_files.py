@@ -224,15 +224,17 @@ def finished(tmp_path: Path) -> dict[str, bytes]:
 
 
 STATEMENTS = (
-    "UPDATE events SET payload = 'much'", "UPDATE events SET payload = NULL", "UPDATE events SET envelope = 0.5",
-    "UPDATE events SET type = NULL", "UPDATE events SET step = x'ff'", "UPDATE events SET payload = 1 << 62",
-    "UPDATE events SET type = 7", "DROP TABLE events", "DROP VIEW computing", "DELETE FROM events",
-    "ALTER TABLE events RENAME payload TO load", "UPDATE events SET type = char(27) || '[2J'",
-    "UPDATE events SET value = 'long'", "UPDATE events SET value = NULL", "PRAGMA user_version = 9",
-    "UPDATE events SET value = -1", "UPDATE events SET value = 9e999",
-    "UPDATE events SET party = 1",
-    "UPDATE events SET type = '[red]', step = '[/]'",
-    "DROP TABLE events; CREATE VIEW events AS SELECT * FROM steps",
+    "UPDATE event_rows SET payload = 'much'", "UPDATE event_rows SET payload = NULL",
+    "UPDATE event_rows SET envelope = 0.5", "UPDATE event_rows SET type = NULL", "UPDATE event_rows SET step = x'ff'",
+    "UPDATE event_rows SET payload = 1 << 62", "UPDATE wait_ends SET wait = 'x'", "UPDATE wait_begins SET sources = 7",
+    "UPDATE event_rows SET fact = 7", "UPDATE event_rows SET fact = 'down', kind = 'fault'", "DROP TABLE wait_ends",
+    "UPDATE event_rows SET type = 7", "DROP TABLE event_rows", "DROP VIEW computing", "DELETE FROM event_rows",
+    "ALTER TABLE event_rows RENAME payload TO load", "UPDATE event_rows SET type = char(27) || '[2J'",
+    "UPDATE event_rows SET value = 'long'", "UPDATE event_rows SET value = NULL", "PRAGMA user_version = 9",
+    "UPDATE event_rows SET value = -1", "UPDATE event_rows SET value = 9e999",
+    "UPDATE event_rows SET party = 1",
+    "UPDATE event_rows SET type = '[red]', step = '[/]'",
+    "DROP VIEW events; CREATE VIEW events AS SELECT * FROM steps",
 )  # fmt: skip
 
 

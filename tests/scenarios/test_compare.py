@@ -84,8 +84,8 @@ def test_contents_that_differ_part_traces_of_one_shape(made: Callable[..., Path]
     with closing(sqlite3.connect(other / "run.sqlite")) as connection, connection:
         sent = "SELECT min(n) FROM events WHERE kind = 'send' AND type = 'PlainBits'"
         (number,) = connection.execute(sent).fetchone()
-        connection.execute("UPDATE events SET digest = x'00ff' WHERE n = ?", (number,))
-        connection.execute("UPDATE events SET round = 7 WHERE kind = 'enter'")  # which no hash covers
+        connection.execute("UPDATE event_rows SET digest = x'00ff' WHERE n = ?", (number,))
+        connection.execute("UPDATE event_rows SET round = 7 WHERE kind = 'enter'")  # which no hash covers
     without_digests(other)
     parts = as_json(one, other)["first_difference"]
     assert parts["fields"] == ["digest"] and parts["first"]["n"] == parts["second"]["n"] == number
@@ -95,7 +95,7 @@ def test_contents_that_differ_part_traces_of_one_shape(made: Callable[..., Path]
 def test_a_trace_that_ends_earlier(made: Callable[..., Path]) -> None:
     one, other = made("one"), made("other")
     with closing(sqlite3.connect(other / "run.sqlite")) as connection, connection:
-        connection.execute("DELETE FROM events WHERE n > 200")
+        connection.execute("DELETE FROM event_rows WHERE n > 200")
     (other / "result.json").unlink()  # as after a kill -9
     found = as_json(one, other)
     assert found["first_difference"]["second"] is None and found["first_difference"]["fields"] == []
@@ -143,7 +143,8 @@ def test_what_is_no_run_is_refused_in_one_line(made: Callable[..., Path], tmp_pa
     assert refused(one, tmp_path / "empty") == f"error: {tmp_path / 'empty'}: no run.sqlite; a run's folder is needed"
     with closing(sqlite3.connect(one / "run.sqlite")) as connection:
         connection.execute("PRAGMA user_version = 9")
-    assert refused(one, one) == f"error: {one / 'run.sqlite'}: of format 9; this version reads format 1"
+    later = "and this version of Tacit reads formats 1 and 2: read it with the version that made it, or a later one"
+    assert refused(one, one) == f"error: {one / 'run.sqlite'}: of format 9, {later}"
 
 
 def test_a_scenario_that_is_missing_or_damaged(made: Callable[..., Path]) -> None:

@@ -165,10 +165,13 @@ def test_one_line_an_event_and_only_those_asked_for(folder: Path) -> None:
     assert done.exit_code == 2 and "--party client/9 is not a party of this run; allowed: server, ..." in done.stderr
 
 
+EVERY = "(SELECT count(*) FROM events) + (SELECT count(*) FROM wait_begins) + (SELECT count(*) FROM wait_ends)"
+
+
 def test_all_events_and_json(folder: Path) -> None:
     lines = [json.loads(line) for line in command("events", folder, "--all", "--json")]
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
-        (count,) = connection.execute("SELECT count(*) FROM events").fetchone()
+        (count,) = connection.execute(f"SELECT {EVERY}").fetchone()
     assert {line["n"] for line in lines} == set(range(1, count + 1))
     assert {"send", "relay", "deliver", "wait", "compute", "enter", "lost", "fault", "outcome"} <= {
         line["kind"] for line in lines
@@ -191,10 +194,14 @@ def test_an_empty_record_is_refused(folder: Path) -> None:
 
 
 def test_a_record_of_another_format_is_refused(folder: Path) -> None:
-    for number, made in ((0, "of an earlier version of Tacit"), (7, "of format 7")):
+    for number, made in (
+        (0, "of an earlier version of Tacit; this one reads formats 1 and 2: run its scenario again"),
+        (7, "of format 7, and this version of Tacit reads formats 1 and 2: read it with the version that made it, or a "
+            "later one"),
+    ):  # fmt: skip
         with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
             connection.execute(f"PRAGMA user_version = {number}")
-        with pytest.raises(ValueError, match=rf"run\.sqlite: {made}; this version reads format 1$"):
+        with pytest.raises(ValueError, match=rf"run\.sqlite: {made}$"):
             tacit.events(folder)
 
 
@@ -277,9 +284,6 @@ def test_a_run_that_is_killed_leaves_what_had_happened(waiting: "subprocess.Pope
         and any(line.kind == "fault" for line in lines)
     )
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
-        (events, waits) = connection.execute(
-            "SELECT count(*), count(*) FILTER (WHERE kind LIKE 'wait%') FROM events"
-        ).fetchone()
-        assert events - waits == 60
+        assert connection.execute("SELECT count(*) FROM events").fetchone() == (60,)
         assert connection.execute("SELECT count(*) FROM messages").fetchone()[0] > 0
         assert connection.execute("SELECT count(*) FROM run WHERE key = 'outcome'").fetchone() == (0,)

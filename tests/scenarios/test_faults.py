@@ -160,7 +160,8 @@ def test_kinds_of_faults_are_listed_in_two_files_alone() -> None:
     for file in sorted(file for room in rooms for file in (root / room).rglob("*.py")):
         text = file.read_text(encoding="utf-8")
         named = {kind for kind in KINDS if re.search(rf"[\"']{kind}[\"']|\b{KINDS[kind].__name__}\(", text)}
-        if len(named) > 4:  # "leave" and "lose" are kinds of events, too, "crash" is one of marks
+        old = file.name == "record_format_1.py"  # which names those of its time, for good
+        if len(named) > 4 and not old:  # "leave" and "lose" are kinds of events, too, "crash" is one of marks
             listing.append(file.relative_to(root).as_posix())
     assert listing == two
     contributing = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -124,14 +124,17 @@ def test_steps_have_both_ends_and_a_step_never_left_has_one(tmp_path: Path, reco
 
 
 def test_the_other_events_have_views_of_their_own(tmp_path: Path, recorder: Recorder) -> None:
-    recorder(Event(1.0, "compute", "client/0", step="lsh.hash", note="2", value=0.25))
-    recorder(Event(2.0, "fault", "client/3", "client/*", step="lsh.hash", note="partition"))
+    recorder(Event(1.0, "compute", "client/0", step="lsh.hash", note="2", value=0.25, number=2))
+    note, kind = "partition of client/3 and client/* begins", "partition"
+    recorder(Event(2.0, "fault", "client/3", "client/*", step="lsh.hash", note=note, fact="cut", detail=kind))
     recorder(Event(3.0, "metric", "server", note="accuracy", value=0.9))
     recorder(Event(4.0, "outcome", "client/0", step="xclp.label", note="labels"))
     recorder.close()
     path = tmp_path / "run.sqlite"
     assert rows(path, "SELECT * FROM computing") == [("client/0", "lsh.hash", 2, 1.0, 0.25)]
-    assert rows(path, "SELECT * FROM faults") == [(2.0, "client/3", "client/*", "lsh.hash", "", 0, "partition")]
+    assert rows(path, "SELECT * FROM faults") == [
+        (2.0, "client/3", "client/*", "lsh.hash", "", 0, note, "begins", "cut", "partition")
+    ]
     assert rows(path, "SELECT * FROM metrics") == [(3.0, 0, "server", "accuracy", 0.9)]
     assert rows(path, "SELECT * FROM outcomes") == [(4.0, "client/0", "labels")]
 

@@ -76,9 +76,9 @@ def test_texts_are_only_texts(made: Callable[..., Path]) -> None:
     folder = made("one", f'title="{SCRIPT}"')
     (folder / "failure.txt").write_text(f"</pre>{SCRIPT}")
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
-        for table, column in (("events", "type"), ("events", "step"), ("final_losses", "action")):
+        for table, column in (("event_rows", "type"), ("event_rows", "step"), ("final_losses", "action")):
             connection.execute(f"UPDATE {table} SET {column} = ? || {column}", (f'"{SCRIPT}',))
-        connection.execute("UPDATE events SET sender = ?, party = ? WHERE sender = 'client/1'", (SCRIPT, SCRIPT))
+        connection.execute("UPDATE event_rows SET sender = ?, party = ? WHERE sender = 'client/1'", (SCRIPT, SCRIPT))
     without_digests(folder)
     page = report(folder)
     text = (folder / "report.html").read_text()
@@ -104,7 +104,8 @@ def test_a_run_that_was_killed_has_a_page(made: Callable[..., Path]) -> None:
     (folder / "result.json").unlink()
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM run WHERE key IN ('outcome', 'reason', 'virtual_seconds')")
-        connection.execute("DELETE FROM events WHERE n > 300")
+        for table in ("event_rows", "wait_begins", "wait_ends"):
+            connection.execute(f"DELETE FROM {table} WHERE n > 300")
         (last,) = connection.execute("SELECT max(time) FROM events").fetchone()
     page = report(folder)
     assert page.named["outcome"] == "Broken off" and float(page.figures["virtual_seconds"]) == last
@@ -180,7 +181,7 @@ def test_many_parties_share_rows_of_the_matrix(made: Callable[..., Path]) -> Non
     """The record is made to say that each message had another receiver."""
     folder = made("one")
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
-        connection.execute("UPDATE events SET receiver = 'client/' || (message % 100) WHERE message > 0")
+        connection.execute("UPDATE event_rows SET receiver = 'client/' || (message % 100) WHERE message > 0")
         (total,) = connection.execute("SELECT sum(bytes) FROM messages").fetchone()
         (last,) = connection.execute("SELECT max(message % 100) FROM events WHERE message > 0").fetchone()
     without_digests(folder)

@@ -65,9 +65,9 @@ IMPOSSIBLE = [
     (
         f"{FLAMINGO} training.decryptors=5",
         "training.decryptors",
-        "5 is more than the 4 clients of a round; allowed: 2 to",
+        "5 is more than the 4 clients of a round; allowed: 3 to",
     ),
-    (f"{FLAMINGO} training.decryptors=1", "training.decryptors", "1 is too small; allowed: 2 or more"),
+    (f"{FLAMINGO} training.decryptors=1", "training.decryptors", "1 is too small; allowed: 3 or more"),
     (
         f"{FLAMINGO} training.tolerated_dropouts=0.75",
         "training.tolerated_dropouts",
@@ -92,10 +92,10 @@ def test_thresholds_that_no_sum_can_reach_are_one_line(tiny: Path, changes: str,
 
 
 def test_decryptors_withstand_what_falls_on_other_clients(tiny: Path) -> None:
-    few = ["protocol.name=fedavg", *FLAMINGO.split(), "training.decryptors=2"]
-    assert load(tiny, [*few, "training.tolerated_dropouts=0.5"]).training.decryptors == 2  # two others may be lost
-    with pytest.raises(ScenarioError, match=r"of 2 decryptors, at most 0 may be lost; allowed: less than 0\.75"):
-        load(tiny, [*few, "training.tolerated_dropouts=0.75"])
+    few = ["protocol.name=fedavg", *FLAMINGO.split(), "training.decryptors=3"]
+    assert load(tiny, [*few, "training.tolerated_dropouts=0.25"]).training.decryptors == 3  # another may be lost
+    with pytest.raises(ScenarioError, match=r"of 3 decryptors, at most 0 may be lost; allowed: less than 0\.5"):
+        load(tiny, [*few, "training.tolerated_dropouts=0.5"])
 
 
 def test_models_that_do_not_fit_into_memory_are_reported_before(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:

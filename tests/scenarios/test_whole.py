@@ -40,7 +40,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 def in_record(folder: Path) -> None:
     with closing(sqlite3.connect(folder / "run.sqlite")) as record, record:
-        record.execute("UPDATE events SET kind = 'rend' WHERE n = (SELECT min(n) FROM events WHERE kind = 'send')")
+        record.execute("UPDATE event_rows SET kind = 'rend' WHERE n = (SELECT min(n) FROM events WHERE kind = 'send')")
 
 
 def in_result(folder: Path) -> None:
@@ -115,11 +115,11 @@ def broken_off(made: Path, to: Path) -> Path:
     """A copy of the run as one that was killed leaves it: half of the events in the journal alone, and no result."""
     source = Path(shutil.copytree(made, to / "source"))
     with closing(sqlite3.connect(source / "run.sqlite", isolation_level=None)) as record:
-        record.execute("CREATE TABLE kept AS SELECT * FROM events")
-        record.execute("DELETE FROM events")
+        record.execute("CREATE TABLE kept AS SELECT * FROM event_rows")
+        record.execute("DELETE FROM event_rows")
         record.execute("PRAGMA journal_mode = WAL")
         for half in (0, 1):
-            record.execute("INSERT INTO events SELECT * FROM kept WHERE n % 2 = ?", (half,))
+            record.execute("INSERT INTO event_rows SELECT * FROM kept WHERE n % 2 = ?", (half,))
         folder = to / "run"
         folder.mkdir()
         for name in ("run.sqlite", "run.sqlite-wal", "scenario.toml"):
@@ -174,7 +174,7 @@ def test_a_run_that_was_killed_while_its_record_was_closed_is_read(
     with closing(sqlite3.connect(source / "run.sqlite", isolation_level=None)) as record:
         record.execute("PRAGMA cache_size = 1")
         record.execute("BEGIN")
-        record.execute("UPDATE events SET payload = payload + 1, note = note || 'x'")
+        record.execute("UPDATE event_rows SET payload = payload + 1, note = note || 'x'")
         for name in ("run.sqlite", "run.sqlite-journal", "scenario.toml"):
             shutil.copy(source / name, folder)
         record.execute("ROLLBACK")

@@ -29,7 +29,7 @@ SHAPE = (
     "envelope",
 )
 CONTENT = ("note", "value", "digest")
-BESIDE = ("message", "copy", "hop", "sender", "receiver", "origin")
+BESIDE = ("message", "copy", "hop", "sender", "receiver", "origin", "fact", "detail", "number")
 
 
 def hashes(*events: Event) -> tuple[str, str]:

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from tacit.scenarios.running.record_format import VIEW_OF
 from tacit.scenarios.seeing.critical_path import Segment
-from tacit.scenarios.seeing.facts import Facts, Job, Message, Waiting, spell_begun, spell_ended
-from tacit.scenarios.seeing.reading import News, opened
+from tacit.scenarios.seeing.facts import Facts, Job, Message, Waiting
+from tacit.scenarios.seeing.reading import News, Row, opened
 from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.timeline.folding import Span, folds
+from tacit.sim.trace import Fact
 from tacit.sim.units import format_duration
 
 __all__ = ["Band", "Bar", "Copy", "Gap", "Mark", "Model", "Phase", "model_of"]
@@ -122,8 +123,8 @@ class Model:
 
 
 _COPIES = f"""
-WITH events AS MATERIALIZED (SELECT * FROM main.events WHERE message IN (
-    SELECT message FROM main.events WHERE kind IN ('lose', 'drop') OR note LIKE 'sent again%')),
+WITH events AS MATERIALIZED (SELECT * FROM event_rows WHERE message IN (
+    SELECT message FROM event_rows WHERE kind IN ('lose', 'drop') OR fact = 'again')),
 {VIEW_OF["hops"].common}
 SELECT message, sent, ended, sender, receiver, fate, why, note FROM hops ORDER BY sent, copy, hop"""
 """The view `hops` of these messages: of all it would join every event with every other of its copy first."""
@@ -217,18 +218,18 @@ def _bands(facts: Facts, parties: Sequence[str]) -> list[Band]:
 
 def _marks(news: News) -> Iterator[Mark]:
     for row in news.rows:
-        if row.kind == "fault" and not row.message and row.party:
-            kind = {"down": "crash"}.get(spell_begun(row.note)) or {"down": "return"}.get(spell_ended(row.note), "")
+        if isinstance(row, Row) and row.kind == "fault" and row.party:
+            is_back = row.fact == Fact.OVER and row.detail == Fact.DOWN
             where = f", in {row.step}" if row.step and row.step not in row.note else ""
-            if kind:
-                yield Mark(kind, row.party, row.time, f"{row.note}{where}")
+            if is_back or row.fact == Fact.DOWN:
+                yield Mark("return" if is_back else "crash", row.party, row.time, f"{row.note}{where}")
 
 
 def _rounds(seen: Seen, end: float) -> Iterator[Phase]:
     """The rounds that have ended, and the one that has not; of a run without any it is unknown when they began."""
     last, rounds = 0.0, seen.news.rounds
     for one in rounds:
-        problem = f"lost: {one.problem}" if one.problem else f"{len(one.answered.split())} answers"
+        problem = f"lost: {one.problem}" if one.problem else f"{len(one.answered)} answers"
         yield Phase(str(one.round), one.began, end if one.ended is None else one.ended, problem)
         last = end if one.ended is None else one.ended
     number = seen.last_round
