@@ -62,7 +62,7 @@ def _tried(scenario: Scenario, keys: list[str]) -> list[str]:
         if fate.completed:
             completed += 1
         else:
-            failed.append(f"{fate.outcome}: {fate.reason.partition('; lost:')[0]}")
+            failed.append(f"{fate.outcome}: {fate.general}")
     if completed == _ENOUGH:
         return []
     reason = max(dict.fromkeys(failed), key=failed.count)

@@ -106,7 +106,7 @@ class Survival(Struct, frozen=True):
     def endings(self) -> list[tuple[str, int]]:
         """Return the reasons for which runs do not complete, without names of parties, and their counts, most frequent
         first."""
-        reasons = (f"{one.outcome}: {_general(one.reason)}" for one in self.fates if not one.completed)
+        reasons = (f"{one.outcome}: {_general(one.general)}" for one in self.fates if not one.completed)
         return Counter(reasons).most_common()
 
     def steps(self) -> list[tuple[str, int, float]]:
@@ -165,9 +165,8 @@ def _plain(figure: Figure) -> dict[str, float]:
 
 
 def _general(reason: str) -> str:
-    """Return a reason without the names of parties, so that equal ones are counted together."""
-    shown = re.sub(r"; lost: .*", "", reason)
-    return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", shown) or "no reason"
+    """Return a reason in which no client is named, so that equal ones are counted together."""
+    return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", reason) or "no reason"
 
 
 def _number(party: str) -> int:
