@@ -102,11 +102,16 @@ def sums(
         Path | None, typer.Option("--plot", help="Draw which sum costs least to this file, and recovery beside it.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of cells to measure in parallel (default: 1).")] = 1,
+    published: Annotated[
+        bool, typer.Option("--published", help="Only repeat Flamingo's published comparison with SecAgg+.")
+    ] = False,
     debug: Debug = False,
 ) -> int:
     """Compare secure sums by bytes, CPU time and virtual time, with clients lost before each step in turn."""
     from tacit.benchmarks.sums import run as benchmark
 
+    if published:
+        return benchmark.published_main(quick, json_file, csv_file, jobs)
     return benchmark.main(quick, json_file, csv_file, plot, jobs)
 
 
@@ -141,12 +146,33 @@ def survival(
     runs: Annotated[
         int | None, typer.Option(min=1, help="Number of real runs of each scenario (default: 1000; quick: 50).")
     ] = None,
+    only: Annotated[
+        str,
+        typer.Option(
+            "--only", metavar="SCENARIO", help="Compare only this scenario; others in the file of --json stay there."
+        ),
+    ] = "",
+    ranges: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=2,
+            help="Instead, predict N ranges of seeds of each scenario (--runs each, default: 100; quick: 10) and test "
+            "that their shares vary as independent draws do.",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Compare the predicted probability that a run completes under losses with the share of real runs that do."""
+    from tacit.benchmarks.survival import ranges as of_ranges
     from tacit.benchmarks.survival import shares as benchmark
+    from tacit.benchmarks.survival.cases import CASES
 
-    return benchmark.main(runs or (50 if quick else 1000), json_file)
+    if only and only not in CASES:
+        raise typer.BadParameter(f"{only!r} is not one of: {'; '.join(CASES)}", param_hint="--only")
+    if ranges is not None:
+        return of_ranges.main(ranges, runs or (10 if quick else 100), json_file, only)
+    return benchmark.main(runs or (50 if quick else 1000), json_file, only)
 
 
 def _checked(command: Callable[P, int]) -> Callable[P, int]:

@@ -41,7 +41,9 @@ class Option:
 _HONEST = "all follow the protocol; no client helps the server"
 _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
+_CODED = ("s", "s, sets", "s, unsigned")
 _COMMITTEE = ("r", "r, unsigned")
+_FLAMINGO = ("t", "t, unsigned")
 
 OPTIONS = (
     Option(
@@ -136,10 +138,10 @@ OPTIONS = (
         "training.averaging",
         "lightsecagg",
         "each client's model, also where many clients are lost in a round",
-        "all follow the protocol; at most `training.corrupt_clients` help the server; the server names one set of "
-        "survivors, or relations of a vector follow",
+        "all clients follow the protocol; at most `training.corrupt_clients` help the server; clients sign one set of "
+        "survivors a round before they answer",
         "pieces of every mask between clients: three times the bytes of `secure` for 30 clients; see secure-sums.md",
-        (),
+        _CODED,
     ),
     Option(
         "training.averaging",
@@ -157,7 +159,7 @@ OPTIONS = (
         "at most t of the m decryptors help the server, for which m and t are chosen by `training.corrupt_clients`; "
         "clients follow the protocol; decryptors sign one set of survivors a round before they answer",
         "113 bytes for each neighbour and 48 for each decryptor; see secure-sums.md",
-        (),
+        _FLAMINGO,
     ),
     Option(
         "protocol.identity",
@@ -197,7 +199,7 @@ OPTIONS = (
         "each client's model, and the average against clients that send numbers out of range",
         "all follow the protocol but for clients' numbers; the server and the helper do not put their shares together",
         "17 times the bytes of a plain model at 8 bits per number, and a second aggregator: see prio3.md",
-        ("v", "v, helper", "v, key"),
+        ("v", "v, helper", "v, scaled", "v, key"),
     ),
     Option(
         "privacy.label_epsilon",

@@ -6,7 +6,7 @@ restarted. Everything else (messages in flight, future faults) may be in any sta
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from tacit.parties.device import Device
 from tacit.parties.life import IDLE, Present
@@ -27,18 +27,18 @@ class BrokenOff:
         self._world, self._coordinator, self._parties = world, coordinator, Present(parties)
         self._snapshot = Snapshot(world, self._parties.devices, kinds)
 
-    def take(self, rest: Any) -> dict[str, Any]:
-        """Store the world, the parties, and the caller's `rest`.
+    def take(self, rest: Any, spill: BinaryIO | None = None) -> dict[str, Any]:
+        """Store the world, the parties, and the caller's `rest`; for `spill` see `tacit.sim.snapshot.Snapshot.take`.
 
         Raises NotPlain if a party is in the middle of an activity.
         """
-        waits = {}
+        waits = dict[int, str]()
         for name, device in self._parties.devices.items():
             if device.rest is not None:
                 if device.alive and device.rest.timer is None:
                     raise NotPlain(f"{name} is about to begin")
                 if device.rest.timer is not None:
-                    waits[name] = device.rest.timer
+                    waits[id(device.rest.timer)] = name
                 continue
             party = self._parties[name]
             if name == self._coordinator.name:
@@ -47,9 +47,9 @@ class BrokenOff:
             elif party.alive and not party.finished:
                 if (timer := party.rest_timer) is None:
                     raise NotPlain(f"{name} is in {party.step_name or 'no step'}")
-                waits[name] = timer
-        states = {name: device.program_state() for name, device in self._parties.devices.items()}
-        stored, messages = self._snapshot.take({"parties": states, "rest": rest}, waits)
+                waits[id(timer)] = name
+        states = ((name, device.program_state()) for name, device in self._parties.devices.items())
+        stored, messages = self._snapshot.take(states, rest, waits, spill)
         for message in messages:
             if self._parties.devices[message.receiver].rest is not None:
                 continue
@@ -63,10 +63,10 @@ class BrokenOff:
 
         For errors see `Snapshot`.
         """
-        stored = self._snapshot.restore(state)
+        states, rest = self._snapshot.restore(state)
         for name, device in self._parties.devices.items():
-            device.restore_program(stored["parties"][name])
-        return stored["rest"]
+            device.restore_program(states[name])
+        return rest
 
     async def begin(self, watcher: Callable[[Device], None]) -> None:
         """Start all parties, for `play`; the coordinator continues with its next round."""

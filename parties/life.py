@@ -5,8 +5,9 @@ is lost. Its `Device` persists, with the disk and the `Observed` attributes.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from tacit.parties.device import Device
@@ -58,18 +59,43 @@ class Observed(Generic[T]):
         party.device.observed[self._name] = value
 
 
+class _Joined(Mapping[str, Device]):
+    """The devices in several dictionaries that have no name in common, in their order."""
+
+    def __init__(self, parts: Sequence[Mapping[str, Device]]) -> None:
+        self._parts = tuple(parts)
+
+    def __getitem__(self, name: str) -> Device:
+        for part in self._parts:
+            if name in part:
+                return part[name]
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in part for part in self._parts)
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self._parts)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+
 class Present(Mapping[str, P]):
     """Parties by name, each in its present incarnation. The state of resting parties is read from their `devices`."""
 
     def __init__(self, parties: Iterable[P | Registered[P]]) -> None:
         self.registered: list[Registered[P]] = []
-        self.devices: dict[str, Device] = {}
+        parts: list[dict[str, Device]] = []  # those of registered clients are not copied: there may be very many
         for one in [parties] if isinstance(parties, Registered) else parties:
             if isinstance(one, Registered):
                 self.registered.append(one)
-                self.devices.update((device.name, device) for device in one.devices)
+                parts.append(one.named)
+            elif parts and not (self.registered and parts[-1] is self.registered[-1].named):
+                parts[-1][one.name] = one.device
             else:
-                self.devices[one.name] = one.device
+                parts.append({one.name: one.device})
+        self.devices: Mapping[str, Device] = parts[0] if len(parts) == 1 else _Joined(parts)
 
     def __getitem__(self, name: str) -> P:
         return cast(P, self.devices[name].party)

@@ -164,7 +164,7 @@ class Party(Lifecycle):
         number = hash(self._task)
         rest = Rest(self.since, until, self.round, self.attempt, self._step, known, idle=True, number=number)
         if old is None:
-            rest.wait = self.waits(type_names(kinds), (source,), deadline)
+            rest.wait = self.waits(type_names(kinds), interned((source,)), deadline)
             rest.timer = self.world.loop.env.at(self.world.loop.time() + deadline, device.give_up)
         else:
             rest.wait, rest.timer = old.wait, old.timer
@@ -405,9 +405,10 @@ class Party(Lifecycle):
         if not taps or not deadline:
             return None
         step = own_step.get() or self._step
-        wait = Wait(self.name, step, self.round, self.attempt, types, sources, deadline)
+        began = self.world.loop.time()
+        wait = Wait(self.name, step, self.round, self.attempt, types, sources, deadline, began=began)
         for tap in taps:
-            tap(self.world.loop.time(), wait)
+            tap(began, wait)
         return wait
 
     def are_gone(self, sources: dict[str, None], over: Callable[[], bool] | None = None) -> bool:

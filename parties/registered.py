@@ -6,8 +6,11 @@ end of its patience make a party of it that continues as if it had waited all th
 depends on it. As after a crash, its `tacit.parties.device.Device` persists.
 """
 
+import asyncio
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Generic, TypeVar, overload
 
 from tacit.parties.device import Device
@@ -32,9 +35,9 @@ class Resting:
 class Registered(Sequence[P], Generic[P]):
     """The clients of a run with these `names`, of the class `kind`; `make` makes the party of a name and a `device`.
 
-    `access` maps a name to the access of its device, as `tacit.parties.device.Device` takes it. `awake` are the devices
-    of clients that are not at rest, `waiting` is the number of resting clients that have not ended or gone down, `made`
-    is the number of parties made so far.
+    `access` maps a name to the access of its device, as `tacit.parties.device.Device` takes it. `named` are all devices
+    by name, `awake` those of clients that are not at rest, `waiting` is the number of resting clients that have not
+    ended or gone down, `made` is the number of parties made so far.
     """
 
     def __init__(
@@ -49,7 +52,14 @@ class Registered(Sequence[P], Generic[P]):
         self._world, self._make, self._resting = world, make, resting
         self.awake: dict[str, Device] = {}
         self.waiting = self.made = 0
-        self.devices = [Device(world, name, kind, factory=self, **access(name)) for name in names]
+        self.named = {name: Device(world, name, kind, factory=self, **access(name)) for name in names}
+        self.devices = list(self.named.values())
+        for one, following in pairwise(self.devices):
+            following.share(one)
+        self._latest: list[Any] = []  # devices that begin in one call of the loop, each with its rest
+        self._call: asyncio.Handle | None = None  # that call
+        self._since, self._until, self._due = math.nan, math.nan, math.nan  # of the rest that began last
+        self._sources = (resting.source,)
 
     def __len__(self) -> int:
         return len(self.devices)
@@ -76,18 +86,30 @@ class Registered(Sequence[P], Generic[P]):
     def begin(self, device: Device) -> None:
         """Begin a program by a rest that represents its first moment."""
         self.awake.pop(device.name, None)
-        device.rest = Rest(number=self._world.loop.task_count)
-        self._world.loop.task_count += 1
-        self._world.loop.call_soon(self._first_rest, device, device.rest)
+        loop = self._world.loop
+        device.rest = Rest(number=loop.task_count)
+        loop.task_count += 1
+        if self._call is None or not loop.is_last(self._call):
+            self._latest = []
+            self._call = loop.call_soon(self._first_rests, self._latest)
+        self._latest += (device, device.rest)  # at once after the others: one call for all takes a tenth of the memory
+
+    def _first_rests(self, begun: list[Any]) -> None:
+        self._call, self._latest = None, []
+        for device, rest in zip(begun[::2], begun[1::2], strict=True):
+            self._first_rest(device, rest)
 
     def _first_rest(self, device: Device, rest: Rest) -> None:
         if device.rest is not rest or not device.endpoint.alive:  # it went down before it did anything
             return
         world, waits = self._world, self._resting
-        rest.since = world.loop.time()
-        rest.until = rest.since + waits.patience
+        now = world.loop.time()
+        if self._since != now:  # the same numbers for all that begin at one time
+            self._since, self._until = now, now + waits.patience
+            self._due = now + (self._until - now)  # as `Party.recv` does
+        rest.since, rest.until = self._since, self._until
         self._report(device, rest)
-        rest.timer = world.loop.env.at(rest.since + (rest.until - rest.since), device.give_up)  # as `Party.recv` does
+        rest.timer = world.loop.env.at(self._due, device.give_up)
         rest.idle = True
         device.fall_asleep(rest)
         device.changed()
@@ -97,9 +119,12 @@ class Registered(Sequence[P], Generic[P]):
         waits, taps = self._resting, self._world.taps.waits
         if taps and rest.until is not None:
             left = rest.until - rest.since
-            rest.wait = Wait(device.name, rest.step, rest.round, rest.attempt, waits.types, (waits.source,), left)
+            began = self._world.loop.time()
+            rest.wait = Wait(
+                device.name, rest.step, rest.round, rest.attempt, waits.types, self._sources, left, began=began
+            )
             for tap in taps:
-                tap(self._world.loop.time(), rest.wait)
+                tap(began, rest.wait)
 
     def slept(self, device: Device) -> None:
         """Record that the party of a `device` rests."""

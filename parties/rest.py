@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from tacit.sim.clock import Timer
 from tacit.sim.taps import Wait
 
 __all__ = ["Rest", "interned"]
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -44,6 +46,6 @@ class Rest:
 
 
 @cache
-def interned(incarnations: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+def interned(values: T) -> T:
     """Return one shared object for equal arguments."""
-    return incarnations
+    return values

@@ -12,7 +12,7 @@ digest of the set-up as the signer has seen it: who takes part, with which keys;
 | --- | --- | --- |
 | set-up keys | X25519 key, contribution (such as a proved Paillier modulus), number of points | Join, Roster |
 | dealt key | second X25519 key | DealtKey, DealtKeys, Adjacent |
-| survivors | A, U3 | Agreed, Agreement (see `dealing`) |
+| survivors | A, U3 | Agreed, Agreement (see `dealing`, `lightsecagg`, `committee`) |
 | helper key | the X25519 key of a batch, the batch's context | HelperKey, ReportsWanted (see `reports`) |
 
 A signature follows the bytes that it is of, in the same field. A set-up has the attempt in which its round was opened.

@@ -72,11 +72,15 @@ class Among:
 
 @dataclass(frozen=True)
 class SumBounds:
-    """A secure sum of a protocol: its `kind`, the `fewest` inputs that it may open, and a `threshold` of shares."""
+    """A secure sum of a protocol: its `kind`, the `fewest` inputs that it may open, and a `threshold` of shares.
+
+    `value_bits`: the bits of a number where integers are summed; None: fixed point in words of 64 bits.
+    """
 
     kind: str
     fewest: int
     threshold: int | None = None
+    value_bits: int | None = None
 
 
 class Part:

@@ -4,6 +4,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import Any
 
 import simpy
@@ -141,22 +142,26 @@ class Environment(simpy.Environment):
         now = self._now
         heappush(self._queue, (when if when > now else now, _NORMAL, next(self._eid), call))
 
-    def to_come(self) -> list[tuple[float, simpy.Event | Timer | Callable[[], object]]]:
-        """The times and the events to come, in the order in which they were scheduled, without cancelled timers."""
+    def to_come(self) -> Iterator[tuple[float, simpy.Event | Timer | Callable[[], object]]]:
+        """Yield the times and the events to come, in the order in which they were scheduled, without cancelled
+        timers."""
         entries: list[Any] = []
         for entry in self._queue:
-            entries += entry[3] if isinstance(entry[3], Line) else [entry]
-        entries.sort(key=lambda entry: entry[2])
-        return [(when, event) for when, _, _, event in entries if getattr(event, "pending", True)]
+            if isinstance(entry[3], Line):
+                entries += entry[3]
+            else:
+                entries.append(entry)
+        entries.sort(key=itemgetter(2))
+        return ((when, event) for when, _, _, event in entries if getattr(event, "pending", True))
 
     def set_clock(self, now: float) -> None:
         """Set the clock to `now`; only for restoring a world from a snapshot."""
         self._now = now
 
     def count_cancelled(self) -> None:
-        """Count one more cancelled timer, and remove all cancelled ones once they are most of the heap."""
+        """Count one more cancelled timer, and remove all cancelled ones once they are a quarter of the heap."""
         self.cancelled += 1
-        if self.cancelled > _SWEEP and 2 * self.cancelled > len(self._queue):
+        if self.cancelled > _SWEEP and 4 * self.cancelled > len(self._queue):
             self._queue[:] = [item for item in self._queue if getattr(item[3], "pending", True)]
             heapify(self._queue)  # every entry is unlike every other, so the order they come in does not change
             self.cancelled = 0

@@ -59,6 +59,11 @@ class Endpoint:
         setattr(self, name, value)
         return value
 
+    def share(self, other: "Endpoint") -> None:
+        """Use the rates of the `other` endpoint if they are equal."""
+        if self._rates == other._rates:
+            self._rates = other._rates
+
     @property
     def up(self) -> Pipe | None:
         """The pipe for outgoing packets; None if the uplink is unlimited."""

@@ -5,10 +5,10 @@ Written as ``5ms``, ``normal:MEAN,DEVIATION``, ``lognormal:MEDIAN,SIGMA``, ``uni
 
 import csv
 import math
-from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class Latency:
 
     def stream(self, make: Callable[[], np.random.Generator]) -> Iterator[float]:
         """Yield endless delays in seconds from the generator that `make` makes, equal for each call."""
-        return _drawn(make, self.draw)
+        return _Draws(make, self.draw)
 
 
 def added(first: Latency, second: Latency) -> Latency:
@@ -48,12 +48,42 @@ def added(first: Latency, second: Latency) -> Latency:
 
 def uniforms(make: Callable[[], np.random.Generator]) -> Iterator[float]:
     """Yield endless uniform draws from [0, 1) from the generator that `make` makes, equal for each call."""
-    return _drawn(make, lambda generator, count: generator.random(count))
+    return _Draws(make, lambda generator, count: generator.random(count))
 
 
-def _drawn(make: Callable[[], np.random.Generator], draw: Draw) -> Iterator[float]:
-    """Yield draws; the first few keep no generator in memory, because many links carry only a few packets."""
-    yield from array("d", draw(make(), _FIRST).tobytes())  # half of what a list of floats takes
+class _Draws(Iterator[float]):
+    """An iterator over draws of `draw` from the generator that `make` makes.
+
+    The first few keep no generator in memory, because many links carry only a few packets.
+    """
+
+    __slots__ = ("_at", "_draw", "_few", "_make", "_others")
+
+    def __init__(self, make: Callable[[], np.random.Generator], draw: Draw) -> None:
+        self._make, self._draw = make, draw
+        self._at = 0
+        self._few: bytes | None = None  # half of what a list of floats takes
+        self._others: Iterator[float] | None = None
+
+    def __next__(self) -> float:
+        if self._others is not None:
+            return next(self._others)
+        if self._few is None:
+            self._few = self._draw(self._make(), _FIRST).tobytes()
+        at = self._at
+        if at < _FIRST:
+            self._at = at + 1
+            found: float = _FLOAT.unpack_from(self._few, _FLOAT.size * at)[0]
+            return found
+        self._few, self._others = b"", _rest(self._make, self._draw)
+        return next(self._others)
+
+
+_FLOAT = Struct("d")
+
+
+def _rest(make: Callable[[], np.random.Generator], draw: Draw) -> Iterator[float]:
+    """Yield the draws after the first few."""
     generator = make()
     draw(generator, _FIRST)
     while True:

@@ -7,16 +7,17 @@ of a party's links and serve in order of arrival. `tacit.sim.transport` handles 
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import islice, repeat
 from typing import Any
+
+import numpy as np
 
 from tacit.sim.clock import Environment, Line
 from tacit.sim.latency import Latency, uniforms
 from tacit.sim.pace import Span
 from tacit.sim.streams import child
 
-__all__ = ["SENDER_GONE", "Link", "Pipe"]
+__all__ = ["SENDER_GONE", "Link", "Passage", "Pipe"]
 
 SENDER_GONE = "the sender was gone before it was sent"
 
@@ -86,15 +87,55 @@ class Pipe(Span):
         through()
 
 
+class _Stream:
+    """Makes the generator of one of a link's random streams, each time the same."""
+
+    __slots__ = ("_ends", "_number", "_seed")
+
+    def __init__(self, seed: int, ends: tuple[str, ...], number: int) -> None:
+        self._seed, self._ends, self._number = seed, ends, number
+
+    def __call__(self) -> np.random.Generator:
+        return child(self._seed, "link", *self._ends, number=self._number)
+
+
+class Passage:
+    """The way of `size` bytes over a `link` that loses none; for `deliver` and `cut` see `Link.send`.
+
+    It is one small object, because a message to each of many clients may be on its way at the same time.
+    """
+
+    __slots__ = ("cut", "deliver", "link", "size")
+    stored = __slots__
+
+    def __init__(self, link: "Link", size: int, deliver: Then, cut: Callable[[str], object]) -> None:
+        self.link, self.size, self.deliver, self.cut = link, size, deliver, cut
+
+    def leave(self) -> None:
+        """Travel: the bytes are through the sender's uplink."""
+        self.link.travel(self.deliver if self.link.down is None else self.arrive)
+
+    def lose(self) -> None:
+        """Tell that the sender went down before the bytes were through."""
+        self.cut(SENDER_GONE)
+
+    def arrive(self) -> None:
+        """Enter the receiver's downlink."""
+        down = self.link.down
+        assert down is not None
+        down.carry(self.size, self.deliver, self.deliver)
+
+
 class Link:
     """One direction between two parties. Delays and losses are drawn from streams of (`seed`, "link", `ends`).
 
-    An `ordered` link delivers in the order of sending, as one connection of a stream transport does.
+    An `ordered` link delivers in the order of sending, as one connection of a stream transport does. `draws` is the
+    number of delays drawn so far.
     """
 
     __slots__ = (
-        "_answers", "_chances", "_delays", "_down", "_drawn", "_env", "_flight", "_jitter", "_last", "_loss",
-        "_ordered", "_shakes", "_up", "fixed",
+        "_answers", "_answers_drawn", "_chances", "_chances_drawn", "_delays", "_env", "_flight", "_jitter",
+        "_last", "_loss", "_ordered", "_shakes", "_up", "down", "draws", "fixed",
     )  # fmt: skip
 
     def __init__(
@@ -116,26 +157,20 @@ class Link:
             raise ValueError(f"loss(={loss}) must lie in [0, 1).")
         self._env = env
         self._flight: Line | None = None
-        stream = partial(child, seed, "link", *ends)
         fixed = latency.seconds
-        self._delays = latency.stream(partial(stream, number=0)) if fixed is None else repeat(fixed)
-        self._chances: Iterator[float] | None = uniforms(partial(stream, number=1)) if loss else None
-        self._answers: Iterator[float] | None = uniforms(partial(stream, number=3)) if loss else None
-        self._shakes: Iterator[float] | None = uniforms(partial(stream, number=2)) if jitter else None
+        self._delays = latency.stream(_Stream(seed, ends, 0)) if fixed is None else repeat(fixed)
+        self._chances: Iterator[float] | None = uniforms(_Stream(seed, ends, 1)) if loss else None
+        self._answers: Iterator[float] | None = uniforms(_Stream(seed, ends, 3)) if loss else None
+        self._shakes: Iterator[float] | None = uniforms(_Stream(seed, ends, 2)) if jitter else None
         self.fixed = None if jitter else fixed  # what `draw` always returns
-        self._up, self._down = up, down
+        self._up, self.down = up, down
         self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0
-        self._drawn = [0, 0, 0]  # delays (and shakes), chances, answers
+        self.draws = self._chances_drawn = self._answers_drawn = 0
 
     def state(self) -> tuple[list[int], float]:
         """The numbers of random draws so far, and the arrival time of the latest packet."""
-        return self._drawn, self._last
-
-    @property
-    def draws(self) -> int:
-        """The number of delays drawn so far."""
-        return self._drawn[0]
+        return [self.draws, self._chances_drawn, self._answers_drawn], self._last
 
     def go_on(self, draws: int) -> None:
         """Continue after `draws` delays. Only for an unused link that loses nothing."""
@@ -143,8 +178,8 @@ class Link:
 
     def restore(self, state: tuple[list[int], float]) -> None:
         """Continue from a `state`. Only for an unused link."""
-        self._drawn, self._last = list(state[0]), state[1]
-        travelled, chances, answers = self._drawn
+        travelled, chances, answers = state[0]
+        self.draws, self._chances_drawn, self._answers_drawn, self._last = travelled, chances, answers, state[1]
         for stream, count in (
             (self._delays, travelled), (self._shakes, travelled), (self._chances, chances), (self._answers, answers)
         ):  # fmt: skip
@@ -157,12 +192,11 @@ class Link:
         When the receiver's downlink is emptied, its packets are delivered immediately, so that the network sees that
         the receiver is gone.
         """
-        down = self._down
-        arrive = deliver if down is None else partial(down.carry, size, deliver, deliver)
+        passage = Passage(self, size, deliver, cut)
         if self._up is None:
-            self.travel(arrive)
+            passage.leave()
         else:
-            self._up.carry(size, partial(self.travel, arrive), partial(cut, SENDER_GONE))
+            self._up.carry(size, passage.leave, passage.lose)
 
     def depart(self, size: int, then: Then, cut: Then) -> None:
         """Send `size` bytes through the sender's uplink; call `cut` if the sender goes down before they are through."""
@@ -174,7 +208,7 @@ class Link:
     def travel(self, then: Then, delay: float = 0.0) -> None:
         """Call `then` after the latency, the jitter and a `delay` in seconds."""
         arrival = self._env.now + next(self._delays) + delay
-        self._drawn[0] += 1
+        self.draws += 1
         if self._shakes is not None:
             arrival += self._jitter * next(self._shakes)
         if self._ordered:  # events at equal times keep their order
@@ -187,7 +221,7 @@ class Link:
 
     def draw(self) -> float:
         """Draw the latency and jitter of the next packet, in seconds."""
-        self._drawn[0] += 1
+        self.draws += 1
         seconds = next(self._delays)
         return seconds if self._shakes is None else seconds + self._jitter * next(self._shakes)
 
@@ -204,37 +238,37 @@ class Link:
 
         The first byte arrived earlier, by the time that the bytes took through the sender's uplink.
         """
-        if self._down is None:
+        if self.down is None:
             then()
         else:
-            self._down.carry(size, then, then, 0.0 if self._up is None else size / self._up.rate)
+            self.down.carry(size, then, then, 0.0 if self._up is None else size / self._up.rate)
 
     @property
     def pace(self) -> float:
         """The seconds a byte through the slower one of both pipes."""
-        return max((1 / pipe.rate for pipe in (self._up, self._down) if pipe is not None), default=0.0)
+        return max((1 / pipe.rate for pipe in (self._up, self.down) if pipe is not None), default=0.0)
 
     def come_in(self, size: int, then: Then) -> None:
         """Receive `size` bytes through the downlink, or as many as get through; then call `then`."""
-        if self._down is None:
+        if self.down is None:
             then()
         else:
-            self._down.carry(size, then, then)
+            self.down.carry(size, then, then)
 
     def loses(self) -> bool:
         """Draw the loss of the packet that now enters the link: true if it is lost."""
-        self._drawn[1] += 1
+        self._chances_drawn += 1
         return self._chances is not None and next(self._chances) < self._loss
 
     def loses_answer(self) -> bool:
         """Draw the loss of the acknowledgement of a packet: true if it is lost on its way back."""
-        self._drawn[2] += 1
+        self._answers_drawn += 1
         return self._answers is not None and next(self._answers) < self._loss
 
     @property
     def is_idle(self) -> bool:
         """True if everything that was sent has arrived, so that the link can be rebuilt from its draws alone."""
-        pipes = (self._up, self._down)
+        pipes = (self._up, self.down)
         return self._last <= self._env.now and all(pipe is None or pipe.is_empty for pipe in pipes)
 
     def renew(self) -> None:

@@ -105,6 +105,10 @@ class SimLoop(asyncio.BaseEventLoop):
         task: asyncio.Task[None] = _Task(number, coro, loop=self, name=name)
         return task
 
+    def is_last(self, handle: asyncio.Handle) -> bool:
+        """Return true if no callback is due after that of `handle`, which has not been called."""
+        return bool(self._ready) and self._ready[-1] is handle
+
     @property
     def is_still(self) -> bool:
         """True if nothing but the running task happens at this moment."""

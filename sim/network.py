@@ -10,7 +10,7 @@ that of relays with a note (copies made at the relay) is the number of ends plus
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,40 @@ _NO_ORIGIN = ("", 0, 0)
 _SWEEP = 64  # the most parties whose links are let go when one more rests
 
 __all__ = ["Endpoint", "LinkNetwork"]
+
+
+class _Draws:
+    """The numbers of draws of links by their ends. Those of the `hub` are found by the other end alone: among many
+    clients the pairs of names would take most of the memory."""
+
+    def __init__(self, hub: str) -> None:
+        self._hub = hub
+        self._from_hub: dict[str, int] = {}
+        self._to_hub: dict[str, int] = {}
+        self._others: dict[tuple[str, str], int] = {}
+
+    def keep(self, near: str, far: str, draws: int) -> None:
+        """Store the number of draws of a link."""
+        if near == self._hub:
+            self._from_hub[far] = draws
+        elif far == self._hub:
+            self._to_hub[near] = draws
+        else:
+            self._others[near, far] = draws
+
+    def of(self, near: str, far: str) -> int:
+        """The number of draws of a link; 0 if it is unknown."""
+        if near == self._hub:
+            return self._from_hub.get(far, 0)
+        if far == self._hub:
+            return self._to_hub.get(near, 0)
+        return self._others.get((near, far), 0)
+
+    def __iter__(self) -> Iterator[tuple[str, str, int]]:
+        hub = self._hub
+        yield from ((hub, far, draws) for far, draws in self._from_hub.items())
+        yield from ((near, hub, draws) for near, draws in self._to_hub.items())
+        yield from ((*ends, draws) for ends, draws in self._others.items())
 
 
 class LinkNetwork:
@@ -65,7 +99,7 @@ class LinkNetwork:
         self._is_perfect = not (conditions.loses or self._faults.of_links)
         self._endpoints: dict[str, Endpoint] = {}
         self._links: dict[tuple[str, str], Link] = {}
-        self._draws: dict[tuple[str, str], int] = {}  # of links that were let go
+        self._draws = _Draws(hub)  # of links that were let go
         self._retired: deque[Endpoint] = deque()  # whose links are to be let go
         self._transports: dict[tuple[str, str], Transport[Journey] | TcpStream[Journey]] = {}
         self._barriers: list[Barrier] = []
@@ -115,7 +149,7 @@ class LinkNetwork:
 
     def _forget(self, near: str, far: str) -> None:
         """Free an idle link, keeping the number of its draws."""
-        self._draws[near, far] = self._links.pop((near, far)).draws
+        self._draws.keep(near, far, self._links.pop((near, far)).draws)
         del self._endpoints[near].outgoing[near, far], self._endpoints[far].incoming[near, far]
 
     def send(self, packet: Packet) -> None:
@@ -179,7 +213,7 @@ class LinkNetwork:
             go_on()
 
     def state(self) -> dict[str, Any]:
-        """The endpoints and the packets in flight."""
+        """The endpoints and the packets in flight. Those of links that were let go are an iterator."""
         return {
             "in flight": self.in_flight,
             "flying": dict(self._flying),
@@ -187,7 +221,7 @@ class LinkNetwork:
             "copies": self._copies,
             "lost": dict(self._lost),
             "endpoints": {name: one.state() for name, one in self._endpoints.items() if not one.is_new},
-            "draws": [(*ends, draws) for ends, draws in self._draws.items() if ends not in self._links],
+            "draws": (one for one in self._draws if one[:2] not in self._links),
             "links": [
                 (*ends, link.state(), self._transports[ends].state() if ends in self._transports else None)
                 for ends, link in self._links.items()
@@ -201,7 +235,8 @@ class LinkNetwork:
         self._lost, self._flying = Counter(state["lost"]), Counter(state.get("flying", {}))
         for name, endpoint_state in state["endpoints"].items():
             self._endpoints[name].restore(endpoint_state)
-        self._draws = {(near, far): draws for near, far, draws in state["draws"]}
+        for near, far, draws in state["draws"]:
+            self._draws.keep(near, far, draws)
         for near, far, link_state, connection in state["links"]:
             self._links[near, far].restore(link_state)
             if connection is not None:
@@ -223,11 +258,15 @@ class LinkNetwork:
             make = self._link if self._is_perfect and not self._is_tcp else self._transport
             make(self._endpoints[near], self._endpoints[far])
 
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """All endpoints by the names of their parties."""
+        return self._endpoints
+
     def parts(self) -> dict[str, object]:
-        """All objects that packets in flight refer to, each under a unique name."""
+        """All objects that packets in flight refer to, except for endpoints, each under a unique name."""
         found: dict[str, object] = {"network": self}
         for name, endpoint in self._endpoints.items():
-            found[f"endpoint {name}"] = endpoint
             for way, pipe in zip(("up", "down"), endpoint.pipes, strict=True):
                 if pipe is not None:
                     found[f"{way} {name}"] = pipe
@@ -297,7 +336,10 @@ class LinkNetwork:
     def end(self, kind: str, journey: Journey, why: str = "") -> None:
         """Trace the end of a copy."""
         self.in_flight -= 1
-        self._flying[journey.packet.sender] -= 1
+        sender = journey.packet.sender
+        self._flying[sender] -= 1
+        if not self._flying[sender]:
+            del self._flying[sender]
         if kind == "lose":
             self._lost[why] += 1
         fact = Fact.COPY if why == SECOND_COPY else ""
@@ -308,7 +350,7 @@ class LinkNetwork:
     def _begin(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
         is_direct = self._is_mesh or self._hub in (packet.sender, packet.receiver)
         self._copies += 1
-        journey = Journey(packet, source, target, self._copies)
+        journey = Journey(self, packet, source, target, self._copies)
         self.in_flight += 1
         self._flying[packet.sender] += 1
         self._hop(journey, source, target if is_direct else self._endpoints[self._hub])
@@ -338,7 +380,7 @@ class LinkNetwork:
             self._transport(near, far).send(*copies)
         else:
             link = self._link(near, far)
-            link.send(journey.packet.size, partial(self.arrive, journey), partial(self.end, "lose", journey))
+            link.send(journey.packet.size, journey.arrive, journey.lose)
 
     def _stay(self, *copies: Journey) -> None:
         """End the copies of a packet whose sender went down before they had left."""
@@ -428,8 +470,8 @@ class LinkNetwork:
                 loss=loss,
                 ordered=self._is_reliable,
             )
-            if key in self._draws:
-                link.go_on(self._draws[key])
+            if draws := self._draws.of(*key):
+                link.go_on(draws)
             near.outgoing[key] = far.incoming[key] = link.renew
         return link
 

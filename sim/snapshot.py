@@ -5,14 +5,18 @@ random stream. It does not contain programs: each party that is up must be at a 
 (`tacit.parties.party`), and no job may be running.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO
+
+from msgspec.structs import astuple
 
 from tacit.sim.barriers import Barrier
 from tacit.sim.clock import Timer
+from tacit.sim.endpoint import Endpoint
 from tacit.sim.faults import Fired
 from tacit.sim.journey import Journey
-from tacit.sim.plain import NotPlain, Reader, Writer
+from tacit.sim.link import Passage
+from tacit.sim.plain import Named, NotPlain, Reader, Writer
 from tacit.sim.tcp_flow import Flow, Sending
 from tacit.sim.tcp_window import Window
 from tacit.sim.transport import _Connection, _Item
@@ -23,8 +27,46 @@ __all__ = ["NotPlain", "Snapshot"]
 
 _KINDS: dict[str, type] = {
     kind.__name__.lstrip("_"): kind
-    for kind in (Barrier, Fired, Frame, LedgerRow, Packet, Timer, _Connection, _Item, Journey, Flow, Sending, Window)
+    for kind in (Barrier, Fired, Frame, Packet, Timer, _Connection, _Item, Journey, Passage, Flow, Sending, Window)
 }
+
+
+class _Known(Named):
+    """The parts of a world that exist again in the restored one: `few` by name, endpoints and `parties`.
+
+    Endpoints and parties are found by their own names, because there may be very many.
+    """
+
+    def __init__(
+        self, few: Mapping[str, object], endpoints: Mapping[str, object], parties: Mapping[str, object]
+    ) -> None:
+        self._few = few
+        self._names = {id(value): name for name, value in few.items()}
+        self._named = {_ENDPOINT: endpoints, _PARTY: parties}
+
+    def name_of(self, value: object) -> str | None:
+        kind = _ENDPOINT if isinstance(value, Endpoint) else _PARTY
+        name = getattr(value, "name", None)
+        if isinstance(name, str) and self._named[kind].get(name) is value:
+            return kind + name
+        return self._names.get(id(value))
+
+    def __getitem__(self, name: str) -> object:
+        for kind, named in self._named.items():
+            if name.startswith(kind):
+                return named[name.removeprefix(kind)]
+        return self._few[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._few
+        for kind, named in self._named.items():
+            yield from (kind + name for name in named)
+
+    def __len__(self) -> int:
+        return len(self._few) + sum(map(len, self._named.values()))
+
+
+_ENDPOINT, _PARTY = "endpoint ", "party "
 
 
 class Snapshot:
@@ -32,61 +74,72 @@ class Snapshot:
 
     def __init__(self, world: World, parties: Mapping[str, object], kinds: tuple[type, ...] = ()) -> None:
         self._world = world
-        self._parties = {f"party {name}": party for name, party in parties.items()}
+        self._parties = parties
         self._kinds = _KINDS | {kind.__name__: kind for kind in kinds}
         self._to_come: list[tuple[float, Any]] = []
         self._task_count = 0
 
-    def take(self, rest: Any, waits: Mapping[str, Timer]) -> tuple[dict[str, Any], list[Frame | Packet]]:
-        """Store the world, and `rest`, any data of the caller. Returns the state and the messages in flight.
+    def take(
+        self,
+        parties: Iterable[tuple[str, Any]],
+        rest: Any,
+        waits: Mapping[int, str],
+        spill: BinaryIO | None = None,
+    ) -> tuple[dict[str, Any], list[Frame | Packet]]:
+        """Store the world, the states of `parties` by name, and `rest`, any data of the caller. Returns the state and
+        the messages in flight.
 
-        `waits` are the timers of the parties that are restarted. Raises NotPlain if a pending
-        activity is not storable.
+        `waits` are the parties that are restarted, by the `id` of the timer of each. What there is much of is written
+        to the file `spill`, if given, and the state only refers to it (`tacit.sim.plain.pieces`). Raises NotPlain if a
+        pending activity is not storable.
         """
         world, env = self._world, self._world.loop.env
         if not world.loop.is_still:
             raise NotPlain("something else happens at this moment")
-        names = {id(timer): name for name, timer in waits.items()}
-        writer = Writer(self._known(), self._kinds)
-        stored = writer.write(
-            {
-                "trace": world.trace.state(),
-                "ledger": world.ledger.rows(),
-                "faults": world.faults.state(),
-                "computing": world.computing.state(),
-                "network": world.network.state(),
-                "to come": [(when, names.get(id(event), event)) for when, event in env.to_come()],
-                "rest": rest,
-            }
-        )
+        writer = Writer(self._known(), self._kinds, spill)
+        network = world.network.state()
         state = {
             "now": world.loop.time(),
             "births": world.loop.task_count,
             "run": world.run_id,
             "links": [list(ends) for ends in world.network.ends()],
-            "told": stored,
+            "parties": writer.entries(parties),
+            "ledger": writer.each(astuple(row) for row in world.ledger.rows()),
+            "draws": writer.each(network.pop("draws")),
+            "to come": writer.each((when, waits.get(id(event), event)) for when, event in env.to_come()),
+            "told": writer.write(
+                {
+                    "trace": world.trace.state(),
+                    "faults": world.faults.state(),
+                    "computing": world.computing.state(),
+                    "network": network,
+                    "rest": rest,
+                }
+            ),
             "objects": writer.objects,
         }
         return state, [one for one in writer.seen if isinstance(one, Frame | Packet)]
 
-    def restore(self, state: dict[str, Any]) -> Any:
-        """Set a world that has not begun to `state`, except for future events; return the caller's `rest`.
+    def restore(self, state: dict[str, Any]) -> tuple[Mapping[str, Any], Any]:
+        """Set a world that has not begun to `state`, except for future events; return the states of the parties and
+        the caller's `rest`.
 
         Raises LookupError, TypeError, ValueError or AttributeError if `state` is invalid.
         """
         world, env = self._world, self._world.loop.env
         world.network.connect((near, far) for near, far in state["links"])
         make: dict[type, Callable[[], Any]] = {Timer: lambda: Timer(env, lambda: None)}
-        stored = Reader(self._known(), self._kinds, state["objects"], make).read(state["told"])
+        reader = Reader(self._known(), self._kinds, state["objects"], make)
+        stored, draws, to_come = (reader.read(state[name]) for name in ("told", "draws", "to come"))
         world.run_id = state["run"]
         world.trace.restore(stored["trace"])
-        world.ledger.restore(stored["ledger"])
+        world.ledger.restore(LedgerRow(*fields) for fields in reader.read(state["ledger"]))
         world.faults.restore(stored["faults"])
         world.computing.restore(stored["computing"])
-        world.network.restore(stored["network"])
+        world.network.restore(stored["network"] | {"draws": draws})
         env.set_clock(state["now"])
-        self._to_come, self._task_count = stored["to come"], state["births"]
-        return stored["rest"]
+        self._to_come, self._task_count = to_come, state["births"]
+        return reader.read(state["parties"]), stored["rest"]
 
     async def schedule(self, begin: Callable[[str, float], Awaitable[None]]) -> None:
         """Schedule the future events in their old order. `begin` starts a party, so that its timer exists."""
@@ -103,5 +156,6 @@ class Snapshot:
         """Continue the numbering of tasks from the snapshot."""
         self._world.loop.task_count = self._task_count
 
-    def _known(self) -> dict[str, object]:
-        return self._world.network.parts() | self._world.faults.all | self._parties
+    def _known(self) -> _Known:
+        network = self._world.network
+        return _Known(network.parts() | self._world.faults.all, network.endpoints, self._parties)

@@ -14,15 +14,15 @@ __all__ = ["Taps", "Wait"]
 Job = Callable[..., Any]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Wait:
     """A party's wait for messages of `types` from each of `sources`, for at most `deadline` virtual seconds.
 
-    `step`, `round` and `attempt` are those in which it began. At its end, `ended` is one of: ``answered``;
-    ``deadline``; ``gone``: all of `missing` were known to be gone; ``until``: another message was received;
-    ``interrupted`` by a message that ends all waiting; ``cancelled``, as by a crash. `missing` are the sources that had
-    more to send, `silent` those of them that sent nothing. `last` is the sender of the last message, `alone` the
-    seconds between it and the last message of anybody else.
+    `step`, `round` and `attempt` are those in which it began, and `began` is the virtual time of that. At its end,
+    `ended` is one of: ``answered``; ``deadline``; ``gone``: all of `missing` were known to be gone; ``until``: another
+    message was received; ``interrupted`` by a message that ends all waiting; ``cancelled``, as by a crash. `missing`
+    are the sources that had more to send, `silent` those of them that sent nothing. `last` is the sender of the last
+    message, `alone` the seconds between it and the last message of anybody else.
     """
 
     party: str
@@ -37,6 +37,7 @@ class Wait:
     silent: tuple[str, ...] = ()
     last: str = ""
     alone: float = 0.0
+    began: float = 0.0
 
 
 @dataclass(eq=False)

@@ -327,7 +327,7 @@ def decode_body(frame: Frame, body: bytes, kind: type[M]) -> M:
     return message
 
 
-class LedgerRow(msgspec.Struct):
+class LedgerRow(msgspec.Struct, gc=False):
     """The messages and bytes of one type over one hop. `relayed` marks the second hop of a relayed message."""
 
     protocol: str
@@ -351,16 +351,25 @@ class Ledger:
     """Counts every byte that was sent, by protocol, step, type, and sender and receiver of the hop."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str, str, str, str, bool], LedgerRow] = {}
+        self._rows: list[LedgerRow] = []
+        # By sender, and by receiver where a sender has several: among many clients a key of all names of a row would
+        # take as much memory as the row.
+        self._kinds: dict[tuple[str, str, str, bool], dict[str, LedgerRow | dict[str, LedgerRow]]] = {}
         self.messages = 0
         self.bytes = 0
 
     def count(self, packet: Packet, sender: str, receiver: str, relayed: bool) -> None:
         """Count one hop of `packet`."""
-        key = (packet.protocol, packet.step, packet.type, sender, receiver, relayed)
-        row = self._rows.get(key)
+        kind = (packet.protocol, packet.step, packet.type, relayed)
+        senders = self._kinds.get(kind)
+        found = None if senders is None else senders.get(sender)
+        if type(found) is LedgerRow:
+            row = found if found.receiver == receiver else None
+        else:
+            row = found.get(receiver) if found else None  # type: ignore[union-attr]
         if row is None:
-            row = self._rows[key] = LedgerRow(*key)
+            row = LedgerRow(packet.protocol, packet.step, packet.type, sender, receiver, relayed)
+            self._add(row)
         times = packet.times
         row.messages += times
         row.payload += times * packet.payload
@@ -372,13 +381,24 @@ class Ledger:
     def restore(self, rows: Iterable[LedgerRow]) -> None:
         """Continue from `rows`, in their order."""
         for row in rows:
-            self._rows[row.protocol, row.step, row.type, row.sender, row.receiver, row.relayed] = row
+            self._add(row)
             self.messages += row.messages
             self.bytes += row.total
 
+    def _add(self, row: LedgerRow) -> None:
+        self._rows.append(row)
+        senders = self._kinds.setdefault((row.protocol, row.step, row.type, row.relayed), {})
+        found = senders.get(row.sender)
+        if found is None:
+            senders[row.sender] = row
+        elif isinstance(found, LedgerRow):
+            senders[row.sender] = {found.receiver: found, row.receiver: row}
+        else:
+            found[row.receiver] = row
+
     def rows(self) -> list[LedgerRow]:
         """All rows, in the order of first sending."""
-        return list(self._rows.values())
+        return list(self._rows)
 
     def total(self, column: str, rows: Iterable[LedgerRow] | None = None) -> int:
         """The sum of one column (messages, payload, sealing, envelope or total) over `rows`, by default all."""

@@ -103,6 +103,11 @@ def test_the_page_on_secure_sums_has_the_rows_of_its_file() -> None:
     assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "run: python docs/sums.py"
 
 
+def test_the_page_on_survival_has_the_rows_of_its_files() -> None:
+    made = runpy.run_path(str(DOCS / "survival.py"))
+    assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "run: python docs/survival.py"
+
+
 def texts(picture: Path) -> str:
     """The texts in an SVG."""
     elements = ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}text")

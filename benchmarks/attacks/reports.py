@@ -1,6 +1,7 @@
-"""Attacks on votes that two aggregators count: what one alone reads, what both do, and a client that votes often."""
+"""Attacks on what two aggregators count: what one alone reads, what both do, and false clients."""
 
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,12 +9,17 @@ from numpy.typing import NDArray
 from tacit.benchmarks.attacks.finding import Finding, randomness, share
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
+from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.playing import play_out
 from tacit.parties.server import Server
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.secure_votes import counted, packed
+from tacit.protocols.crypto import fixed_point
 from tacit.protocols.crypto.agreement import KeyPair
 from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport
+from tacit.protocols.crypto.words import Quantised
+from tacit.protocols.federated.byzantine import FalseUpdate
+from tacit.protocols.federated.secure_averages import out_of_range
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.reports import Task
@@ -22,7 +28,7 @@ from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy
 from tacit.sim.world import World
 
-__all__ = ["helper_alone", "leader_alone", "stuffed_votes", "swapped_helper_key"]
+__all__ = ["helper_alone", "leader_alone", "scaled_models", "stuffed_votes", "swapped_helper_key"]
 
 _POINTS, _CLASSES = 20, 10
 _TASK = Task("votes", (_POINTS, _CLASSES))
@@ -32,13 +38,16 @@ _DEADLINE = 10.0
 Numbers = NDArray[np.float64]
 
 
-def _shares(number: int, added: NDArray[np.uint64] | None = None) -> tuple[NDArray[np.int64], bytes, list[bytes]]:
-    """The labels of one client, its nonce, and the shares of the leader and the helper."""
-    labels = randomness("reports", number).integers(_CLASSES, size=_POINTS)
+def _shares(
+    number: int, added: NDArray[np.uint64] | None = None, task: Task = _TASK, measured: NDArray[Any] | None = None
+) -> tuple[NDArray[np.int64], bytes, list[bytes]]:
+    """The measurement of one client, labels drawn at random by default; its nonce; and the shares of the leader and
+    the helper."""
+    labels = randomness("reports", number).integers(_CLASSES, size=_POINTS) if measured is None else measured
     entropy = Entropy.seeded(number, "reports")
-    nonce, rand = entropy.bytes(16), entropy.bytes(_TASK.prio3.rand_bytes)
-    public, shares = _TASK.prio3.shard(_CONTEXT, labels.tolist(), nonce, rand)
-    size = _TASK.elements * FIELD64.size
+    nonce, rand = entropy.bytes(16), entropy.bytes(task.prio3.rand_bytes)
+    public, shares = task.prio3.shard(_CONTEXT, labels.tolist(), nonce, rand)
+    size = task.elements * FIELD64.size
     if added is not None:
         more = FIELD64.decode(added.astype("<u8").tobytes())
         shares[0] = FIELD64.encode(FIELD64.settle(FIELD64.decode(shares[0][:size]) + more)) + shares[0][size:]
@@ -163,9 +172,28 @@ def stuffed_votes(quick: bool = False) -> Finding:
     return Finding(name, "client: its votes count 1,000 times", by_sum / trials, by_proof / trials, 0.0, trials)
 
 
-def _passes(number: int, added: NDArray[np.uint64] | None) -> bool:
+def scaled_models(quick: bool = False) -> Finding:
+    """A client scales its update a thousand times, and moves an average by more than its numbers' bound allows."""
+    trials, by_sum, by_proof = 10 if quick else 50, 0, 0
+    bound, clients, numbers = 0.5, 10, 20
+    quantised, before = Quantised(8, bound, clients), encode(np.zeros(numbers))
+    false = FalseUpdate("scaled", numbers, 1000, 1)
+    task = Task("integers", (numbers, quantised.largest))
+    for number in range(trials):
+        trained = encode(randomness("scaled", number).normal(0.0, 0.1, numbers))
+        sent = decode(false.model(before, trained, "client/0", 1)).astype(np.float64)
+        by_sum += bool(np.abs(fixed_point.decode(fixed_point.encode(sent, 32, clients), 32)).max() > 2 * bound)
+        clipped = quantised.encode(sent)
+        by_proof += _passes(number, out_of_range(quantised, sent, clipped), task, clipped)
+    name = "models in a secure sum; ours are reports of Prio3"
+    return Finding(name, "client: its update counts 1,000 times", by_sum / trials, by_proof / trials, 0.0, trials)
+
+
+def _passes(
+    number: int, added: NDArray[np.uint64] | None, task: Task = _TASK, measurement: NDArray[Any] | None = None
+) -> bool:
     """True if both aggregators accept the report to whose share `added` was added."""
-    prio3, (_, public, shares) = _TASK.prio3, _shares(number, added)
+    prio3, (_, public, shares) = task.prio3, _shares(number, added, task, measurement)
     nonce, public = public[:16], public[16:]
     prepared = [prio3.prepare_init(bytes(32), _CONTEXT, i, nonce, public, one) for i, one in enumerate(shares)]
     try:

@@ -6,16 +6,18 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tacit.benchmarks.measure import environment
-from tacit.benchmarks.sums import drawing, peers
+from tacit.benchmarks.sums import drawing, peers, published
 from tacit.benchmarks.sums.table import Row, cells, measured, write_rows
 from tacit.scenarios.console.printing import make_console, table
 from tacit.scenarios.running.workers import in_workers
 from tacit.sim.units import format_bytes, format_duration
 
-__all__ = ["main"]
+__all__ = ["main", "published_main"]
+
+R = TypeVar("R")
 
 _COLUMNS = (
     "sum", "lost before", "outcome", "client up", "client down", "server", "client CPU", "server CPU", "time",
@@ -69,8 +71,27 @@ def main(
     return 0
 
 
-def _performed(calls: Sequence[tuple[Callable[[Any], Row | None], Any]], jobs: int) -> list[Row | None]:
-    found: dict[int, Row | None] = {}
+def published_main(quick: bool, json_file: Path | None = None, csv_file: Path | None = None, jobs: int = 1) -> int:
+    """Print Flamingo's published comparison beside ours, and write it to the files that are given."""
+    rows = _performed([(published.again, cell) for cell in published.cells(quick)], jobs)
+    printed = [
+        (row.sum, str(row.lost), row.outcome, format_duration(row.seconds), format_duration(row.server_seconds),
+         format_bytes(round(row.client_up)), format_bytes(round(row.client_down)), format_duration(row.theirs))
+        for row in rows
+    ]  # fmt: skip
+    columns = ("sum", "lost", "outcome", "time", "server CPU", "client up", "client down", "with fixed waits")
+    title = f"{rows[0].clients:,} clients, {rows[0].numbers:,} numbers, the second round, hollow"
+    make_console().print(table(columns, printed, columns[3:], title))
+    if json_file is not None:
+        about = environment(("numpy", "cryptography"))
+        json_file.write_text(json.dumps({"environment": about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+    if csv_file is not None:
+        published.write_published(csv_file, rows)
+    return 0
+
+
+def _performed(calls: Sequence[tuple[Callable[[Any], R], Any]], jobs: int) -> list[R]:
+    found: dict[int, R] = {}
     for place, row in in_workers(jobs, _call, calls):
         found[place] = row
         print(f"\r{len(found)} of {len(calls)} cells", end="", file=sys.stderr, flush=True)
@@ -78,6 +99,6 @@ def _performed(calls: Sequence[tuple[Callable[[Any], Row | None], Any]], jobs: i
     return [found[place] for place in sorted(found)]
 
 
-def _call(function: Callable[[Any], Row | None], cell: Any) -> Row | None:
+def _call(function: Callable[[Any], R], cell: Any) -> R:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     return function(cell)

@@ -41,7 +41,10 @@ from tacit.sim.taps import Taps
 from tacit.sim.trace import Event
 from tacit.sim.wire import Ledger
 
-__all__ = ["NETWORKS", "PUBLISHED", "SUMS", "Cell", "Row", "cells", "measured", "read_rows", "steps_of", "write_rows"]
+__all__ = [
+    "NETWORKS", "PUBLISHED", "SUMS", "Cell", "Row", "cells", "measured", "read_rows", "steps_of", "width_of",
+    "write_rows",
+]  # fmt: skip
 
 SUMS = tuple(way for way in ways() if way != "prio3")
 """The values of `training.averaging`, but for `prio3`, which has a second server and proofs that clients compute."""
@@ -93,6 +96,11 @@ def _agrees_with_all(way: str) -> bool:
     return any(isinstance(one, SetUp | KeysOfRounds) for one in _taken(way))
 
 
+def width_of(numbers: int) -> int:
+    """The width of the layer of a model with about that many numbers."""
+    return max(1, round((numbers - _CLASSES) / (_FEATURES + 1 + _CLASSES)))
+
+
 @dataclass(frozen=True)
 class Cell:
     """One sum among `clients` of about `numbers` each: a share `lost` of them crashes before the step `before`."""
@@ -120,12 +128,12 @@ class Cell:
     def scenario(self) -> Scenario:
         """The scenario of the cell. Raises ScenarioError if the sum cannot be taken so."""
         latency, bandwidth = NETWORKS[self.network]
-        width = max(1, round((self.numbers - _CLASSES) / (_FEATURES + 1 + _CLASSES)))
         crashes = [f'{{kind="crash", party="client/{number}", before="{self.before}"}}' for number in self.gone]
         changes = [
             'data={name="synthetic"}', f"data.clients={self.clients}", f"data.limit={max(200, 4 * self.clients)}",
-            "data.labeled=1.0", "protocol.name=fedavg", "model.name=linear_embedding", f"model.embedding={width}",
-            "training.rounds=1", "training.epochs=1", "training.validation=0", "training.label_from=1",
+            "data.labeled=1.0", "protocol.name=fedavg", "model.name=linear_embedding",
+            f"model.embedding={width_of(self.numbers)}", "training.rounds=1", "training.epochs=1",
+            "training.validation=0", "training.label_from=1",
             f"training.averaging={self.sum}", f"training.tolerated_dropouts={DROPOUTS}",
             f"training.corrupt_clients={CORRUPT}", "training.min_clients=2",
             f"network.latency={latency}", f"network.bandwidth={bandwidth}",
@@ -189,8 +197,8 @@ def cells(quick: bool) -> Iterator[Cell]:
 
     All losses are struck in the network `home` among 10 clients, and among 100 with 10,000 numbers. Among 100 with a
     million, 30% are lost before each step, and 10% before the one that costs most (`_costly`). The networks `lan` and
-    `4g` are compared with nobody lost; so are 1,000 clients, of whom 30% are lost where the sum is run, and 100,000. The
-    sizes of `PUBLISHED` are by formula.
+    `4g` are compared with nobody lost; so are 1,000 clients, of whom 30% are lost where the sum is run, and 100,000.
+    The sizes of `PUBLISHED` are by formula.
     """
     for clients, numbers in [(10, 10_000)] if quick else [(10, 10_000), (10, 10**6), (100, 10_000), (100, 10**6)]:
         for way in SUMS:

@@ -7,12 +7,11 @@ in the `range`, all shares that differ from the predicted one by less than 1.96 
 The real runs are predicted with their own seeds, too: each must end as predicted.
 """
 
-import json
 import math
 from contextlib import closing
 from pathlib import Path
 
-from msgspec import Struct, structs, to_builtins
+from msgspec import Struct, json, structs
 from scipy import stats
 
 from tacit.benchmarks.survival.cases import CASES, case
@@ -25,7 +24,7 @@ from tacit.scenarios.schema.scenario import Scenario
 from tacit.scenarios.sweeping.survival import survival_of
 from tacit.sim.cores import cores
 
-__all__ = ["Compared", "apart", "compared", "main", "really", "share_range"]
+__all__ = ["Compared", "apart", "compared", "main", "read_compared", "really", "share_range", "summary"]
 
 _CHUNK = 50
 _Z = 1.959963984540054
@@ -56,6 +55,16 @@ class Compared(Struct, frozen=True):
     def in_range(self) -> bool:
         """True if the real share lies in the range of shares of other runs."""
         return self.range[0] <= self.real <= self.range[1]
+
+    @property
+    def verdict(self) -> str:
+        """The narrowest of interval and range in which the real share lies."""
+        return "in the interval" if self.in_interval else "in the range" if self.in_range else "outside"
+
+
+def read_compared(path: Path) -> list[Compared]:
+    """Return what `main` has written to a JSON file. Raises OSError and msgspec.DecodeError."""
+    return json.decode(path.read_bytes(), type=list[Compared])
 
 
 def really(scenario: Scenario, seeds: range) -> list[str]:
@@ -100,43 +109,63 @@ def compared(title: str, runs: int, jobs: int = 1) -> Compared:
     )  # fmt: skip
 
 
-def _summary(found: list[Compared]) -> list[str]:
-    """Return the lines below the table: all cases together."""
+def summary(found: list[Compared]) -> list[tuple[str, str]]:
+    """Return what holds of all cases together: subjects and sentences."""
     count, runs = len(found), sum(one.runs for one in found)
     inside, within = sum(one.in_interval for one in found), sum(one.in_range for one in found)
     squares = math.fsum(one.apart**2 for one in found)
     by_chance = count * (2 * stats.norm.cdf(_Z / math.sqrt(2)) - 1)
     return [
-        f"interval  {inside} of {count} real shares lie in the 95 % interval of the prediction; "
-        f"by chance {by_chance:.1f} are expected, as both shares vary",
-        f"range     {within} of {count} lie in the 95 % range of shares of other runs; {0.95 * count:.1f} are expected",
-        f"together  the squares of the standard errors apart add up to {squares:.1f}; a larger sum has the probability "
-        f"{stats.chi2.sf(squares, count):.2g} if all predictions are right",
-        f"seeds     {sum(one.otherwise for one in found)} of {runs:,} real runs end otherwise than the prediction with "
-        "the same seed",
+        (
+            "interval",
+            f"{inside} of {count} real shares lie in the 95 % interval of the prediction; by chance {by_chance:.1f} "
+            "are expected, as both shares vary",
+        ),
+        (
+            "range",
+            f"{within} of {count} lie in the 95 % range of shares of other runs; {0.95 * count:.1f} are expected",
+        ),
+        (
+            "together",
+            f"the squares of the standard errors apart add up to {squares:.1f}; a larger sum has the probability "
+            f"{stats.chi2.sf(squares, count):.2g} if all predictions are right",
+        ),
+        (
+            "seeds",
+            f"{sum(one.otherwise for one in found)} of {runs:,} real runs end otherwise than the prediction with the "
+            "same seed; a prediction with the seeds of the real runs has their share in "
+            f"{sum(not one.otherwise for one in found)} of {count} cases",
+        ),
     ]
 
 
-def main(runs: int, json_file: Path | None) -> int:
-    """Compare every case, print a table, and write what has been compared so far to `json_file` after each case.
+def main(runs: int, json_file: Path | None, only: str = "") -> int:
+    """Compare every case, or `only` one, print a table, and write the cases to `json_file` after each.
 
-    Returns 1 if shares differ by over 3 errors, or a run ends otherwise than predicted with its seed.
+    With `only`, other cases that the file has already stay in it and in the table. Returns 1 if shares differ by over 3
+    errors, or a run ends otherwise than predicted with its seed.
     """
-    console, found = printing.make_console(), list[Compared]()
+    found = {one.case: one for one in read_compared(json_file)} if only and json_file and json_file.exists() else {}
+    console, titles = printing.make_console(), [only] if only else list(CASES)
     with shown(printing.make_console(stderr=True), "survival") as tell:
-        for place, title in enumerate(CASES):
-            tell(f"cases (now {title})", place, len(CASES))
-            found.append(compared(title, runs, cores() if runs > _CHUNK else 1))
+        for place, title in enumerate(titles):
+            tell(f"cases (now {title})", place, len(titles))
+            found[title] = compared(title, runs, cores() if runs > _CHUNK else 1)
+            found = {one: found[one] for one in CASES if one in found}
             if json_file is not None:
-                json_file.write_text(json.dumps(to_builtins(found), indent=2) + "\n", encoding="utf-8")
+                json_file.write_bytes(json.format(json.encode(list(found.values()))) + b"\n")
     rows = [
         [
             one.case, f"{one.predicted:.3f}", "{:.3f} to {:.3f}".format(*one.interval),
-            "{:.3f} to {:.3f}".format(*one.range), f"{one.real:.3f}", f"{one.apart:.2f}", str(one.otherwise),
+            "{:.3f} to {:.3f}".format(*one.range), f"{one.real:.3f}", f"{one.apart:.2f}", one.verdict,
+            str(one.otherwise),
         ]
-        for one in found
+        for one in found.values()
     ]  # fmt: skip
-    columns = ("predicted", "95 % interval", "95 % range", "real", "errors apart", "other ends")
-    console.print(printing.table(("case", *columns), rows, columns, title=f"{runs} predicted and {runs} real runs"))
-    printing.print_lines(console, _summary(found))
-    return int(any(one.apart > 3 or one.otherwise for one in found))
+    columns = ("predicted", "95 % interval", "95 % range", "real", "errors apart", "verdict", "other ends")
+    every = list(found.values())
+    sizes = " and ".join(f"{count:,}" for count in sorted({one.runs for one in every}))
+    title = f"{sizes} predicted runs, and as many real ones"
+    console.print(printing.table(("case", *columns), rows, columns, title=title))
+    printing.print_lines(console, (f"{name:10}{text}" for name, text in summary(every)))
+    return int(any(one.apart > 3 or one.otherwise for one in every))

@@ -3,10 +3,11 @@
 FedScale (Lai et al., "FedScale: Benchmarking Model and System Performance of Federated Learning at Scale", ICML 2022;
 `benchmark/dataset/data/device_info/README.md` of its repository): two pickled dictionaries by client, of capacities
 (`computation`: ms of inference a sample, `communication`: kbit/s) and of availability (`active`, `inactive`,
-`finish_time`: seconds). FLASH (Yang et al., "Characterizing Impacts of Heterogeneity in Federated Learning upon
-Large-Scale Smartphone Data", WWW 2021; `models/timer.py`, `models/device.py`): `state_traces.json` with the state
-changes of phones, and `speed_distri.json` with the rates of their networks in kB/s. Ookla (Speedtest open data, Global
-Fixed and Mobile Network Performance Map Tiles): a table of tiles, as CSV or Parquet.
+`finish_time`: seconds; read in `fedscale/cloud/internal/client_metadata.py`). FLASH (Yang et al., "Characterizing
+Impacts of Heterogeneity in Federated Learning upon Large-Scale Smartphone Data", WWW 2021; `models/timer.py`,
+`models/device.py`): `state_traces.json` with the state changes of phones, and `speed_distri.json` with the rates of
+their networks in kB/s. Ookla (Speedtest open data, Global Fixed and Mobile Network Performance Map Tiles; `README.md`
+of `teamookla/ookla-open-data`): a table of tiles, as CSV or Parquet.
 
 A pickle may contain code. This reader refuses every class and function except numpy numbers and bytes, which functions
 of this module construct.
@@ -18,19 +19,22 @@ import math
 import pickle
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CLASSES", "Row", "Trace", "fedscale_file", "flash_file", "ookla_file", "plain_pickle", "with_classes"]
+__all__ = [
+    "CLASSES", "FLASH_ZERO", "Row", "Trace", "fedscale_file", "flash_file", "ookla_file", "plain_pickle",
+    "with_classes",
+]  # fmt: skip
 
 CLASSES = {1: ("all",), 2: ("fast", "slow"), 3: ("fast", "middle", "slow")}
 """The names of device classes by the number of classes; more than three are numbered, 1 being the fastest."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """A device: bytes a second `up` and `down`, one-way `latency` in seconds, `delay` of a unit of computing.
 
@@ -48,14 +52,22 @@ class Row:
 
 @dataclass(frozen=True)
 class Trace:
-    """The uptimes of a device: intervals in seconds, in order, within a `period` after which they repeat."""
+    """The uptimes of a device: intervals in seconds, in order, within a `period` after which they repeat.
+
+    `begin`: the time of the source, in seconds, at which a period begins. Repetition also goes back before it.
+    """
 
     intervals: tuple[tuple[float, float], ...]
     period: float
+    begin: float = 0.0
 
     def window(self, start: float, length: float) -> list[tuple[float, float]]:
-        """The intervals during `length` seconds from `start` on, in seconds from `start`; adjacent ones are joined."""
+        """The intervals during `length` seconds from the source's time `start` on, in seconds from `start`.
+
+        Adjacent intervals are joined.
+        """
         found: list[tuple[float, float]] = []
+        start -= self.begin
         shift = math.floor(start / self.period) * self.period - start
         while shift < length:
             for up, down in self.intervals:
@@ -113,10 +125,14 @@ def _availability(where: str, entry: Any) -> Trace | None:
     if len(begins) != len(ends):
         raise ValueError(f"{where}: active has {len(begins)} times and inactive {len(ends)}; each active needs its end")
     intervals: list[tuple[float, float]] = []
+    before = 0.0
     for place, (up, down) in enumerate(zip(begins, ends, strict=True)):
-        if not up <= down or (intervals and up < intervals[-1][1]):
+        if not before <= up <= down:
             problem = "each interval must end after it begins, and begin after the one before"
             raise ValueError(f"{where}: active[{place}] is {up:g} and inactive[{place}] {down:g}; {problem}")
+        before = up
+        if intervals and up <= intervals[-1][1]:
+            up, down = intervals[-1][0], max(intervals.pop()[1], down)
         if up < min(down, period):
             intervals.append((up, min(down, period)))
     return Trace(tuple(intervals), period) if intervals else None
@@ -191,6 +207,15 @@ _STAND_INS: dict[tuple[str, str], Any] = {
 }
 
 
+def _check_size(path: Path) -> None:
+    """Raise ValueError if there is no file at `path`, or an empty one."""
+    try:
+        if not path.stat().st_size:
+            raise ValueError(f"{path}: it is empty")
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+
+
 class _Refused(Exception):
     """A pickle asks for a class or function that is not allowed; the message names it."""
 
@@ -211,8 +236,9 @@ class _Unpickler(pickle.Unpickler):
 def plain_pickle(path: Path) -> Any:
     """The content of the pickle at `path`, made of plain containers, texts and numbers; no code in it is run.
 
-    Raises ValueError for everything else, and for files that are damaged or no pickles.
+    Raises ValueError for everything else, and for files that are empty, damaged or no pickles.
     """
+    _check_size(path)
     try:
         with path.open("rb") as file:
             return _Unpickler(file, encoding="latin-1").load()
@@ -226,6 +252,9 @@ def plain_pickle(path: Path) -> Any:
 
 # FLASH
 
+
+FLASH_ZERO = datetime(2020, 1, 2)
+"""Time 0 of FLASH (`refer_time` in `models/timer.py`)."""
 
 _NETWORKS = ("2g", "3g", "4g", "5g", "unknown")
 _DATE = "%Y-%m-%d %H:%M:%S"
@@ -264,21 +293,36 @@ class _Phone:
         return True
 
 
-def flash_file(path: Path) -> list[Row] | list[Trace]:
+def flash_file(path: Path, leave_out: Callable[[str], None] = lambda problem: None) -> list[Row] | list[Trace]:
     """The traces in a ``state_traces.json``, or the devices in a ``speed_distri.json``, whichever is at `path`.
 
     A phone is up while its screen is locked, it charges and it is on Wi-Fi, as in FLASH. Phones that are never ready
-    are left out. Raises ValueError with the file, the device, the line of its messages and the value.
+    are left out. So are phones with a line that FLASH could not read either; `leave_out` is called with the problem of
+    each. Traces begin with the first message, in seconds from `FLASH_ZERO`. Raises ValueError with the file, the
+    device, the line of its messages and the value.
     """
     table = _json(path)
     if not isinstance(table, dict) or not table or not all(isinstance(one, dict) for one in table.values()):
         raise ValueError(f"{path}: it holds no table of devices; FLASH's files are objects by device")
     name, first = next(iter(table.items()))
     if "messages" in first:
-        traces = [_phone_trace(f"{path}: device {name}", one.get("messages")) for name, one in table.items()]
-        if found := [trace for trace in traces if trace is not None]:
-            return found
-        raise ValueError(f"{path}: no device is ever locked, charging and on Wi-Fi at the same time")
+        found, problems = [], list[str]()
+        for name, one in table.items():
+            messages = one.get("messages")
+            if not isinstance(messages, str):
+                raise ValueError(f"{path}: device {name}: messages is {messages!r}; lines of text are needed")
+            try:
+                trace = _phone_trace(f"{path}: device {name}", messages)
+            except ValueError as error:
+                problems.append(str(error))
+            else:
+                found += [] if trace is None else [trace]
+        if not found:
+            nobody = f"{path}: no device is ever locked, charging and on Wi-Fi at the same time"
+            raise ValueError(problems[0] if problems else nobody)
+        for problem in problems:
+            leave_out(problem)
+        return found
     if "down_u" in first:
         return [
             Row(
@@ -292,17 +336,18 @@ def flash_file(path: Path) -> list[Row] | list[Trace]:
     )
 
 
-def _phone_trace(where: str, messages: Any) -> Trace | None:
-    """The trace in a phone's messages, lines of a time, a tab and a state; None if the phone is never ready."""
-    if not isinstance(messages, str):
-        raise ValueError(f"{where}: messages is {messages!r}; lines of text are needed")
+def _phone_trace(where: str, messages: str) -> Trace | None:
+    """The trace in a phone's messages, lines of a time, a tab and a state; None if the phone is never ready.
+
+    An interval counts from the message that begins it to the message that ends it. FLASH drops one that has no end.
+    """
     phone, first, time = _Phone(), None, 0.0
     for number, line in enumerate(messages.split("\n"), 1):
         if not (text := line.strip()):
             continue
         at, tab, state = text.partition("\t")
         try:
-            moment = (datetime.strptime(at.strip(), _DATE) - datetime(2020, 1, 1)).total_seconds()
+            moment = (datetime.strptime(at.strip(), _DATE) - FLASH_ZERO).total_seconds()
         except ValueError:
             tab = ""
         if not tab:
@@ -318,12 +363,11 @@ def _phone_trace(where: str, messages: Any) -> Trace | None:
                 f"{where}: line {number} of its messages: {state.strip()!r} is no state; allowed: {known}, "
                 f"{', '.join(_NETWORKS)}, or a battery level such as 80.0%"
             )
-    if phone.since is not None and phone.since < time:
-        phone.intervals.append((phone.since, time))
-    return Trace(tuple(phone.intervals), time) if phone.intervals else None
+    return Trace(tuple(phone.intervals), time, first or 0.0) if phone.intervals else None
 
 
 def _json(path: Path) -> Any:
+    _check_size(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -347,8 +391,11 @@ def ookla_file(path: Path, quadkey: str = "") -> list[Row]:
     trip. Tiles with a rate of 0 are left out. Raises ValueError with the file, line (of Parquet the row, from 1),
     column and value.
     """
+    _check_size(path)
     rows = []
     for where, tile in _parquet(path) if path.suffix == ".parquet" else _tiles(path):
+        if quadkey and "quadkey" not in tile:
+            raise ValueError(f"{path}: the column quadkey is missing, which --quadkey needs")
         if quadkey and not str(tile["quadkey"]).startswith(quadkey):
             continue
         down, up, latency, devices = (_number(where, name, _cell(tile[name]), least=0.0) for name in _TILE)
@@ -379,7 +426,7 @@ def _tiles(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 where = f"{path}: line {reader.line_num}"
                 if missing := [name for name in (*_TILE, "quadkey") if tile.get(name, "") is None]:
                     raise ValueError(f"{where}: it has no cell for {missing[0]}")
-                yield where, {"quadkey": "", **tile}
+                yield where, tile
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
@@ -387,23 +434,26 @@ def _tiles(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    number = 0
     try:
-        import pandas
+        from pyarrow import parquet
 
-        table = pandas.read_parquet(path)
+        with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            _check_columns(str(path), names)
+            for batch in file.iter_batches(columns=[name for name in (*_TILE, "quadkey") if name in names]):
+                for tile in batch.to_pylist():
+                    number += 1
+                    yield f"{path}: row {number}", tile
     except ImportError:
-        need = "Parquet needs pandas and pyarrow: pip install pandas pyarrow; or export the columns to CSV"
+        need = "Parquet needs pyarrow: pip install pyarrow; or export the columns to CSV"
         raise ValueError(f"{path}: {need}: {', '.join((*_TILE, 'quadkey'))}") from None
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
-    except Exception as error:  # pyarrow's own errors
+    except Exception as error:
+        if not type(error).__module__.startswith("pyarrow"):
+            raise
         raise ValueError(f"{path}: it is no Parquet file: {' '.join(str(error).split())}") from None
-    _check_columns(str(path), list(table.columns))
-    if "quadkey" not in table.columns:
-        table = table.assign(quadkey="")
-    columns = [table[name].tolist() for name in (*_TILE, "quadkey")]
-    for number, cells in enumerate(zip(*columns, strict=True), 1):
-        yield f"{path}: row {number}", dict(zip((*_TILE, "quadkey"), cells, strict=True))
 
 
 def _check_columns(where: str, names: Sequence[str]) -> None:

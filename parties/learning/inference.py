@@ -44,11 +44,11 @@ def _run(
     network = cached(spec, where)
     load(network, parameters)
     network.eval()
-    points = as_images(spec, images)
     with torch.inference_mode():
         # Each batch is a copy, aligned by torch, so that sums do not depend on the address of the whole array.
+        # The points are converted batch by batch: as float32 a large test part would be in memory a second time.
         parts = [
-            function(network, scaled(points[at : at + BATCH].to(where, copy=True))).cpu()
-            for at in range(0, max(1, len(points)), BATCH)
+            function(network, scaled(as_images(spec, images[at : at + BATCH]).to(where, copy=True))).cpu()
+            for at in range(0, max(1, len(images)), BATCH)
         ]
     return torch.cat(parts).numpy()

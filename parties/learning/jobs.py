@@ -168,7 +168,9 @@ def accuracy(
     known = labels >= 0
     if not known.any():
         raise ValueError(f"accuracy needs a point with a label; there are {len(labels)} points, none with one")
-    return float((predict(spec, parameters, images[known], device) == labels[known]).mean())
+    if not known.all():  # else a copy of all points would be made
+        images, labels = images[known], labels[known]
+    return float((predict(spec, parameters, images, device) == labels).mean())
 
 
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:

@@ -9,10 +9,12 @@ implemented are
 - `colluding`: all send the same wrong label of a point in every round. They know the public points' true labels, of
   which each draws the same other one from a secret that they share; where none is known they all send the class drawn.
 - `stuffed`: labels as of `flipped`, each counted `weight` times, with as many voters, so that the counts still add up;
+- `scaled`: the client's own labels, counted in the same way;
 - `noise`: numbers drawn at random in place of the counters of a vote.
 
-The last two are possible only where nobody sees single votes, in a secure sum; where each client sends labels, they are
-`flipped` and `random`. In a report of Prio3 they are what no honest client can share, and its proof fails.
+The last three are possible only where nobody sees single votes, in a secure sum; where each client sends labels, they
+are `flipped`, the client's own ones, and `random`. In a report of Prio3 they are what no honest client can share, and
+its proof fails.
 
 Where probabilities are shared, a lie has probability 1. A server cannot distinguish such a message from an honest one:
 it has the same form. Of m clients whose labels were received, a majority holds where the Byzantine clients who agree
@@ -31,7 +33,7 @@ from tacit.sim.streams import Entropy
 
 __all__ = ["LIES", "Lie"]
 
-LieKind = Literal["random", "flipped", "colluding", "stuffed", "noise"]
+LieKind = Literal["random", "flipped", "colluding", "stuffed", "scaled", "noise"]
 
 LIES: tuple[LieKind, ...] = get_args(LieKind)
 """The kinds of attack."""
@@ -41,8 +43,8 @@ LIES: tuple[LieKind, ...] = get_args(LieKind)
 class Lie:
     """The attack of a Byzantine client. `truth`, int64 (n,), is known to colluding clients, -1 where it is unknown.
 
-    `secret` is shared by them and the same in all rounds. `weight`: the votes of one client with "stuffed". Raises
-    ValueError for another kind.
+    `secret` is shared by them and the same in all rounds. `weight`: the votes of one client with "stuffed" and
+    "scaled". Raises ValueError for another kind.
     """
 
     kind: LieKind
@@ -54,9 +56,16 @@ class Lie:
         if self.kind not in LIES:
             raise ValueError(f"kind(={self.kind!r}) must be one of {', '.join(LIES)}")
 
+    @property
+    def is_noise(self) -> bool:
+        """True if the counters of a vote are drawn at random."""
+        return self.kind == "noise"
+
     def labels(self, own: NDArray[np.int64], classes: int, seed: bytes) -> NDArray[np.int64]:
         """The labels to send instead of its `own` (n,); random ones are drawn from `seed`, which is new in each
         round."""
+        if self.kind == "scaled":
+            return own
         if self.kind in ("flipped", "stuffed"):
             return (own + 1) % classes
         if self.kind in ("random", "noise"):
@@ -66,7 +75,7 @@ class Lie:
 
     def words(self, vote: Ring, seed: bytes) -> Ring:
         """The words to add to a secure sum instead of those of its `vote`."""
-        if self.kind == "stuffed":
+        if self.kind in ("stuffed", "scaled"):
             return vote * np.uint64(self.weight)  # counters do not carry while all together are below 2^16
         if self.kind == "noise":
             return Entropy.seeded(seed, "noise").array(len(vote))
@@ -74,7 +83,7 @@ class Lie:
 
     def added(self, labels: NDArray[np.int64], classes: int, seed: bytes) -> NDArray[np.uint64] | None:
         """The numbers (n C,) to add to the shares of one-hot `labels`; None if the labels are sent unchanged."""
-        if self.kind == "stuffed":
+        if self.kind in ("stuffed", "scaled"):
             one_hot = labels[:, None] == np.arange(classes)
             return (one_hot * np.uint64(self.weight - 1)).astype(np.uint64).reshape(-1)
         if self.kind == "noise":

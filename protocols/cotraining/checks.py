@@ -23,7 +23,7 @@ from tacit.sim.registry import check_name
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 
-__all__ = ["check_byzantine", "check_cotraining", "pooled"]
+__all__ = ["check_cotraining", "pooled"]
 
 
 def pooled(tables: Any) -> Any:
@@ -100,11 +100,3 @@ def _check_soft(tables: CotrainingTables, learners: Sequence[LearnerOfClient]) -
         if not isinstance(learner, SoftLearner):
             problem = f"client/{i} learns by {toml(names[i % len(names)])}, which cannot learn probabilities as "
             raise Problem(_learner_key(tables), f"{problem}{tables.protocol.name} asks for")
-
-
-def check_byzantine(tables: CotrainingTables) -> None:
-    """Raise Problem if no client is honest."""
-    byzantine, clients = tables.byzantine.clients, tables.data.clients
-    if byzantine >= clients:
-        problem = f"{byzantine} of {clients} clients leave no honest one; allowed: 0 to {clients - 1}"
-        raise Problem("byzantine.clients", problem)

@@ -11,7 +11,8 @@ from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning.learners import LEARNERS
 from tacit.parties.learning.loaded import ADAM, TORCH, TREES
 from tacit.protocols import setup
-from tacit.protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
+from tacit.protocols.cotraining.byzantine import LIES
+from tacit.protocols.cotraining.checks import check_cotraining, pooled
 from tacit.protocols.cotraining.dp_fedct import NoisyLabels
 from tacit.protocols.cotraining.experiment import (
     CotrainingRun,
@@ -41,6 +42,7 @@ from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import Probe, probe_of
 from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, Reader
+from tacit.protocols.federated.byzantine import check_byzantine
 from tacit.protocols.federated.declaration import LEARNING, RANDOMISED_LABELS
 from tacit.protocols.parts import Among, Choice, Part, Stated, SumBounds, Taken
 from tacit.protocols.privacy.spending import (
@@ -199,7 +201,7 @@ class Calling(Part):
         check_cotraining(tables, parts, list(shards.values()))
 
     def check_tables(self, tables: CotrainingTables) -> None:
-        check_byzantine(tables)
+        check_byzantine(tables, LIES, "labels")
 
     def memory(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
         """The bytes of the states of all learners, before and after a round, and of a copy that learns; measured with
@@ -322,7 +324,7 @@ class Cotraining(Declaration):
     def learned(self) -> Mapping[str, str]:
         said = {"server": f"each client's numbers of points and labels; {self.shares}", "client": self.returns}
         if "cotraining.votes" in self.own_keys:
-            said["helper"] = "with prio3 votes: how many reports there are"
+            said["helper"] = "with prio3 votes: how many reports there are and which are refused"
         return said
 
     @property

@@ -28,6 +28,7 @@ from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import probe_of
 from tacit.protocols.federated.averaging import fewest_hidden
+from tacit.protocols.federated.byzantine import byzantine_clients
 from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import released
@@ -90,19 +91,13 @@ ALGORITHMS: dict[str, Callable[[Options], CotrainingMethod]] = {
 # Deviations from co-training: the tables [attack] and [byzantine].
 
 
-def byzantine_clients(clients: int, byzantine: int) -> tuple[str, ...]:
-    """The names of the Byzantine clients: the last `byzantine` of all `clients`."""
-    return tuple(f"client/{i}" for i in range(clients - byzantine, clients))
-
-
 def threatened(settings: CotrainingSettings, setting: Setting, questions: int) -> CotrainingSettings:
     """Return `settings` with the points that a curious server asks about, and with the messages of Byzantine
     clients."""
     tables = setting.tables
     own = tables.byzantine
     lie = Lie(own.kind, settings.public.labels, derive(tables.seed, "byzantine"), own.weight)
-    false = byzantine_clients(tables.data.clients, tables.byzantine.clients)
-    settings = replace(settings, byzantine=dict.fromkeys(false, lie))
+    settings = replace(settings, byzantine=dict.fromkeys(byzantine_clients(tables), lie))
     if not tables.attack.kind:
         return settings
     probe = probe_of(setting.parts, list(setting.shards.values()), tables.attack.points, tables.seed)

@@ -1,4 +1,4 @@
-"""The tables [public], [learner], [cotraining] and [byzantine]: public points, learners, sharing and attackers."""
+"""The tables [public], [learner] and [cotraining]: public points, learners and sharing."""
 
 from typing import Annotated, Literal, Protocol
 
@@ -8,7 +8,7 @@ from tacit.parties.learning.learners import LEARNERS
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.sim.table import Keys
 
-__all__ = ["Byzantine", "Cotraining", "CotrainingTables", "Learner", "Public"]
+__all__ = ["Cotraining", "CotrainingTables", "Learner", "Public"]
 
 
 class Public(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -183,31 +183,6 @@ class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "halves"
 
 
-class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[byzantine]: clients that send false labels; accuracy is that of the honest clients."""
-
-    clients: Annotated[
-        int,
-        Meta(ge=0, description="Number of Byzantine clients: the last ones.", extra={"unit": "clients"}),
-    ] = 0
-    kind: Annotated[
-        Literal["random", "flipped", "colluding", "stuffed", "noise"],
-        Meta(
-            description=(
-                "Labels that Byzantine clients send: `random` labels; `flipped`, the class after the "
-                "predicted one; `colluding`, all the same wrong label for a point. With secure votes also `stuffed`: "
-                "`flipped` labels with `weight` votes; `noise`: random counters."
-            ),
-        ),
-    ] = "random"
-    weight: Annotated[
-        int,
-        Meta(
-            ge=1, le=60000, description="`stuffed`: number of votes of each Byzantine client.", extra={"unit": "votes"}
-        ),
-    ] = 1000
-
-
 class CotrainingTables(TrainingTables, Protocol):
     """The tables that co-training uses."""
 
@@ -217,5 +192,3 @@ class CotrainingTables(TrainingTables, Protocol):
     def learner(self) -> Learner: ...
     @property
     def cotraining(self) -> Cotraining: ...
-    @property
-    def byzantine(self) -> Byzantine: ...

@@ -408,6 +408,9 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
                 try:
                     if isinstance(total.ring, HollowArray):
                         voters = len(contributors)
+                        lies = [settings.byzantine[name] for name in contributors if name in settings.byzantine]
+                        if any(lie.is_noise for lie in lies):
+                            raise ValueError(f"numbers drawn at random are no counts of {voters} votes")
                         counts = filled((points, settings.classes), np.int64, voters)
                     else:
                         counts, voters = counted(total.ring, points, settings.classes)

@@ -11,6 +11,7 @@ uniform, whatever the mask is. That holds against unbounded computing, as in Sha
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,16 @@ from tacit.protocols.crypto.shamir import PRIME, Field
 from tacit.sim.hollow import filled, hollow
 from tacit.sim.streams import Entropy
 
-__all__ = ["PIECE_BITS", "decoded", "decoded_work", "mask_and_pieces", "piece_length", "pieces_work", "summed"]
+__all__ = [
+    "PIECE_BITS",
+    "decoded",
+    "decoded_work",
+    "encoding",
+    "mask_and_pieces",
+    "piece_length",
+    "pieces_work",
+    "summed",
+]
 
 PIECE_BITS = PRIME.bit_length()
 """Bits of a number of a mask or a piece."""
@@ -61,8 +71,15 @@ def mask_and_pieces(
     parts = np.zeros((needed, length), np.uint64)
     parts[: needed - private].reshape(-1)[:dimension] = mask
     parts[needed - private :] = GF31.uniform((private, length), entropy)
-    at = range(needed + 1, needed + clients + 1)
-    return mask, GF31.times(GF31.lagrange(range(1, needed + 1), at), parts)
+    return mask, GF31.times(encoding(needed, clients), parts)
+
+
+@lru_cache(8)  # all clients of a simulation ask for the same
+def encoding(needed: int, clients: int) -> Field:
+    """The coefficients (clients, needed) of the U = `needed` parts of a mask in each client's piece."""
+    found = GF31.lagrange(range(1, needed + 1), range(needed + 1, needed + clients + 1))
+    found.flags.writeable = False
+    return found
 
 
 @hollow(lambda pieces, dimension, needed, private: filled(dimension, np.uint64))

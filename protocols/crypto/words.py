@@ -26,12 +26,15 @@ WHOLE = 64
 _WIDEST = 57
 """The most bits of a word that fits into eight bytes wherever it begins in a byte."""
 
+_CLIPS = 1e-290, 1e290
+"""The least and the largest bound of a number: float64 holds neither 2 c nor (2^v - 1) / (2 c) far beyond them."""
+
 
 @dataclass(frozen=True)
 class Quantised:
     """Numbers in [-`clip`, `clip`] as integers of `bits`; up to `terms` of them are summed, each times up to `weight`.
 
-    Raises ValueError unless 2 <= bits <= 32, clip is finite and above 0, and a sum fits into 57 bits.
+    Raises ValueError unless 2 <= bits <= 32, 1e-290 <= clip <= 1e290, and a sum fits into 57 bits.
     """
 
     bits: int
@@ -42,8 +45,8 @@ class Quantised:
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= 32:
             raise ValueError(f"bits(={self.bits}) must be between 2 and 32")
-        if not 0 < self.clip < np.inf:
-            raise ValueError(f"clip(={self.clip}) must be a number above 0")
+        if not _CLIPS[0] <= self.clip <= _CLIPS[1]:
+            raise ValueError(f"clip(={self.clip}) must be a number above 0, from {_CLIPS[0]} to {_CLIPS[1]}")
         if self.terms < 1 or self.weight < 1:
             raise ValueError(f"terms(={self.terms}) and weight(={self.weight}) must be >= 1")
         if self.word_bits > _WIDEST:
@@ -70,6 +73,16 @@ class Quantised:
             raise ValueError("a value is infinite or not a number")
         within = np.clip(values, -self.clip, self.clip)
         return np.rint((within + self.clip) * (self.largest / (2 * self.clip))).astype(np.uint64)
+
+    def unclipped(self, values: NDArray[np.floating], largest: int) -> NDArray[np.int64]:
+        """Encode `values` as integers, also those outside of the range, which no honest client sends.
+
+        Their magnitudes are at most `largest`, below 2^63.
+        """
+        scaled = (np.asarray(values, np.float64) + self.clip) * (self.largest / (2 * self.clip))
+        bound = float(largest)
+        whole = np.where(np.abs(scaled) < bound, np.rint(scaled), 0.0).astype(np.int64)
+        return np.where(scaled >= bound, largest, np.where(scaled <= -bound, -largest, whole))
 
     def decode(self, total: NDArray[np.uint64], weight: float) -> NDArray[np.float64]:
         """Decode the sum of the numbers times their weights, from the `total` of integers and the sum of weights."""

@@ -10,6 +10,7 @@ from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, 
 from tacit.protocols.federated.averaging import LocalModel
 from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.keys import TrainingTables
+from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message
 
 __all__ = ["attacked_models"]
@@ -19,7 +20,13 @@ _EPOCHS = 500
 
 
 def attacked_models(tables: TrainingTables, sent: type[LocalModel] = LocalModel) -> AttackedMessages:
-    """The models of each client in the last K rounds, in messages of the type `sent`."""
+    """The models of each client in the last K rounds, in messages of the type `sent`.
+
+    Raises Problem if some clients send false models.
+    """
+
+    if tables.byzantine.clients:
+        raise Problem("attack.kind", '"membership" does not go with byzantine.clients above 0; allowed: ""')
 
     def reader(parts: Parts, probe: Probe) -> Reader:
         spec, device = model_of(tables, parts.held), tables.training.device

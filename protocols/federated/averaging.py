@@ -110,11 +110,15 @@ class LocalModel(Message):
 
 @dataclass(frozen=True)
 class Update:
-    """A client's result of a round. Its `weight` is 0 if it had nothing to train on."""
+    """A client's result of a round. Its `weight` is 0 if it had nothing to train on.
+
+    `in_range`: its numbers are clipped where they are quantised; those of a Byzantine client's model may not be.
+    """
 
     vectors: tuple[bytes, ...] = field(repr=False)
     weight: float
     loss: float
+    in_range: bool = True
 
 
 @dataclass(frozen=True)
@@ -294,6 +298,11 @@ class Secure:
         """The bits of a word of the sum."""
         return WHOLE if self.quantised is None else self.quantised.word_bits
 
+    @property
+    def modulus(self) -> int:
+        """The number of values of a word, modulo which words are summed."""
+        return 1 << self.word_bits
+
     def dimension(self, expected: Expected) -> int:
         """The words of the sum: those of the vectors, then weight, 1 and loss."""
         return sum(expected.sizes) // 4 + 2 + (1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits))
@@ -346,11 +355,18 @@ class Secure:
         except ValueError as error:
             refuse(me, f"take part in the sum: {error}")
             raise Withdrawn(str(error)) from None
+        if not update.in_range and me.world.hollow is None:
+            parts[0] = self._beyond(quantised, update, weight if expected.weighted[0] else int(trained))
         figures = [weight, int(trained)]
         for _ in range(-(-_LOSS_LENGTH // quantised.bits)):
             figures.append(rest & quantised.largest)
             rest >>= quantised.bits
         return np.concatenate([*parts, np.array(figures, np.uint64)])
+
+    def _beyond(self, quantised: Quantised, update: Update, weight: int) -> NDArray[np.uint64]:
+        """The words of a Byzantine client's model, whose numbers are not clipped: they wrap around."""
+        integers = quantised.unclipped(decode(update.vectors[0]), (1 << 62) // max(1, weight))
+        return (integers * weight % self.modulus).astype(np.uint64)
 
     def _opened(self, total: secure_sum.Total, expected: Expected) -> tuple[list[NDArray[np.float64]], int, float]:
         """Decode the mean of each vector, the number of clients that had trained, and the mean of their losses."""
@@ -451,7 +467,8 @@ class SecureAveraging(Part):
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         noisy = self.private and tables.privacy.noise_at == "clients"
-        return [SumBounds(self.kind, max(2, tables.training.fewest(fewest_hidden(clients, noisy))))]
+        bits = None if tables.training.value_bits == "exact" else tables.training.value_bits
+        return [SumBounds(self.kind, max(2, tables.training.fewest(fewest_hidden(clients, noisy))), value_bits=bits)]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,14 @@ from tacit.protocols.federated.experiment import model_of, settings_of, smallest
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
 from tacit.protocols.federated.round import TrainingSettings
-from tacit.protocols.federated.secure_averages import ByCommittee, LightSecAgg, Proved, committee_of
+from tacit.protocols.federated.secure_averages import (
+    ByCommittee,
+    Flamingo,
+    LightSecAgg,
+    Proved,
+    committee_of,
+    decryptors_of,
+)
 from tacit.protocols.privacy.spending import check_noise
 from tacit.protocols.sums.lightsecagg import Coding
 from tacit.sim.plugged import PluginError
@@ -63,6 +70,8 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
         raise Problem("model.name", f"{toml(tables.model.name)} cannot be built here: {error}") from None
     _check_quantised(tables, settings)
+    if isinstance(settings.averaging, Flamingo):
+        _check_decryptors(tables, settings.together)
     _check_rounds(tables, settings, labels)
     _check_memory(tables, settings)
 
@@ -146,6 +155,28 @@ def _check_committee(tables: TrainingTables, clients: int) -> None:
         raise Problem("training.tolerated_dropouts", f"{problem}; allowed: {most}")
 
 
+def _check_decryptors(tables: TrainingTables, clients: int) -> None:
+    """Raise Problem for more decryptors than `clients`, and if they cannot withstand the required losses.
+
+    Of the lost and of the corrupt clients, those who are no decryptors do no harm.
+    """
+    training = tables.training
+    if training.decryptors is not None and training.decryptors > clients:
+        problem = f"{training.decryptors} is more than the {clients} clients of a round"
+        raise Problem("training.decryptors", f"{problem}; allowed: {min(3, clients)} to {clients}")
+    held = decryptors_of(tables, clients)
+    others = clients - held.count
+    for key, share, most, what in (
+        ("tolerated_dropouts", training.tolerated_dropouts, held.count - held.quorum, "be lost"),
+        ("corrupt_clients", training.corrupt_clients, held.private, "collude with the server"),
+    ):
+        if int(share * clients + 1e-9) > most + others:
+            problem = (
+                f"{share:g} of {clients} clients is too much: of {held.count} decryptors, at most {most} may {what}"
+            )
+            raise Problem(f"training.{key}", f"{problem}; allowed: less than {(most + others + 1) / clients:g}")
+
+
 def _check_update(tables: TrainingTables) -> None:
     name, update = tables.protocol.name, tables.training.update
     settings = ALGORITHMS[name].update or update
@@ -179,7 +210,7 @@ def _fits_buffer(update: Update) -> bool:
 
 def _check_tolerance(training: Training) -> None:
     lost, corrupt = training.tolerated_dropouts, training.corrupt_clients
-    if training.averaging == SecAggPlus.name and lost + corrupt >= 1:
+    if training.averaging in (SecAggPlus.name, Flamingo.name) and lost + corrupt >= 1:
         problem = (
             f"{lost:g} leaves nobody beside the corrupt clients, {corrupt:g} (training.corrupt_clients); allowed: "
         )
@@ -222,9 +253,12 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
     if drawn < least:
         able = sum(1 for count in labels if count) if alone else len(labels)
         who = "clients with labels" if alone else "clients"
-        why = f'averaging = "{training.averaging}"' if training.min_clients is None else "training.min_clients"
-        problem = f"{training.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"
-        raise Problem("training.share", problem)
+        cohort = f"{training.share:g} of {able} {who} are {drawn} in a round"
+        if training.min_clients is not None and drawn >= settings.averaging.fewest(1):
+            problem = f"{training.min_clients} is too large: {cohort} (training.share); allowed: up to {drawn}"
+            raise Problem("training.min_clients", problem)
+        problem = f'{cohort}, and training.averaging = "{training.averaging}" needs {least}'
+        raise Problem("training.share", f"{problem}; allowed: more clients, or a larger share")
     others = (sum(1 for count in labels if count) if alone else len(labels)) - drawn
     if settings.extra > others:
         problem = f"{settings.extra} besides {drawn} are more clients than there are to call; allowed: 0 to {others}"

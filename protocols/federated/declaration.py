@@ -14,6 +14,7 @@ from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import averaging, fedavg_then_xclp, secure_averages
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
+from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
 from tacit.protocols.federated.experiment import Training, cohorts_of, settings_of, sum_dimension, trains, word_bits_of
 from tacit.protocols.federated.keys import TrainingTables
@@ -83,7 +84,18 @@ class LocalTraining(NetworkTraining):
     def uses(self) -> Sequence[str]:
         private = tuple(f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "noise_at"))
         more = (("training.extra",) * self.over, ("training.validation",) * self.selects, private * self.private)
-        return (*LEARNING, *TRAINING, *(key for keys in more for key in keys))
+        byzantine = () if self.private else ("byzantine.*",)
+        return (*LEARNING, *TRAINING, *byzantine, *(key for keys in more for key in keys))
+
+    def check_tables(self, tables: TrainingTables) -> None:
+        if not self.private:
+            check_byzantine(tables, FALSE_UPDATES, "updates")
+
+    def assumed(self, tables: TrainingTables) -> Sequence[str]:
+        proved = tables.training.averaging == secure_averages.Proved.name
+        if self.private or not proved or not tables.byzantine.clients or tables.byzantine.clipped:
+            return ()
+        return ["the false models of Byzantine clients are out of range, so each of their reports is refused"]
 
     def cautions(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         return noise_cautions(tables.privacy, tables.entropy) if self.private else []

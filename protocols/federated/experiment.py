@@ -15,11 +15,13 @@ from tacit.parties.learning.settings import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.life import Present
 from tacit.parties.party import Party
+from tacit.protocols.crypto.fixed_point import largest
 from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
 from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, fewest_hidden, tolerance_of
+from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_clients
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.keys import TrainingTables
@@ -35,7 +37,7 @@ from tacit.protocols.setup import Group
 from tacit.protocols.sums.reports import Helper, Task
 from tacit.protocols.xclp.choices import parameters_of
 from tacit.sim.setting_error import SettingError
-from tacit.sim.streams import generator
+from tacit.sim.streams import derive, generator
 from tacit.sim.units import duration
 from tacit.sim.wire import Message, Packet, decode_body, unpack_frame
 from tacit.sim.world import World
@@ -273,6 +275,22 @@ def _private(tables: TrainingTables, spent: Spent | None) -> Clipped | None:
     return Clipped(privacy.clip, 0.0 if spent is None or spent.noise is None else spent.noise, privacy.noise_at)
 
 
+def _byzantine(tables: TrainingTables, spec: ModelSpec, labels: Collection[int]) -> dict[str, FalseUpdate]:
+    """The false update of each Byzantine client. In a sum in fixed point, its numbers fit into the sum."""
+    training, keys = tables.training, tables.byzantine
+    if not keys.clients or ALGORITHMS[tables.protocol.name].private:
+        return {}
+    most, in_range = LARGEST, False
+    if training.averaging != Plain.name and training.value_bits != "exact":
+        most, in_range = (training.clip, True) if keys.clipped else (most, False)
+    elif training.averaging != Plain.name:
+        heaviest = max(1, *labels) if training.weighting == "points" else 1
+        most = largest(Secure.fraction_bits, 2 * tables.data.clients * heaviest)
+    seed = int.from_bytes(derive(tables.seed, "byzantine"))
+    false = FalseUpdate(keys.kind, jobs.trained_size(spec), keys.weight, seed, most, in_range)
+    return dict.fromkeys(byzantine_clients(tables), false)
+
+
 def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
     """The size of the smallest cohort among clients with these numbers of `labels`, if all have enrolled."""
     able = len(labels) if settings.trains_unlabeled(1) else sum(1 for count in labels if count)
@@ -322,6 +340,7 @@ def settings_of(
         class_weights=training.class_weights == "own",
         deadline=duration(tables.protocol.deadline),
         private=_private(tables, spent),
+        byzantine=_byzantine(tables, spec, labels),
     )
     return replace(settings, min_clients=training.fewest(_fewest(settings, labels)))
 

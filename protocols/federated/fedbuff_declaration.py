@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tacit.parties.data.splits import Shard
-from tacit.parties.learning import jobs
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import fedbuff
 from tacit.protocols.federated.attack import attacked_models
+from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
 from tacit.protocols.federated.declaration import (
     LEARNING,
     RANDOMISED_LABELS,
@@ -24,7 +24,7 @@ from tacit.protocols.federated.declaration import (
 )
 from tacit.protocols.federated.experiment import BufferedTraining
 from tacit.protocols.federated.keys import TrainingTables
-from tacit.protocols.federated.promises import Numbers, begun, close, points_of
+from tacit.protocols.federated.promises import Numbers, again, begun, close, points_of
 from tacit.protocols.federated.round import TrainingRound
 from tacit.protocols.parts import Among, Taken
 from tacit.protocols.promises import Affected, Promise, Trial
@@ -65,7 +65,7 @@ def _moved(trial: Trial, before: bytes, updates: tuple[Any, ...], stale: list[in
     """The model `before`, moved by `updates` with these numbers of moves as staleness."""
     training, change, total = trial.scenario.training, 0.0, 0.0
     for one, tau in zip(updates, stale, strict=True):
-        trained = np.frombuffer(trial.again(jobs.train, *one.arguments).parameters, "<f4").astype(np.float64)
+        trained = np.frombuffer(again(trial, one)[0].parameters, "<f4").astype(np.float64)
         weight = points_of(one.arguments) if training.weighting == "points" else 1
         change = change + weight * (trained - np.frombuffer(one.arguments[1], "<f4")) / (1 + tau) ** training.staleness
         total += weight
@@ -179,6 +179,7 @@ class Buffering(NetworkTraining):
     uses = (
         *(key for key in (*LEARNING, *TRAINING) if key not in _OF_COHORTS),
         *(f"training.{key}" for key in ("concurrency", "buffer", "staleness", "server_rate", "validation")),
+        "byzantine.*",
     )
     learned = MappingProxyType(
         {
@@ -187,6 +188,9 @@ class Buffering(NetworkTraining):
             "client": "each model that the server sends to it",
         }
     )
+
+    def check_tables(self, tables: TrainingTables) -> None:
+        check_byzantine(tables, FALSE_UPDATES, "updates")
 
     def payloads(self, tables: TrainingTables, among: Among) -> Mapping[str, int | None]:
         """The payloads are unknown, because fast clients are called more often."""

@@ -1,4 +1,4 @@
-"""The tables [model] and [training] of a scenario: the network, and its training."""
+"""The tables [model], [training] and [byzantine] of a scenario: the network, its training, and false clients."""
 
 from typing import Annotated, Literal, Protocol
 
@@ -9,7 +9,7 @@ from tacit.protocols.federated.algorithms import UPDATES
 from tacit.protocols.xclp.keys import XclpTables
 from tacit.sim.table import Keys
 
-__all__ = ["Model", "Training", "TrainingTables"]
+__all__ = ["Byzantine", "Model", "Training", "TrainingTables"]
 
 
 class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -241,9 +241,8 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             lt=1,
             description=(
                 "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may collude with "
-                "the server without revealing other clients' inputs. The server must be semi-honest, and with "
-                "`secagg+` draw "
-                "the graph as specified."
+                "the server without revealing other clients' inputs. With `secagg+`, the server must be semi-honest, "
+                "and draw the graph as specified. With the others, clients sign who is in a sum before they open it."
             ),
         ),
     ] = 0.1
@@ -259,7 +258,7 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = 40
     decryptors: Annotated[
-        Annotated[int, Meta(ge=2)] | None,
+        Annotated[int, Meta(ge=3)] | None,
         Meta(
             description="With `flamingo`: the clients that hold shares of the key of the sums. The default is the "
             "fewest of which less than a third are lost or corrupt, with the probability of `failure_exponent`, or "
@@ -349,6 +348,44 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         return unless_given if self.min_clients is None else self.min_clients
 
 
+class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[byzantine]: clients that send false labels or models. In co-training, accuracy is that of the honest clients."""
+
+    clients: Annotated[
+        int,
+        Meta(ge=0, description="Number of Byzantine clients: the last ones.", extra={"unit": "clients"}),
+    ] = 0
+    kind: Annotated[
+        Literal["random", "flipped", "colluding", "stuffed", "scaled", "noise"],
+        Meta(
+            description=(
+                "Labels that Byzantine clients send in co-training: `random` labels; `flipped`, the class after the "
+                "predicted one; `colluding`, all the same wrong label for a point. With secure votes also `stuffed`: "
+                "`flipped` labels with `weight` votes; `scaled`: the client's own labels with `weight` votes; `noise`: "
+                "random counters. In federated training, the update that they send: `scaled`, their own one times "
+                "`weight`; `stuffed`, the same with the opposite sign; `noise`, normal random numbers with the "
+                "standard deviation `weight`."
+            ),
+        ),
+    ] = "random"
+    weight: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=60000,
+            description="`stuffed` and `scaled`: number of votes, or factor of the update, of each Byzantine client. "
+            "`noise` of an update: its standard deviation.",
+        ),
+    ] = 1000
+    clipped: Annotated[
+        bool,
+        Meta(
+            description="In federated training with `training.value_bits`: `true` clips the numbers of a false model "
+            "to `training.clip`, so that no proof refuses them."
+        ),
+    ] = False
+
+
 class TrainingTables(XclpTables, Protocol):
     """The tables that federated training uses."""
 
@@ -356,3 +393,5 @@ class TrainingTables(XclpTables, Protocol):
     def model(self) -> Model: ...
     @property
     def training(self) -> Training: ...
+    @property
+    def byzantine(self) -> Byzantine: ...

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
 from tacit.parties.learning.settings import Trained
@@ -18,9 +17,10 @@ from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.fedbuff import BufferRecord, Call, Change
 from tacit.protocols.federated.labelling import PseudoLabels
-from tacit.protocols.federated.promises import close, plain_average, points_of, quantising
+from tacit.protocols.federated.promises import SentModel, close, plain_average, points_of, quantising
 from tacit.protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
 from tacit.protocols.rounds.observer import HeldRound, Points, RoundsObserver, known_points, testing_points
 from tacit.sim.faults import Fault
@@ -103,7 +103,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._test, self.measured_on = testing_points(parts, clients)
         self._validation = None if parts.validation is None else known_points(parts.validation)
         self._best: tuple[float, int, bytes] | None = None
-        self._trained: dict[str, list[tuple[NDArray[np.float32], int]]] = {}  # of each client, in this round
+        self._trained: dict[str, list[SentModel]] = {}  # of each client, in this round
         self._held = 0
         self._before = server.model
         self._quantising = quantising(server.settings)
@@ -118,6 +118,8 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
     def _measure(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
         """Count the numbers of a trained model that quantisation clips."""
+        if party in self._server.settings.byzantine:
+            return
         if self._quantising is not None and isinstance(result, Trained) and result.steps:
             magnitudes = np.abs(decode(result.parameters))
             self._numbers += len(magnitudes)
@@ -130,7 +132,9 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             self._held += len(result.parameters)
             if result.steps and self._held <= _MOST_HELD:
                 weight = points_of(arguments) if self._server.settings.by_points else 1
-                self._trained.setdefault(party, []).append((decode(result.parameters), weight))
+                number, false = self._clients[party].round, self._server.settings.byzantine
+                sent, in_range = sent_model(false, party, number, self._before, result.parameters)
+                self._trained.setdefault(party, []).append(SentModel(decode(sent), weight, in_range))
 
     def _equals(self, record: Record) -> bool | None:
         """Return true if a round's average equals that of its survivors' models, computed in numpy; None if not

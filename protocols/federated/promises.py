@@ -6,21 +6,35 @@ began. It computes these again in the clear and averages them in numpy.
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
+from tacit.parties.learning.settings import Trained
+from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.promises import Affected, Promise, Trial
 
-__all__ = ["PROMISES", "Numbers", "begun", "close", "next_model", "plain_average", "points_of", "quantising"]
+__all__ = [
+    "PROMISES",
+    "Numbers",
+    "SentModel",
+    "again",
+    "begun",
+    "close",
+    "next_model",
+    "plain_average",
+    "points_of",
+    "quantising",
+]
 
 Numbers = NDArray[np.float64]
 
-Quantising = tuple[int, float, int]
-"""The bits of a summed number, the magnitude to which it is clipped, and the largest weight."""
+Quantising = tuple[int, float, int, int]
+"""The bits of a summed number, the magnitude to which it is clipped, the largest weight, and the modulus of a sum."""
 
 _CLOSE = 1e-6
 """The error of float32 and of the fixed point of a secure sum, relative to the number or to 1."""
@@ -53,35 +67,61 @@ def begun(trial: Trial, name: str, number: int, model: bytes) -> list[Any]:
     return [one for one in trial.updates if (one.party, one.round) == (name, number) and one.arguments[1] == model]
 
 
+class SentModel(NamedTuple):
+    """A model that a client sent with its `weight`; `in_range`: its numbers are clipped where they are quantised."""
+
+    vector: NDArray[np.float32]
+    weight: int
+    in_range: bool = True
+
+
 def _average(trial: Trial, updates: tuple[Any, ...]) -> Numbers:
     """The average of models that were trained with points, weighted equally or by the points of an epoch."""
     models = []
     for one in updates:
-        trained = trial.again(jobs.train, *one.arguments)
+        trained, in_range = again(trial, one)
         if trained.steps:
             weight = points_of(one.arguments) if trial.scenario.training.weighting == "points" else 1
-            models.append((np.frombuffer(trained.parameters, "<f4"), weight))
+            models.append(SentModel(np.frombuffer(trained.parameters, "<f4"), weight, in_range))
     return plain_average(models, quantising(trial.simulation.server.settings))
 
 
-def plain_average(models: Sequence[tuple[NDArray[np.float32], int]], quantised: Quantising | None = None) -> Numbers:
+def again(trial: Trial, update: Any) -> tuple[Trained, bool]:
+    """An update that is trained again, with the model that its client sent, and `SentModel.in_range`."""
+    trained: Trained = trial.again(jobs.train, *update.arguments)
+    if not trained.steps:
+        return trained, True
+    false = trial.simulation.server.settings.byzantine
+    sent, in_range = sent_model(false, update.party, update.round, update.arguments[1], trained.parameters)
+    return replace(trained, parameters=sent), in_range
+
+
+def plain_average(models: Sequence[SentModel], quantised: Quantising | None = None) -> Numbers:
     """The plain average of models with their weights, after quantising them by `quantised` if given."""
-    total: Numbers = np.zeros(len(models[0][0]))
+    weights = [one.weight for one in models]
     if quantised is None:
-        for vector, weight in models:
-            total += np.multiply(vector, weight, dtype=np.float64)
-        return total / sum(weight for _, weight in models)
-    bits, clip, heaviest = quantised
-    levels, weights = 2**bits - 1, [min(weight, heaviest) for _, weight in models]
-    for (vector, _), weight in zip(models, weights, strict=True):
-        total += weight * np.rint((np.clip(vector.astype(np.float64), -clip, clip) + clip) * (levels / (2 * clip)))
-    return (total * (2 * clip / levels) - clip * sum(weights)) / sum(weights)
+        sums: Numbers = np.zeros(len(models[0].vector))
+        for one in models:
+            sums += np.multiply(one.vector, one.weight, dtype=np.float64)
+        return sums / sum(weights)
+    bits, clip, heaviest, modulus = quantised
+    levels, weights = 2**bits - 1, [min(weight, heaviest) for weight in weights]
+    total = np.zeros(len(models[0].vector), np.int64)
+    for one, weight in zip(models, weights, strict=True):
+        numbers = one.vector.astype(np.float64)
+        numbers = np.clip(numbers, -clip, clip) if one.in_range else numbers
+        most = 2**62 // weight  # the magnitude that a Byzantine client sends at most
+        scaled = np.rint((numbers + clip) * (levels / (2 * clip)))
+        integers = np.where(np.abs(scaled) < most, scaled, 0.0).astype(np.int64)
+        integers += np.where(np.abs(scaled) < most, 0, most) * np.sign(scaled).astype(np.int64)
+        total = (total + weight * integers % modulus) % modulus
+    return (total.astype(np.float64) * (2 * clip / levels) - clip * sum(weights)) / sum(weights)
 
 
 def quantising(settings: Any) -> Quantising | None:
     """The quantisation in a secure average by the `settings` of the training; None without one."""
     one = getattr(settings.averaging, "quantised", None)
-    return None if one is None else (one.bits, one.clip, one.weight)
+    return None if one is None else (one.bits, one.clip, one.weight, settings.averaging.modulus)
 
 
 def points_of(arguments: tuple[Any, ...]) -> int:

@@ -28,7 +28,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -43,6 +43,7 @@ from tacit.parties.registered import Resting
 from tacit.parties.waiting import type_names
 from tacit.protocols.federated import cohort
 from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Plain, Secure, Update
+from tacit.protocols.federated.byzantine import FalseUpdate, falsified, falsified_work
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
@@ -93,6 +94,7 @@ class TrainingSettings:
     weighs a model by the points of an epoch that it was trained on; otherwise all models have equal weight. `deadline`
     in virtual seconds bounds every wait of the server; a client waits for as long as all rounds may take. `private`
     clips the clients' models and adds noise (`dp_fedavg`); the server then draws cohorts from its own entropy.
+    `byzantine` has the false update of each Byzantine client, by its name.
     """
 
     spec: ModelSpec
@@ -109,6 +111,7 @@ class TrainingSettings:
     min_clients: int = 1
     deadline: float = 60.0
     private: Clipped | None = None
+    byzantine: Mapping[str, FalseUpdate] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.private is not None:
@@ -255,12 +258,21 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         """The client's share of the average after training from `before`; private training clips it."""
         settings, model = self.settings, trained.parameters
         if settings.private is None:
-            return Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
+            sent = Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
+            false = settings.byzantine.get(self.name)
+            return sent if false is None or not trained.steps else await self._falsified(false, before, sent)
         noise, fewest = self.entropy("noise"), settings.averaging.fewest(settings.min_clients)
         cost = settings.private.sent_work(len(model) // 4)
         model = await self.compute(cost, settings.private.sent, before, model, fewest, noise)
         # Its noise is counted on, and how many count is no secret; the loss is not sent, as no noise covers it.
         return Update((model, *trained.sent), 1.0, 0.0)
+
+    async def _falsified(self, false: FalseUpdate, before: bytes, update: Update) -> Update:
+        """The update that this client sends as a Byzantine client."""
+        trained, *others = update.vectors
+        arguments = false, before, trained, self.name, self.round
+        model = await self.compute(falsified_work(false.numbers), falsified, *arguments)
+        return replace(update, vectors=(model, *others), in_range=false.in_range)
 
     async def send_update(self, update: Update) -> None:
         """Send `update` by the agreed way of averaging; with the client's own noise only once a round."""

@@ -3,8 +3,10 @@
 `averaging` says what travels, what the server learns, and under which assumptions.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,13 +14,16 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
+from tacit.parties.learning.vectors import decode
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.coded_masks import PIECE_BITS
 from tacit.protocols.crypto.mersenne import GF31, GF61
 from tacit.protocols.crypto.packed_shamir import field_for
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
-from tacit.protocols.crypto.words import WHOLE
+from tacit.protocols.crypto.shamir import PRIME
+from tacit.protocols.crypto.vdaf import FIELD64
+from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.federated.averaging import (
     QUANTISING,
     Averages,
@@ -38,11 +43,32 @@ from tacit.protocols.parts import Part, SumBounds
 from tacit.protocols.sums import committee, decryptors, flamingo, lightsecagg, members, reports, secure_sum
 from tacit.sim.hollow import HollowArray, blank
 
-__all__ = ["ByCommittee", "Flamingo", "LightSecAgg", "Proved", "coding_of", "committee_of", "decryptors_of", "ways"]
+__all__ = [
+    "ByCommittee", "Flamingo", "LightSecAgg", "Proved", "coding_of", "committee_of", "decryptors_of", "out_of_range",
+    "ways",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class LightSecAgg(Secure):
+class _Signing(Secure):
+    """A secure sum whose clients sign sets: with `identities`, or with keys that each of them makes for the round."""
+
+    @property
+    def _contribution_of_keys(self) -> setup.Contribution:
+        return setup.NoContribution() if self.identities is not None else members.SigningKeys()
+
+    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+        group, keys = await setup.client(me, deadline, self._contribution_of_keys, self.identities)
+        return group if self.identities is not None else members.with_keys(group, {me.name: keys.private})
+
+    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
+        contribution = self._contribution_of_keys
+        group = await setup.server(me, names, me.round, self.fewest(least), deadline, contribution, self.identities)
+        return group if self.identities is not None else members.with_keys(group, {})
+
+
+@dataclass(frozen=True)
+class LightSecAgg(_Signing):
     """A secure sum with coded masks, whose opening takes the same time for any losses; it needs `quantised`.
 
     `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server.
@@ -58,8 +84,12 @@ class LightSecAgg(Secure):
     def word_bits(self) -> int:
         return PIECE_BITS
 
+    @property
+    def modulus(self) -> int:
+        return PRIME
+
     def waits(self, clients: int) -> int:
-        return 2 * clients + 4
+        return 2 * clients + 6
 
     def _coded(self, settings: secure_sum.Settings) -> lightsecagg.CodedSettings:
         least, deadline = settings.min_clients, settings.deadline
@@ -68,10 +98,10 @@ class LightSecAgg(Secure):
     async def _sum_of_client(
         self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
     ) -> None:
-        await lightsecagg.client(me, vector, group.names, self._coded(settings))
+        await lightsecagg.client(me, vector, group, self._coded(settings))
 
     async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
-        return await lightsecagg.server(me, group.names, self._coded(settings))
+        return await lightsecagg.server(me, group, self._coded(settings))
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         await lightsecagg.client_at_end(me, self._coded(self._settings(expected, 0, deadline)))
@@ -102,12 +132,23 @@ class Proved(Secure):
         return reports.Task("integers", (self.dimension(expected), self.quantised.largest))
 
     async def client(self, me: Any, update: Update, expected: Expected, least: int, deadline: float) -> None:
-        measurement = None
+        measurement, added = None, None
         if update.weight > 0:
-            whole = self._contribution(me, replace(update, weight=1), expected)
+            whole = self._contribution(me, replace(update, weight=1, in_range=True), expected)
             end = sum(expected.sizes) // 4
             measurement = np.concatenate([whole[:end], whole[end + _COUNTS :]])
-        await reports.client(me, self.task(expected), measurement, deadline, basis=me.basis, identities=self.identities)
+            if not update.in_range:
+                added = self._added(me, update, measurement)
+        await reports.client(
+            me, self.task(expected), measurement, deadline, basis=me.basis, added=added, identities=self.identities
+        )
+
+    def _added(self, me: Any, update: Update, measurement: NDArray[Any]) -> NDArray[np.uint64] | None:
+        """The vector that a Byzantine client adds to its share (`out_of_range`). A hollow run always has one."""
+        if me.world.hollow is not None:
+            return np.ones(1, np.uint64)
+        assert self.quantised is not None
+        return out_of_range(self.quantised, decode(update.vectors[0]), measurement)
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         pass
@@ -127,12 +168,27 @@ class Proved(Secure):
         return Averages(tally.contributors, written(me, means, expected), loss)
 
 
+def out_of_range(
+    quantised: Quantised, values: NDArray[np.floating], measurement: NDArray[np.uint64]
+) -> NDArray[np.uint64] | None:
+    """The elements by which a report of `values` differs from that of a `measurement`, which has them clipped, first.
+
+    None where no number is out of range: then they are the same.
+    """
+    wanted, clipped = quantised.unclipped(values, 1 << 62), measurement[: len(values)].astype(np.int64)
+    more = np.zeros((len(measurement), quantised.bits), np.int64)
+    more[: len(values), 0] = wanted - clipped  # the element of weight 1
+    elements = more.reshape(-1)
+    wrapped = elements.astype(np.uint64) + np.uint64(FIELD64.modulus) * (elements < 0)  # modulo 2^64
+    return wrapped if elements.any() else None
+
+
 _COUNTS = 2
 """The words of a sum that hold weight and 1, which a report lacks."""
 
 
 @dataclass(frozen=True)
-class ByCommittee(Secure):
+class ByCommittee(_Signing):
     """A secure sum by a committee of members, with one upload a client; it needs `quantised`.
 
     `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server. The draw
@@ -153,6 +209,10 @@ class ByCommittee(Secure):
         field = field_for(self.quantised.terms * self.quantised.weight * self.quantised.largest)
         return field.bits if field is GF31 else WHOLE
 
+    @property
+    def modulus(self) -> int:
+        return (GF31 if self.word_bits == GF31.bits else GF61).prime
+
     def waits(self, clients: int) -> int:
         return 2 * clients + 10
 
@@ -160,19 +220,6 @@ class ByCommittee(Secure):
         field = GF31 if settings.word_bits == GF31.bits else GF61
         shares = self.tolerated, self.corrupt, self.exponent
         return committee.CommitteeSettings(settings.dimension, field, *shares, settings.min_clients, settings.deadline)
-
-    @property
-    def _contribution_of_keys(self) -> setup.Contribution:
-        return setup.NoContribution() if self.identities is not None else members.SigningKeys()
-
-    async def _joined(self, me: Client, deadline: float) -> setup.Group:
-        group, keys = await setup.client(me, deadline, self._contribution_of_keys, self.identities)
-        return group if self.identities is not None else members.with_keys(group, {me.name: keys.private})
-
-    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
-        contribution = self._contribution_of_keys
-        group = await setup.server(me, names, me.round, self.fewest(least), deadline, contribution, self.identities)
-        return group if self.identities is not None else members.with_keys(group, {})
 
     async def _sum_of_client(
         self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
@@ -233,6 +280,10 @@ class Flamingo(Secure):
         await flamingo.client_at_end(me, self._of_rounds(self._settings(expected, 0, deadline)))
 
 
+_WITH_SIGNING_KEYS = setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True)
+"""The set-up of a sum whose clients sign; without long-term identities each publishes a key for the round."""
+
+
 def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
     """U and T of a sum with coded masks among a number of clients. Raises ValueError if there are too few."""
     return lightsecagg.Coding.among(clients, tables.training.tolerated_dropouts, tables.training.corrupt_clients)
@@ -242,17 +293,15 @@ def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
 class CodedAveraging(SecureAveraging):
     """`LightSecAgg` as a part of a round of training."""
 
-    takes = (setup.SetUp(identities=True), lightsecagg.CodedSumOfVectors(coding_of))
+    takes = (_WITH_SIGNING_KEYS, lightsecagg.CodedSumOfVectors(coding_of))
     uses = ("protocol.identity", *QUANTISING)
-
-    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return []  # it has no miniature in which a server lies
+    kind = "lightsecagg"
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line with U and T of the rounds, and the number of losses that they tolerate."""
+        """A line with q, U and T of the rounds, and the number of losses that they tolerate."""
         return [
-            f"{LightSecAgg.name}: of {many} clients {one.needed} must answer, so {one.tolerated} may be lost; "
-            f"{one.private} may collude with the server"
+            f"{LightSecAgg.name}: of {many} clients {one.quorum} must sign who is in the sum and {one.needed} answer, "
+            f"so {one.tolerated} may be lost; {one.private} may collude with the server"
             for many in cohorts_of(tables, shards())
             for one in [coding_of(tables, many)]
         ]
@@ -269,7 +318,9 @@ class ProvedAveraging(SecureAveraging):
 
     takes = (reports.Reports(_task_of, based=True),)
     uses = ("protocol.identity", *QUANTISING[:2])
-    learned: ClassVar[Mapping[str, str]] = {"helper": "with prio3 averages: how many reports there are"}
+    learned: ClassVar[Mapping[str, str]] = {
+        "helper": "with prio3 averages: how many reports there are and which are refused"
+    }
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         return []  # it has no miniature in which a server lies
@@ -286,7 +337,7 @@ class CommitteeAveraging(SecureAveraging):
     """`ByCommittee` as a part of a round of training."""
 
     takes = (
-        setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True),
+        _WITH_SIGNING_KEYS,
         committee.SumByCommittee(committee_of),
     )
     uses = ("protocol.identity", *QUANTISING)
@@ -325,15 +376,12 @@ class FlamingoAveraging(SecureAveraging):
         decryptors.KeysOfRounds(
             decryptors_of,
             schedule_of,
-            setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True),
+            _WITH_SIGNING_KEYS,
         ),
         flamingo.SumOfRounds(decryptors_of, tolerance_of),
     )
     uses = ("protocol.identity", *QUANTISING, "training.decryptors", "training.decryptor_rounds")
     kind = "flamingo"
-
-    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return []
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """The decryptors and graphs of the rounds, and how many of them each withstands the loss of."""
@@ -343,7 +391,7 @@ class FlamingoAveraging(SecureAveraging):
         ]
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line where each round draws other clients, or where no sample of them has few enough losses."""
+        """Lines where each round draws other clients, or too many decryptors may be lost or corrupt."""
         keys, found = tables.training, []
         if keys.share != 1:
             what = "keys are fresh in a round to which clients are called that have none"
@@ -355,6 +403,14 @@ class FlamingoAveraging(SecureAveraging):
                 f"={keys.corrupt_clients:g}) are about a third or more: all {max(counts)} clients are decryptors, "
                 "and bytes of keys grow with the third power of their number; set training.decryptors"
             )
+        allowed = Fraction(1, 2**keys.failure_exponent)
+        for many, count in counts.items():
+            marked, most = math.ceil(keys.corrupt_clients * many - 1e-9), decryptors.Decryptors(many, count).private
+            if (corrupt := members.exceeded_by(many, marked, count, allowed)[0]) > most:
+                found.append(
+                    f"training.corrupt_clients(={keys.corrupt_clients:g}): of {count} decryptors among {many} clients "
+                    f"{corrupt} may collude with the server, and {most + 1} of them reveal each model"
+                )
         return found
 
 

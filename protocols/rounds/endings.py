@@ -121,7 +121,7 @@ class EndingsObserver(Generic[C]):
 
     def endings(self, *, noted: bool = True) -> dict[str, str]:
         """The end of the part of each client and helper; `noted`: also record it in the trace."""
-        devices = self._named.devices | {device.name: device for device in self.helpers}
+        devices = dict(self._named.devices) | {device.name: device for device in self.helpers}
         found = {n: one.seen("ending") if one.alive else self._fault_record.gone(n) for n, one in devices.items()}
         for name, ending in found.items() if noted else ():
             self.world.note("outcome", name, note=ending)

@@ -393,7 +393,9 @@ class RoundsServer(Server, Generic[S, R]):
         """The state of a party that has just ended a round."""
         names = ("enrolled", "lost", "ended", *self.attributes)
         found = super().state() | {name: getattr(self, name) for name in names}
-        return found | {"device": found["device"] | {"disk": {}}}  # which is written again from the rest
+        written = (_ENDED, _OPENED, _OVER)  # again, from the rest
+        disk = {name: value for name, value in self.disk.items() if name not in written}
+        return found | {"device": found["device"] | {"disk": disk}}
 
     async def _enroll(self, deadline: float) -> None:
         """Add the clients that have answered to `enrolled`."""

@@ -51,6 +51,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,7 +71,7 @@ from tacit.protocols.sums import consistency, secure_sum
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, read
 from tacit.protocols.sums.members import drawn, exceeded_by
-from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_done, sum_masked
 from tacit.protocols.values import first_understood, understood, values_of
 from tacit.sim.hollow import HollowArray, filled, hollow
 from tacit.sim.streams import derive
@@ -359,9 +360,7 @@ class _Taking:
             refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.settings.min_clients}")
         elif missing:
             refuse(me, f"sign: shares of {', '.join(missing)} were not received")
-        elif latest(me, "sum.sign")[0] >= me.round or not enter(me, "sum.sign"):
-            refuse(me, "sign: it has signed already, and once a round is all")
-        else:
+        elif once_a_round(me, "sum.sign", "sign: it has signed"):
             with me.step("sum.sign"):
                 await consistency.sign(me, self.identities, *left)
             self.signed = left
@@ -378,8 +377,7 @@ class _Taking:
                 me, self.identities, agreement, members, survivors, self._titles, self.committee.quorum, members
             ):
                 return
-            if latest(me, "sum.reveal")[0] >= me.round or not enter(me, "sum.reveal"):
-                refuse(me, "open the sum: it has answered already, and once a round is all")
+            if not once_a_round(me, "sum.reveal", "open the sum: it has answered"):
                 return
             shares, dimension = [self.shares[name] for name in survivors], self.settings.dimension
             work = {"ring.add": len(shares) * self.packing.length(dimension)}
@@ -504,10 +502,11 @@ def _chosen(
     the shares of most clients are left out first.
     """
     order = sorted(held, key=lambda name: -len(held[name]))  # a stable order: ties as they were drawn
+    in_common = list(accumulate((held[name] for name in order), frozenset.intersection, initial=frozenset(dealers)))
     best: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     for count in range(len(order), least - 1, -1):
-        common = frozenset.intersection(*(held[name] for name in order[:count])) & frozenset(dealers)
-        members = tuple(name for name in held if name in order[:count] and name in common)
+        common, left = in_common[count], frozenset(order[:count])
+        members = tuple(name for name in held if name in left and name in common)
         if len(members) >= least and len(common) > len(best[1]):
             best = members, tuple(name for name in dealers if name in common)
         if len(common) == len(dealers):

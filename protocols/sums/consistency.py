@@ -8,8 +8,9 @@ them.
 
 Paper: Bonawitz et al., CCS 2017, Figure 4, round 3. With `identities` it comes between Survivors and Revealed of
 `dealing`. s = floor(2 |P| / 3) + 1, P the clients of the set-up: of two different pairs (A, U3) at most one has s
-signatures, even if |P| / 3 clients sign whatever the server likes. The server forwards valid signatures; if there are
-too few, clients that have not signed by the deadline are lost.
+signatures, even if |P| / 3 clients sign whatever the server likes. Other sums sign in the same way, with a number of
+signatures of their own (`lightsecagg`, `committee`). The server forwards valid signatures; if there are too few,
+clients that have not signed by the deadline are lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -110,12 +111,12 @@ async def is_agreed(
 
     `titles`: each client with its incarnation; `signers`: the clients that sign instead of the survivors.
     """
-    claims: dict[str, Claim] = {}
+    claims, parts = dict[str, Claim](), _parts(names, survivors)
     who = survivors if signers is None else signers
     for place, signature in zip(shown.places, shown.signatures, strict=False):
         if 0 <= place < len(who):
             name = who[place]
-            claims[name] = Claim(titles[name], _parts(names, survivors), signature)
+            claims[name] = Claim(titles[name], parts, signature)
     problems = await identities.problems(me, _SIGNED, me.attempt, claims)
     count = len(claims) - len(problems)
     if count < least:

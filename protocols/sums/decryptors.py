@@ -29,8 +29,10 @@ that has not reported that it has stored them, and where too many decryptors are
 
 Security: semi-honest or lying server, with up to t decryptors and any other clients. It learns the public key and who
 holds shares. Without `protocol.identity` keys to sign with are as good as the server's list of them in the set-up.
-What lasts reveals more when it is stolen: whoever gets a client's disk can work out its pair masks of all rounds of a
-set-up, and t + 1 decryptors' disks of one time give the key.
+What lasts reveals more when it is stolen: whoever gets a client's disk and the messages that it has sent has its
+vectors of all rounds of a set-up, for its pair masks and the seals of its own seeds follow from what is stored; and
+t + 1 decryptors' disks of one time give the key. The key is the same for all generations of decryptors, and the server
+learns seeds of those who are in. So t + 1 decryptors of one generation give it the vectors of all rounds of a set-up.
 """
 
 import math
@@ -38,7 +40,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
 from tacit.parties.client import Client
@@ -67,6 +69,7 @@ from tacit.sim.wire import Message
 
 __all__ = [
     "KEYS",
+    "ON_DISK",
     "SEALED",
     "Decryptors",
     "KeyRing",
@@ -86,7 +89,8 @@ KEYS = (
 
 SEALED = SCALAR_BYTES + OVERHEAD
 
-_DISK = "keys of sums"
+ON_DISK = "keys of sums"
+"""The entry of a party's disk that holds its keys: secrets that nobody else may have."""
 
 
 class KeysKept(Message):
@@ -134,14 +138,18 @@ class KeyStored(Message):
 
 @dataclass(frozen=True)
 class Decryptors:
-    """The number of decryptors, `count` m, among `clients`. Raises ValueError unless 2 <= m <= clients."""
+    """The number of decryptors, `count` m, among `clients`. Raises ValueError unless 3 <= m <= clients, or both are 2.
+
+    Of two among more clients, the one who deals last could choose the key: the other checks one share, not t + 1.
+    """
 
     clients: int
     count: int
 
     def __post_init__(self) -> None:
-        if not 2 <= self.count <= self.clients:
-            raise ValueError(f"decryptors(={self.count}) must be 2 to {self.clients}, the clients of a round")
+        least = max(2, min(3, self.clients))
+        if not least <= self.count <= self.clients:
+            raise ValueError(f"decryptors(={self.count}) must be {least} to {self.clients}, the clients of a round")
 
     @classmethod
     @cache
@@ -207,12 +215,17 @@ class KeyRing:
     @classmethod
     def of(cls, me: Client | Server) -> "KeyRing | None":
         """The ring on the disk of `me`, if there is one."""
-        kept = me.disk.get(_DISK)
+        kept = me.disk.get(ON_DISK)
         return None if kept is None else cls(**kept)
 
     def store(self, me: Client | Server) -> None:
         """Store this ring on the disk of `me`."""
-        me.disk[_DISK] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        me.disk[ON_DISK] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each client in the set-up, from 0."""
+        return _places(self.names)
 
     @property
     def key(self) -> bytes:
@@ -225,18 +238,16 @@ class KeyRing:
 
     def title(self, name: str) -> str:
         """The name and incarnation of a client as it was in the set-up."""
-        return self.titles[_places(self.names)[name]]
+        return self.titles[self.places[name]]
 
     def pair(self, one: str, other: str) -> tuple[str, str]:
         """The titles of two clients, in the order of the set-up."""
-        places = _places(self.names)
-        lower, upper = sorted((places[one], places[other]))
+        lower, upper = sorted((self.places[one], self.places[other]))
         return self.titles[lower], self.titles[upper]
 
     def is_lower(self, one: str, other: str) -> bool:
         """True if `one` comes before `other` in the set-up."""
-        places = _places(self.names)
-        return places[one] < places[other]
+        return self.places[one] < self.places[other]
 
     def identities(self, me: Client | Server, long_term: Identities | None) -> Identities:
         """By which keys sets are signed, bound to the set-up."""
@@ -249,7 +260,7 @@ class KeyRing:
         return drawn(Group(self.names, {}, {}, digest=derive(self.digest, "decryptors", generation)), count)
 
 
-@lru_cache(8)
+@lru_cache(8)  # all parties of a simulation ask for the same
 def _places(names: tuple[str, ...]) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 
@@ -331,13 +342,16 @@ async def join(
 ) -> KeyRing | None:
     """The keys of `me` for the round that was just announced: those that it has, or fresh ones; they are stored.
 
-    `count`: m among a number of clients. None where it has not the keys that the server names.
+    `count`: m among a number of clients. None where it has not the keys that the server names, or is alone.
     """
     contribution = setup.NoContribution() if long_term is not None else SigningKeys()
     opening = await me.recv((setup.RoundStart, KeysKept), me.server, 2 * deadline)
     if isinstance(opening, setup.RoundStart):
         group, keys = await setup.client(me, deadline, contribution, long_term)
         ring = _of_group(me, group, keys.private or b"")
+        if len(ring.names) < 2:
+            refuse(me, "make keys of a sum: it is alone in the set-up")
+            return None
         await me.recv(KeyWanted, me.server, 2 * deadline)
     else:
         kept = KeyRing.of(me)
@@ -510,7 +524,7 @@ async def prepare(
     """
     ring = KeyRing.of(me)
     if ring is None or not _goes_on(ring, members):
-        me.disk.pop(_DISK, None)
+        me.disk.pop(ON_DISK, None)
         contribution = setup.NoContribution() if long_term is not None else SigningKeys()
         group = await setup.server(me, members, me.round, max(2, least), deadline, contribution, long_term)
         titles = tuple(f"{name}#{me.incarnations[name]}" for name in group.names)
@@ -525,7 +539,7 @@ async def prepare(
         ring = replace(ring, stored=tuple(members))
         if not renewed:
             return ring
-        me.disk.pop(_DISK, None)
+        me.disk.pop(ON_DISK, None)
         return await _made(me, ring, tuple(members), count, deadline, long_term)
 
 

@@ -18,20 +18,23 @@ In the words of b bits, client j sends in round r
     x_j + PRG(b_j) + sum over its k neighbours i of +-PRG(s_ij),     + for the earlier of the two in the set-up.
 
 b_j is a fresh seed of 16 bytes, which goes to the decryptors in shares, of which t + 1 restore it, each sealed. s_ij
-are 16 bytes from the secret of the pair and r. Both encrypt them under the decryptors' key. A client whose message is
-received is in, and all others are out, whatever the reason. For each one that is in, decryptors reveal shares of its
-seed. For each pair of one that is in and one that is out they decrypt s_ij, from the ciphertext of the one that is in.
-So a client that is lost costs a decryption for each of its neighbours. No decryption is for a pair that is in.
+are 16 bytes from the secret of the pair, r and the generation of the decryptors, so that two generations, to each of
+which a server names other clients, have no seed in common. Both encrypt them under the decryptors' key. A client whose
+message is received is in, and all others are out, whatever the reason. For each one that is in, decryptors reveal
+shares of its seed. For each pair of one that is in and one that is out they decrypt s_ij, from the ciphertext of the
+one that is in. So a client that is lost costs a decryption for each of its neighbours. No decryption is for a pair that
+is in.
 
 Neighbours in round r: a random regular graph (`regular_graph`) over the clients of the set-up, in the order of their
 hashes with r and the set-up's digest. So it is fixed once the keys are, and each party draws it itself. With few
 clients it is complete.
 
-What a decryptor sees to: labels that at least `min_clients` are in, and in a graph that is not complete enough
-neighbours of each (`Degree.threshold`). It signs the labels of one round once, and opens what q decryptors have signed,
-once; over a crash, too. Labels are a set, so no client has both. Ciphertexts of a pair name the pair, the round and
-the set-up in the proof of who made them, so a server that presents one pair's as another's gets nothing. Each
-decryption has a proof, so a wrong one is found and left out, and shares of a seed are checked by the hash of the seed.
+What a decryptor sees to: labels by which it is in itself, that at least `min_clients` are in, and in a graph that is
+not complete enough neighbours of each (`Degree.threshold`). It signs the labels of one round once, and opens what q
+decryptors have signed, once; over a crash, too. Labels are a set, so no client has both. Ciphertexts of a pair name the
+pair, the round and the set-up in the proof of who made them, so a server that presents one pair's as another's gets
+nothing. Each decryption has a proof, so a wrong one is found and left out, and shares of a seed are checked by the hash
+of the seed.
 
 What is different from the paper and its implementation: seeds are encrypted by hashed ElGamal, with proofs that bind
 them to their pair; the key passes to new decryptors by dealing its shares; a client's message goes without its own
@@ -41,18 +44,22 @@ Security: up to t decryptors, and any clients, collude with a lying server, whic
 learns the sum over those who are in, who these are, and s_ij of pairs with those who are out. In a graph that is not
 complete clients that collude are chosen before it is drawn, and who is lost does not depend on it: a server that drops
 all neighbours of a client but those with which it colludes would be refused where these are fewer than the threshold.
-Not covered: what `secure_sum` does not cover; and clients that encrypt other seeds than they mask with, which spoil the
-sum unseen. A client with a wrong proof ends the round without a sum, where one of its neighbours is out: the server
-checks no proofs, and every decryptor refuses.
+One that chooses by the graph who is out gets more than one sum: where only clients that collude are in for k / 2 places
+of the ring, those before and after have no mask in common. So it has a sum over each part between two such places. A
+client in a part has as neighbours at least t who are in, of whom fewer than t collude. In a complete graph there is one
+sum. The server checks the proofs of what it forwards. A client with a wrong one is out before labels are shown, so it
+cannot end a round so: neither here nor at a decryptor, which checks them, too. Not covered: what `secure_sum` does not
+cover; clients that encrypt other seeds than they mask with, which spoil the sum unseen; and a client whose shares do
+not give its own seed, which ends the round without a sum, and is named.
 
 A patent is known that concerns this method or methods near it (US 12,278,891).
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,7 +90,10 @@ from tacit.sim.streams import derive
 from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
-__all__ = ["BEFORE_END", "FlamingoSettings", "MaskedVector", "SumOfRounds", "client", "client_at_end", "server"]
+__all__ = [
+    "BEFORE_END", "SEED_BYTES", "FlamingoSettings", "MaskedVector", "Round", "RoundBegins", "RoundDone", "RoundLabels",
+    "RoundOpened", "RoundOpening", "SumOfRounds", "client", "client_at_end", "server", "to_open",
+]  # fmt: skip
 
 _, _MASK, _AGREE, _REVEAL, _COLLECT = secure_sum.STEPS
 
@@ -163,7 +173,7 @@ def _graph(names: tuple[str, ...], digest: bytes, number: int, tolerance: Tolera
 
 
 @dataclass(frozen=True)
-class _Round:
+class Round:
     """A round of sums under the keys of `ring`, as everybody works it out."""
 
     ring: KeyRing
@@ -171,15 +181,22 @@ class _Round:
     run_id: bytes
     tolerance: Tolerance
 
+    @cached_property
+    def graph(self) -> Graph | None:
+        """The graph of the round; None: it is complete."""
+        return _graph(self.ring.names, self.ring.digest, self.number, self.tolerance)
+
     def neighbours(self, name: str) -> tuple[str, ...]:
-        graph = _graph(self.ring.names, self.ring.digest, self.number, self.tolerance)
-        return tuple(one for one in self.ring.names if one != name) if graph is None else graph.neighbours(name)
+        """The clients with which `name` shares masks, in an order that all parties work out."""
+        if self.graph is None:
+            return tuple(one for one in self.ring.names if one != name)
+        return self.graph.neighbours(name)
 
     def problem(self, survivors: Sequence[str], least: int) -> str:
         """The problem of labels by which `survivors` are in; "" if there is none."""
         if len(survivors) < least:
             return f"{len(survivors)} clients are fewer than {least}"
-        if _graph(self.ring.names, self.ring.digest, self.number, self.tolerance) is not None:
+        if self.graph is not None:
             left, threshold = frozenset(survivors), degree_of(len(self.ring.names), self.tolerance).threshold
             for name in survivors:
                 if (count := len(left.intersection(self.neighbours(name)))) < threshold:
@@ -239,7 +256,7 @@ async def client(me: Client, vector: NDArray[Any], settings: FlamingoSettings) -
         except ValueError as error:
             refuse(me, f"take part in the sum: {error}")
             raise Withdrawn(str(error)) from None
-    part = _Part(me, _Round(ring, number, me.world.run_id, settings.tolerance), settings)
+    part = _Part(me, Round(ring, number, me.world.run_id, settings.tolerance), settings)
     # The server enters it, too. So the beginning of a later sum waits, where datagrams overtake the call to its round.
     me.advance(number, me.attempt + 1)
     while True:
@@ -274,7 +291,7 @@ class _Part:
     """A client's part in the sum of a round, from its message on."""
 
     me: Client
-    round: _Round
+    round: Round
     settings: FlamingoSettings
     attempt: int = -1
     labels: tuple[str, ...] = ()
@@ -297,8 +314,8 @@ class _Part:
             keys: list[SignedKey] = [(now.own_key(seed, me.name), True)]
             seeds = []
             for name in near:
-                root, pair = ring.roots[name], ring.pair(me.name, name)
-                seeds.append(derive_key(root, now.run_id, "pair seed", now.number, 0, pair, SEED_BYTES))
+                root, pair, renewals = ring.roots[name], ring.pair(me.name, name), ring.generation - 1
+                seeds.append(derive_key(root, now.run_id, "pair seed", now.number, renewals, pair, SEED_BYTES))
                 keys.append((now.pair_key(seeds[-1], me.name, name), ring.is_lower(me.name, name)))
             blocks = [(0, settings.dimension)]
             (mask,) = await me.compute(masks_work(len(keys), blocks, bits_of), masks, keys, blocks, bits_of)
@@ -324,6 +341,8 @@ class _Part:
             survivors = named(shown.clients, now.ring.names)
         if problem := now.problem(survivors, max(2, settings.min_clients)):
             refuse(me, f"sign labels: {problem}")
+        elif me.name not in survivors:  # so q - t honest clients, at least t + 1, are in whatever is opened
+            refuse(me, "sign labels: it is out by them")
         elif latest(me, "sum.agree")[0] >= me.round or not enter(me, "sum.agree"):
             refuse(me, "sign labels: it has signed some already, and once a round is all")
         else:
@@ -372,7 +391,7 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
     ring = KeyRing.of(me)
     if ring is None:
         raise ValueError("a sum needs the keys of its rounds.")
-    now = _Round(ring, me.round, me.world.run_id, settings.tolerance)
+    now = Round(ring, me.round, me.world.run_id, settings.tolerance)
     one, least = ring.parameters, max(2, settings.min_clients)
     with me.step("sum.collect"):
         require(len(present), "clients", least)
@@ -386,12 +405,16 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
         missing = [name for name in present if name not in vectors]
         me.lose(missing, "its masked values never came: the sum goes without it")
         me.dismiss(missing, f"your masked values did not come within {settings.deadline:g} s")
-        survivors = tuple(name for name in ring.names if name in vectors)
+        survivors = await _proved(me, now, sent, tuple(name for name in ring.names if name in vectors))
+        wrong = [name for name in vectors if name not in survivors]
+        me.lose(wrong, "a seed that it encrypted has a wrong proof: the sum goes without it")
+        me.dismiss(wrong, "a seed that you encrypted has a wrong proof")
         require(len(survivors), "clients", settings.min_clients)
         if problem := now.problem(survivors, least):
             raise Abort(f"the sum stays masked: {problem}")
-        total = await me.compute({"ring.add": len(vectors) * settings.dimension}, _added, list(vectors.values()))
-        asked = [name for name in ring.decryptors if name in vectors]
+        left = [vectors[name] for name in survivors]
+        total = await me.compute({"ring.add": len(left) * settings.dimension}, _added, left)
+        asked = [name for name in ring.decryptors if name in survivors]
         me.broadcast(asked, RoundLabels(bits(survivors, ring.names)))
         signatures = await consistency.gathered(
             me, ring.identities(me, settings.identities), now.statement, survivors, Titles(me), one.quorum,
@@ -404,7 +427,7 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
             problem = f"{len(signatures)} of {one.count} decryptors signed who is in; {one.quorum} are needed"
             raise Abort(f"the sum stays masked: {problem}")
         pairs = now.pairs(survivors)
-        hidden = [sent[j].seeds[now.neighbours(j).index(i)] for j, i in pairs]
+        hidden = to_open(now, sent, survivors)
         places = [ring.decryptors.index(name) for name in signatures]
         lives = [me.incarnations[name] for name in signatures]
         for name in asked:
@@ -415,14 +438,49 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
         for (j, i), text in zip(pairs, texts, strict=True):
             keys[j].append((now.pair_key(text, j, i), ring.is_lower(j, i)))
         blocks, bits_of = [(0, settings.dimension)], settings.word_bits
-        left = await me.together(*[
+        unmasked = await me.together(*[
             me.compute(masks_work(len(some), blocks, bits_of), masks, some, blocks, bits_of) for some in keys.values()
         ])  # fmt: skip
-        for (mask,) in left if total.flags.writeable else ():
+        for (mask,) in unmasked if total.flags.writeable else ():
             total -= mask
         reduced(total, bits_of)
         me.broadcast(survivors, RoundDone())
     return secure_sum.Total(survivors, total, settings.fraction_bits)
+
+
+def _hidden(now: Round, sent: Mapping[str, MaskedVector], pairs: Sequence[tuple[str, str]]) -> list[bytes]:
+    """The ciphertexts that the first of each of `pairs` has sent of its seed."""
+    rows = {one: dict(zip(now.neighbours(one), sent[one].seeds, strict=True)) for one in {one for one, _ in pairs}}
+    return [rows[one][other] for one, other in pairs]
+
+
+def to_open(now: Round, sent: Mapping[str, MaskedVector], survivors: Sequence[str]) -> list[bytes]:
+    """The ciphertexts that decryptors are asked to open where `survivors` are in, in the order of `Round.pairs`."""
+    return _hidden(now, sent, now.pairs(survivors))
+
+
+async def _proved(me: Server, now: Round, sent: Mapping[str, MaskedVector], names: tuple[str, ...]) -> tuple[str, ...]:
+    """The clients of `names` that are in: those with no wrong proof of a ciphertext that is to be decrypted.
+
+    A client with a wrong proof is out, so more ciphertexts are to be decrypted, and these are checked in turn.
+    """
+    checked: set[tuple[str, str]] = set()
+    while True:
+        due: dict[str, list[tuple[str, str]]] = {}
+        for pair in now.pairs(names):
+            if pair not in checked:
+                due.setdefault(pair[0], []).append(pair)
+        checked.update(pair for pairs in due.values() for pair in pairs)
+        bound = await me.together(*[
+            me.compute(
+                elgamal.encrypt_work(len(pairs)), elgamal.are_bound, now.ring.key, _hidden(now, sent, pairs),
+                [now.context(*pair) for pair in pairs],
+            ) for pairs in due.values()
+        ])  # fmt: skip
+        wrong = {one for one, holds in zip(due, bound, strict=True) if not holds}
+        if not wrong:
+            return names
+        names = tuple(name for name in names if name not in wrong)
 
 
 def _added(rows: Sequence[Ring]) -> Ring:
@@ -434,7 +492,7 @@ def _added(rows: Sequence[Ring]) -> Ring:
     return total
 
 
-def _read(now: _Round, name: str, message: MaskedVector, settings: FlamingoSettings) -> Ring:
+def _read(now: Round, name: str, message: MaskedVector, settings: FlamingoSettings) -> Ring:
     near, count = len(now.neighbours(name)), len(now.ring.decryptors)
     if len(message.seeds) != near or any(len(one) != CIPHERTEXT_BYTES for one in message.seeds):
         raise ValueError(f"{near} encrypted seeds of {CIPHERTEXT_BYTES} bytes were due")
@@ -450,7 +508,7 @@ def _read(now: _Round, name: str, message: MaskedVector, settings: FlamingoSetti
 
 async def _opened(
     me: Server,
-    now: _Round,
+    now: Round,
     survivors: Sequence[str],
     asked: Sequence[str],
     hidden: Sequence[bytes],
@@ -464,7 +522,7 @@ async def _opened(
     ring, one = now.ring, now.ring.parameters
     shares: dict[int, list[bytes]] = {}
     points: dict[int, list[bytes]] = {}
-    seeds: dict[str, bytes] | None = None
+    seeds: dict[str, bytes] = {}
     with me.incoming((RoundOpened,), asked, deadline=settings.deadline) as arrivals:
         async for source, answer in arrivals:
             arrivals.leave_out(source)
@@ -485,15 +543,16 @@ async def _opened(
                     shamir.combine_work(SEED_BYTES, len(survivors), one.needed),
                     _seeds, survivors, shares, one.needed, checks,
                 )  # fmt: skip
-                if seeds is not None:
+                if len(seeds) == len(survivors):
                     break
-    if len(points) < one.needed or seeds is None:
+    if len(points) < one.needed:
         silent = [name for name in asked if 1 + ring.decryptors.index(name) not in points]
         me.lose(silent, "it did not open the masks: the round ends without a sum")
-        problem = f"{len(points)} of {one.count} decryptors answered; {one.needed} are needed"
-        if len(points) >= one.needed:
-            problem = "shares of a seed do not give it"
-        raise Abort(f"the sum stays masked: {problem}")
+        raise Abort(f"the sum stays masked: {len(points)} of {one.count} decryptors answered; {one.needed} are needed")
+    if len(seeds) < len(survivors):
+        wrong = [name for name in survivors if name not in seeds]
+        me.lose(wrong, "shares of its seed do not give it: the round ends without a sum")
+        raise Abort(f"the sum stays masked: shares of a seed do not give it, of {', '.join(wrong)}")
     contexts = [now.context(*pair) for pair in now.pairs(survivors)]
     held = dict(list(points.items())[: one.needed])
     work = elgamal.decrypt_work(len(hidden), one.needed)
@@ -512,8 +571,8 @@ def _verified(public: bytes, hidden: Sequence[bytes], context: bytes, sent: byte
 @hollow(lambda survivors, shares, needed, checks: dict.fromkeys(survivors, bytes(SEED_BYTES)))
 def _seeds(
     survivors: Sequence[str], shares: dict[int, list[bytes]], needed: int, checks: dict[str, bytes]
-) -> dict[str, bytes] | None:
-    """The seeds from `shares` by the x of who holds them; None as long as they do not give those that were hashed."""
+) -> dict[str, bytes]:
+    """The seeds of the `survivors` whose `shares`, by the x of who holds them, give what was hashed."""
     found = {}
     for place, name in enumerate(survivors):
         own = {x: row[place] for x, row in shares.items() if row[place]}
@@ -527,7 +586,7 @@ def _seeds(
             try:
                 seed, _ = share_errors.corrected(own, needed, SEED_BYTES, partial(_fits, checks[name]))
             except ValueError:
-                return None
+                continue
         found[name] = seed
     return found
 

@@ -6,6 +6,8 @@
 | sum.deal | CodedPiece | j -> each other in P, sealed | 31 / 8 ceil(d / (U - T)) | its piece of j's mask |
 | sum.mask | CodedVector | j -> server | 31 d / 8 | x_j + z_j |
 | sum.collect | CodedSurvivors | server -> each in U1 | names of U1 | U1, whose vectors were received |
+| sum.agree | Agreed | j in U1 -> server | 64 | its signature on P and U1, as it was shown them |
+| sum.collect | Agreement | server -> each in U1 | 64 q | q clients' signatures |
 | sum.reveal | CodedSum | j in U1 -> server | 31 / 8 ceil(d / (U - T)) | the sum of the pieces for j of all of U1 |
 | sum.collect | CodedDone | server -> each in U1 | 0 | the sum is there |
 
@@ -16,23 +18,35 @@ is out. Clients of U1 add the pieces that they hold of U1's masks; any U such su
 agreed on between pairs, and nothing is reconstructed for those that are lost: the cost of opening does not grow with
 their number. More than N - U losses leave the sum masked.
 
-Paper and code leave U, T and N apart from T < U <= N - D. Here U is also above (N + T) / 2. Two sets of U clients share
-more than T clients then, so one of them is honest, and it answers for one set only.
+The paper's server is honest but curious. One that lies could name different sets to different clients. From k answers
+to another set it would learn k linear relations of the numbers in each place of the U - T parts of the difference of
+the two sums, which can be one client's vector. Clients here therefore sign the U1 that they are shown, each one U1 a
+round, and answer for it once q = floor((N + T) / 2) + 1 of P have signed the same (`consistency`). Proof that no
+other set is answered: let A and B be the clients that have signed U1 and another set, q or more each. As |A| + |B| -
+|A and B| <= N, they share 2 q - N clients at least. 2 q >= N + T + 1, so these are more than T, and one of them is
+honest and has signed both, which it does not do. So honest clients answer for one set at most. Of any other the T
+that collude have their own pieces alone, and T pieces of each mask are uniform.
 
-Security: semi-honest, no more than T clients collude with the server. The server learns the sum over U1 and who is in
-it; T pieces of a mask say nothing about it. Clients learn who takes part. A client deals and masks once a round, and
-answers once a round, for a U1 of at least U and `min_clients` with itself in it, and remembers both over a crash. A
-server that names different sets to different clients opens one of them at most, by the bound on U. From the answers to
-another set, N - U at most, it still learns as many linear relations of the numbers in each place of the U - T parts of
-the difference, which can be one client's vector. Signatures on one set, as in `committee`, would prevent that.
+q clients must sign and U answer. Paper and code leave U, T and N apart from T < U <= N - D; here U >= q, too, so that
+signing does not tolerate fewer losses than answering.
+
+Security: clients follow the protocol, no more than T of P collude with the server, and the server may lie. It learns
+the sum over U1 and who is in it; T pieces of a mask say nothing about it. Clients learn who takes part. A client deals
+and masks once a round; signs once a round, a U1 of at least U and `min_clients`, with itself in it, whose pieces it
+holds; answers once, for that U1; and remembers all of it over a crash. Signatures are by long-term identities, with
+`protocol.identity = "signed"`, or by keys that each client makes for the round (`members.SigningKeys`). The latter, as
+all keys of a set-up without identities, are as good as the server's list of them: a server that puts its own in their
+place is not covered. The server says who is in P, so one that leaves honest clients out may have more than T of P on
+its side (`identities`).
 Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which spoil the sum unseen.
 
 Patent applications are known that concern this method (US 2024/0289638).
 """
 
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,19 +66,35 @@ from tacit.protocols.crypto.coded_masks import (
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.crypto.words import packed_bytes
+from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.outcome import Abort, require
-from tacit.protocols.parts import Among, Part, Taken
-from tacit.protocols.sums import secure_sum
+from tacit.protocols.parts import Among, Part, Taken, messages_in
+from tacit.protocols.setup import Group
+from tacit.protocols.sums import consistency, secure_sum
+from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, read
-from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_done, sum_masked
 from tacit.protocols.values import first_understood, understood
 from tacit.sim.hollow import HollowArray
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
-__all__ = ["CodedSettings", "CodedSumOfVectors", "CodedVector", "Coding", "client", "server"]
+__all__ = [
+    "BEFORE_END",
+    "CodedSettings",
+    "CodedSum",
+    "CodedSumOfVectors",
+    "CodedVector",
+    "Coding",
+    "client",
+    "client_at_end",
+    "server",
+]
 
-_DEAL, _MASK, _, _REVEAL, _COLLECT = secure_sum.STEPS
+_DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = secure_sum.STEPS
+
+_PHASES = 3
+"""Deadlines of the server that may pass between a client's vector and the end of the sum."""
 
 
 class CodedStart(Message):
@@ -94,9 +124,9 @@ class CodedDone(Message):
     pass
 
 
-_ANSWERS = (CodedDone, CodedStart, CodedSurvivors)
+_ANSWERS = (CodedDone, CodedStart, CodedSurvivors, Agreement)
 
-BEFORE_END = ("CodedStart", "CodedSurvivors")
+BEFORE_END = ("CodedStart", "CodedSurvivors", "Agreement")
 """The messages that could ask for more of a client that has done its part."""
 
 
@@ -104,7 +134,8 @@ BEFORE_END = ("CodedStart", "CodedSurvivors")
 class Coding:
     """U and T among N clients, from the shares of them that may be lost and may collude with the server.
 
-    `private`: T, `needed`: U. Raises ValueError unless T >= 1 and (N + T) / 2 < U <= N.
+    `private`: T, `needed`: U, `quorum`: q, the clients that must sign U1. Raises ValueError unless 1 <= T and
+    q <= U <= N.
     """
 
     clients: int
@@ -114,23 +145,33 @@ class Coding:
     def __post_init__(self) -> None:
         if not 1 <= self.private < self.needed <= self.clients:
             raise ValueError(f"T(={self.private}) and U(={self.needed}) must be 1 <= T < U <= {self.clients}")
-        if 2 * self.needed <= self.clients + self.private:
-            raise ValueError(f"U(={self.needed}) must be above (N + T) / 2 = {(self.clients + self.private) / 2:g}")
+        if self.needed < self.quorum:
+            problem = f"(N + T) / 2 + 1 = {self.quorum}, as many as must sign who is in the sum"
+            raise ValueError(f"U(={self.needed}) must be at least {problem}")
 
     @classmethod
     def among(cls, clients: int, tolerated: float, corrupt: float) -> "Coding":
         """The coding that withstands the loss of a share `tolerated` of the clients, with a share `corrupt` of T.
 
-        T is at least 1. Where the two do not go together, U is the smallest that a lying server cannot use twice.
+        T is at least 1. Where the two do not go together, U is q.
         """
         private = max(1, int(corrupt * clients + 1e-9))
-        smallest = (clients + private) // 2 + 1
-        return cls(clients, private, max(smallest, clients - int(tolerated * clients + 1e-9)))
+        needed = max(_quorum(clients, private), clients - int(tolerated * clients + 1e-9))
+        return cls(clients, private, needed)
+
+    @property
+    def quorum(self) -> int:
+        """How many clients must sign U1: q. Two sets of q clients share more than T."""
+        return _quorum(self.clients, self.private)
 
     @property
     def tolerated(self) -> int:
         """D: how many may be lost, N - U."""
         return self.clients - self.needed
+
+
+def _quorum(clients: int, private: int) -> int:
+    return (clients + private) // 2 + 1
 
 
 @dataclass(frozen=True)
@@ -152,92 +193,144 @@ class CodedSettings:
         return Coding.among(clients, self.tolerated, self.corrupt)
 
 
-async def client(me: Client, vector: NDArray[np.uint64], names: Sequence[str], settings: CodedSettings) -> None:
-    """Contribute `vector` (dimension,), numbers below 2^31 - 1, to the sum of the round among `names`, P.
+@dataclass
+class _Taking:
+    """A client's part in the sum of a round, from its vector on; `pieces` are those that it holds of masks."""
 
-    The channels of `me` are those of the set-up with P.
+    me: Client
+    group: Group
+    settings: CodedSettings
+    identities: Identities
+    pieces: dict[str, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
+    stamp: tuple[int, int] = (0, 0)
+    signed: tuple[str, ...] | None = None
+    done: bool = False
+
+    @property
+    def is_current(self) -> bool:
+        """True in the round and attempt of the vector: a server that goes ahead is answered no more."""
+        return self.stamp == (self.me.round, self.me.attempt)
+
+    @cached_property
+    def coding(self) -> Coding:
+        return self.settings.coding(len(self.group.names))
+
+    @property
+    def _length(self) -> int:
+        return piece_length(self.settings.dimension, self.coding.needed, self.coding.private)
+
+    async def deal_and_mask(self, vector: NDArray[np.uint64]) -> None:
+        """Send the others their pieces of a fresh mask, and the server the vector under it."""
+        me, names, coding = self.me, self.group.names, self.coding
+        shape = len(vector), coding.needed, coding.private, coding.clients
+        with me.step("sum.deal"):
+            work = pieces_work(*shape)
+            mask, pieces = await me.compute(work, mask_and_pieces, *shape, me.entropy("coded mask"))
+            shown = derive(self.group.digest, "CodedPiece", str(coding.private), str(coding.needed))
+            for name, piece in zip(names, pieces, strict=True):
+                if name == me.name:
+                    self.pieces[name] = piece
+                else:
+                    me.channels[name].bind(shown)  # who was shown other clients or keys cannot open its piece
+                    me.send(name, CodedPiece(joined([piece], PIECE_BITS)))
+        sum_masked(me)
+        with me.step("sum.mask"):
+            masked = await me.compute({"ring.add": len(vector)}, _added, [vector, mask])
+            me.send(me.server, CodedVector(joined([masked], PIECE_BITS)))
+        self.stamp = me.round, me.attempt
+
+    async def sign(self, shown: CodedSurvivors) -> None:
+        """Sign U1, once a round; the trace says why where it does not."""
+        me, names = self.me, self.group.names
+        left, least = frozenset(shown.names), max(self.coding.needed, self.settings.min_clients)
+        survivors = tuple(name for name in names if name in left)
+        if me.name not in left or list(survivors) != shown.names:
+            refuse(me, "sign: those are no survivors of the sum")
+            return
+        if len(survivors) < least:
+            refuse(me, f"sign: {len(survivors)} survivors are fewer than {least}")
+            return
+        with me.step("sum.agree"):
+            await self._hold(survivors)
+            missing = [name for name in survivors if name not in self.pieces]
+            if missing:
+                refuse(me, f"sign: pieces of {', '.join(missing)} were not received")
+            elif once_a_round(me, "sum.agree", "sign: it has signed"):
+                await consistency.sign(me, self.identities, names, survivors)
+                self.signed = survivors
+
+    async def _hold(self, survivors: Sequence[str]) -> None:
+        """Take in the pieces of `survivors`, which were sent before the vectors that put them there."""
+        awaited = [name for name in survivors if name not in self.pieces]
+        deadline = self.settings.deadline / 2
+        found = await self.me.collect(CodedPiece, awaited, deadline=deadline, until=(CodedDone,))
+        self.pieces |= understood(self.me, found.answers, lambda name, sent: _numbers(sent.piece, self._length))
+
+    async def answer(self, agreement: Agreement) -> None:
+        """Send the sum of the pieces of the U1 that was signed, once q clients have signed it."""
+        me, survivors = self.me, self.signed
+        if survivors is None:
+            refuse(me, "open the sum: it has signed no set")
+            return
+        with me.step("sum.reveal"):
+            names, quorum = self.group.names, self.coding.quorum
+            if not await consistency.is_agreed(
+                me, self.identities, agreement, names, survivors, self._titles, quorum
+            ) or not once_a_round(me, "sum.reveal", "open the sum: it has answered"):
+                return
+            rows = [self.pieces[name] for name in survivors]
+            total = await me.compute({"ring.add": len(rows) * self._length}, _added, rows)
+            me.send(me.server, CodedSum(joined([total], PIECE_BITS)))
+        self.done = True
+
+    @property
+    def _titles(self) -> Mapping[str, str]:
+        """Each client of the set-up with its incarnation."""
+        signed = consistency.signed_by(self.me, self.identities, self.group.secrets)
+        return {} if signed is None else signed.titles
+
+
+async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings: CodedSettings) -> None:
+    """Contribute `vector` (dimension,), numbers below 2^31 - 1, to the sum of the round among `group`, P.
+
+    `group` has identities (`members.with_keys`), and the channels of `me` are those of its set-up.
     """
     if vector.shape != (settings.dimension,) or int(vector.max()) >= PRIME:
         raise ValueError(f"a vector of {settings.dimension} numbers below 2^31 - 1 was due.")
-    number, coding = me.round, settings.coding(len(names))
-    own: Mapping[str, NDArray[Any]] = {}
+    if group.identities is None:
+        raise ValueError("clients sign: the group needs identities.")
+    number, part = me.round, None
     while True:
-        answer = await me.recv(_ANSWERS, me.server, 2 * settings.deadline)
+        if part is not None and part.done:
+            me.rest_at(secure_sum.END)
+        deadline = (2 if part is None else _PHASES) * settings.deadline
+        answer = await me.recv(_ANSWERS, me.server, deadline)
         me.rest_at("")
         if isinstance(answer, CodedDone):
             sum_done(me)
             return
         if isinstance(answer, CodedStart):
-            if may_mask_once(me, number, names, settings.min_clients):
-                own = await _deal_and_mask(me, vector, names, coding)
-        elif isinstance(answer, CodedSurvivors) and own:
-            await _answer(me, answer.names, own, names, coding, settings)
-            me.rest_at(secure_sum.END)
+            if may_mask_once(me, number, group.names, settings.min_clients):
+                part = _Taking(me, group, settings, group.identities)
+                await part.deal_and_mask(vector)
+        elif part is None or not part.is_current:
+            continue  # what follows a start that was refused
+        elif isinstance(answer, CodedSurvivors):
+            await part.sign(answer)
+        elif isinstance(answer, Agreement):
+            await part.answer(answer)
 
 
 async def client_at_end(me: Client, settings: CodedSettings) -> None:
     """The rest of `client` where it rests before its end, when the server has the sum."""
     me.rest_at(secure_sum.END)
-    if isinstance(await me.recv(_ANSWERS, me.server, 2 * settings.deadline), CodedDone):
+    if isinstance(await me.recv(_ANSWERS, me.server, _PHASES * settings.deadline), CodedDone):
         sum_done(me)
     me.rest_at("")
 
 
-async def _deal_and_mask(
-    me: Client, vector: NDArray[np.uint64], names: Sequence[str], coding: Coding
-) -> dict[str, NDArray[Any]]:
-    """Send the others their pieces of a fresh mask, and the server the vector under it. Returns the piece of `me`."""
-    size = len(vector)
-    shape = size, coding.needed, coding.private, coding.clients
-    with me.step("sum.deal"):
-        work = pieces_work(*shape)
-        mask, pieces = await me.compute(work, mask_and_pieces, *shape, me.entropy("coded mask"))
-        shown = derive(b"CodedPiece", *names, str(coding.private), str(coding.needed))
-        for name, piece in zip(names, pieces, strict=True):
-            if name != me.name:
-                me.channels[name].bind(shown)  # who was shown other clients cannot open its piece
-                me.send(name, CodedPiece(joined([piece], PIECE_BITS)))
-    sum_masked(me)
-    with me.step("sum.mask"):
-        masked = await me.compute({"ring.add": size}, _added, [vector, mask])
-        me.send(me.server, CodedVector(joined([masked], PIECE_BITS)))
-    return {me.name: pieces[list(names).index(me.name)]}
-
-
 def _added(rows: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return rows[0] if isinstance(rows[0], HollowArray) else summed(rows)
-
-
-async def _answer(
-    me: Client,
-    survivors: Sequence[str],
-    own: Mapping[str, NDArray[Any]],
-    names: Sequence[str],
-    coding: Coding,
-    settings: CodedSettings,
-) -> None:
-    """Send the sum of the pieces of U1 = `survivors`, once a round; the trace says why where it does not."""
-    left, least = frozenset(survivors), max(coding.needed, settings.min_clients)
-    if me.name not in left or not left <= frozenset(names):
-        refuse(me, "open the sum: those are no survivors of it")
-    elif len(left) < least:
-        refuse(me, f"open the sum: {len(left)} survivors are fewer than {least}")
-    elif not enter(me, "sum.reveal"):
-        refuse(me, "open the sum: it has answered already, and once a round is all")
-    else:
-        with me.step("sum.reveal"):
-            others = [name for name in names if name in left and name != me.name]
-            # The pieces of U1 were sent before the vectors that put it there.
-            found = await me.collect(CodedPiece, others, deadline=settings.deadline / 2, until=(CodedDone,))
-            length = piece_length(settings.dimension, coding.needed, coding.private)
-            pieces = understood(me, found.answers, lambda name, sent: _numbers(sent.piece, length))
-            missing = [name for name in others if name not in pieces]
-            if missing:
-                refuse(me, f"open the sum: pieces of {', '.join(missing)} were not received")
-                return
-            rows = [own[me.name], *pieces.values()]
-            total = await me.compute({"ring.add": len(rows) * length}, _added, rows)
-            me.send(me.server, CodedSum(joined([total], PIECE_BITS)))
 
 
 def _numbers(data: bytes, count: int) -> NDArray[np.uint64]:
@@ -248,9 +341,11 @@ def _numbers(data: bytes, count: int) -> NDArray[np.uint64]:
     return values.astype(np.uint64)
 
 
-async def server(me: Server, clients: Sequence[str], settings: CodedSettings) -> secure_sum.Total:
-    """Sum the vectors of `clients`, P in the order of the set-up, or of those of them who live. Raises Abort."""
-    names = tuple(clients)
+async def server(me: Server, group: Group, settings: CodedSettings) -> secure_sum.Total:
+    """Sum the vectors of `group`, P in the order of the set-up, or of those of them who live. Raises Abort."""
+    names, identities = group.names, group.identities
+    if identities is None:
+        raise ValueError("clients sign: the group needs identities.")
     try:
         coding = settings.coding(len(names))
     except ValueError as error:
@@ -276,12 +371,19 @@ async def server(me: Server, clients: Sequence[str], settings: CodedSettings) ->
             )
         total = await me.compute({"ring.add": len(vectors) * settings.dimension}, _added, list(vectors.values()))
         me.broadcast(survivors, CodedSurvivors(list(survivors)))
+        titles = {name: f"{name}#{me.incarnations[name]}" for name in survivors}
+        unsigned = await consistency.witness(me, identities, names, survivors, titles, coding.quorum, settings.deadline)
+        if unsigned:
+            me.lose(unsigned, "it did not sign who is in the sum: the round ends without one")
+            signed = len(survivors) - len(unsigned)
+            problem = f"{signed} of {len(survivors)} clients signed who is in the sum; {coding.quorum} are needed"
+            raise Abort(f"the sum stays masked: {problem}")
         answers = await _answers(me, survivors, coding, settings)
         if len(answers) < coding.needed:
             silent = [name for name in survivors if name not in answers]
             me.lose(silent, "it did not add the pieces of the masks: the round ends without a sum")
             problem = (
-                f"{len(answers)} of {len(survivors)} clients answered to CodedSurvivors; {coding.needed} are needed"
+                f"{len(answers)} of {len(survivors)} clients added the pieces of the masks; {coding.needed} are needed"
             )
             raise Abort(f"the sum stays masked: {problem}")
         held = {names.index(name): piece for name, piece in answers.items()}
@@ -311,11 +413,12 @@ class CodedSumOfVectors(Part):
     """A secure sum with coded masks as a part of a protocol; `coding` gives U and T from tables and the clients."""
 
     coding: Any
+    messages = (*messages_in(sys.modules[__name__]), Agreed, Agreement)
     between_clients = (CodedPiece,)
 
     @property
     def takes(self) -> Sequence[Taken]:
-        return (_DEAL, _MASK, _REVEAL, _COLLECT)
+        return (_DEAL, _MASK, _AGREE, _REVEAL, _COLLECT)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         p, coding = len(among.names), self.coding(tables, len(among.names))
@@ -324,8 +427,10 @@ class CodedSumOfVectors(Part):
             "CodedPiece": p * (p - 1) * piece,
             "CodedVector": p * packed_bytes(among.dimension, PIECE_BITS),
             "CodedSurvivors": p * text(among.names),
+            "Agreed": p * SIGNATURE_BYTES,
+            "Agreement": p * coding.quorum * SIGNATURE_BYTES,
             "CodedSum": p * piece,
         }
 
     def waits(self, tables: Any) -> int:
-        return 2
+        return _PHASES

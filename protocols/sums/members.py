@@ -6,8 +6,9 @@ first in the order of these hashes. A list of other clients, or another key of o
 draw. Whoever has the last word on the list, a server with clients that collude with it, may try several: each try costs
 it a hash, and 2^g tries raise the probability of a draw that is bad for others by a factor of 2^g.
 
-Members sign the sets of a sum (`consistency`) with long-term identities, or with keys that every client makes for the
-round and publishes in the set-up (`SigningKeys`). The latter are as good as the server's list of them.
+Members, and all clients of a sum with coded masks, sign the sets of a sum (`consistency`) with long-term identities, or
+with keys that every client makes for the round and publishes in the set-up (`SigningKeys`). The latter are as good as
+the server's list of them.
 
 How many of m members are among c marked ones of n clients, X ~ Hypergeometric(n, c, m): `exceeded_by` gives the least x
 with P[X > x] at most a given probability. It is computed exactly, in whole numbers.

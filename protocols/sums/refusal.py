@@ -19,6 +19,7 @@ __all__ = [
     "latest",
     "may_answer",
     "may_mask_once",
+    "once_a_round",
     "refuse",
     "sum_done",
     "sum_masked",
@@ -68,6 +69,17 @@ def enter(me: Party, what: str) -> bool:
     if now <= latest(me, what):
         return False
     me.disk["entered"] = me.disk.get("entered", {}) | {what: now}
+    return True
+
+
+def once_a_round(me: Party, what: str, refused: str) -> bool:
+    """Record that `me` does `what` in this round. Returns false if it has done so in this round or a later one.
+
+    The trace then says that it has `refused` to, such as "sign: it has signed".
+    """
+    if latest(me, what)[0] >= me.round or not enter(me, what):
+        refuse(me, f"{refused} already, and once a round is all")
+        return False
     return True
 
 

@@ -31,9 +31,11 @@ the batch, and with it the round; it may return, and the next round begins. Once
 lost helper ends the run, as a secure sum does: its answer may only be late, and a second batch over other clients would
 differ from it by one client's values.
 
-Security: neither aggregator alone learns a measurement, whatever clients do; both together read all. A client that does
-not know the verification key passes an invalid measurement with probability at most `Prio3.soundness_error` a try. An
-aggregator that deviates can spoil the sum. The server relays the helper's key: one that swaps it could read the shares,
+Security: an aggregator that follows the protocol learns no measurement alone, whatever clients do; both together read
+all. A client that does not know the verification key passes an invalid measurement with probability at most
+`Prio3.soundness_error` a try. An aggregator that deviates can spoil the sum. A server that fills a batch with reports
+of its own also reads the one that is left: the helper counts reports, and does not know whose they are, so signed keys
+do not prevent this. The server relays the helper's key: one that swaps it could read the shares,
 as with the keys of `tacit.protocols.setup` (semi-honest). With `protocol.identity = "signed"` the helper signs it, and
 clients refuse another. DAP's clients fetch the key from the helper themselves.
 Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, how many reports there are, of
@@ -59,15 +61,15 @@ from tacit.parties.party import NoAnswer, Party
 from tacit.parties.server import Dismissed, Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, derive_key
 from tacit.protocols.crypto.sealing import NONCE_BYTES, TAG_BYTES
-from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport, PrepareState, Prio3
+from tacit.protocols.crypto.vdaf import FIELD64, INVALID_PROOF, InvalidReport, PrepareState, Prio3
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
-from tacit.protocols.outcome import Abort, Overtaken, require
+from tacit.protocols.outcome import Abort, Overtaken, Withdrawn, require
 from tacit.protocols.parts import Among, Part, Stated
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import MASKED, enter, refuse
 from tacit.protocols.values import BadValues, understood, values_of
-from tacit.sim.hollow import blank, filled, hollow
+from tacit.sim.hollow import Blank, blank, filled, hollow
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
@@ -289,13 +291,16 @@ async def client(
 ) -> None:  # fmt: skip
     """Send a report of `measurement`, as the task's circuit takes it, without content for None.
 
-    `basis`: the SHA-256 of what it was made from, if it is not to be summed twice. `added`: what a false client adds to
-    the elements of its share (`Task.elements`). `identities`: by which the helper signs its key, if it does.
+    Raises Withdrawn for a measurement that the task does not allow. `basis`: the SHA-256 of what it was made from, if
+    it is not to be summed twice. `added`: what a false client adds to the elements of its share (`Task.elements`).
+    `identities`: by which the helper signs its key, if it does.
     """
     wanted = await me.recv(ReportsWanted, me.server, 2 * deadline)
     with me.step("report.shard"):
         sent = Report(b"", b"", b"", b"")
         if measurement is not None:
+            if me.world.hollow is None:
+                _check_own(me, task, measurement)
             batch, entropy = Batch.of(me, task, basis), me.entropy("report")
             nonce, rand = entropy.bytes(batch.prio3.nonce_bytes), entropy.bytes(batch.prio3.rand_bytes)
             pair, bound = KeyPair.generate(me.entropy("report key")), _bound(batch, me.name)
@@ -306,6 +311,15 @@ async def client(
                 sent = Report(*await me.compute(work, _shard, *arguments))
             release(me, "report", sent.public_share)
         me.send(me.server, sent)
+
+
+def _check_own(me: Any, task: Task, measurement: Any) -> None:
+    """Raise Withdrawn for a `measurement` that no report of the `task` can have."""
+    try:
+        task.prio3.circuit.encode(measurement)
+    except ValueError as error:
+        refuse(me, f"send a report: {error}")
+        raise Withdrawn(str(error)) from None
 
 
 async def _examined(me: Any, wanted: ReportsWanted, batch: Batch, identities: Identities | None) -> bytes:
@@ -324,10 +338,17 @@ def _bound(batch: Batch, name: str) -> bytes:
     return hashlib.sha256(b"tacit report/" + batch.context + name.encode()).digest()
 
 
-def _hollow_shard(batch: Batch, measurement: Any, nonce: bytes, *_: Any) -> tuple[bytes, ...]:
+_FALSE = b"false report"
+"""The token of a hollow report that is refused."""
+
+
+def _hollow_shard(
+    batch: Batch, measurement: Any, nonce: bytes, rand: bytes, added: NDArray[np.uint64] | None, *_: Any
+) -> tuple[bytes, ...]:
     prio3 = batch.prio3
-    sealed = prio3.input_share_bytes(_HELPER) + _SEALING
-    return nonce, blank(prio3.public_share_bytes), blank(prio3.input_share_bytes(_LEADER)), blank(sealed)
+    size = prio3.input_share_bytes(_HELPER) + _SEALING
+    sealed = blank(size) if added is None else Blank(size, _FALSE)
+    return nonce, blank(prio3.public_share_bytes), blank(prio3.input_share_bytes(_LEADER)), sealed
 
 
 @hollow(_hollow_shard)
@@ -511,8 +532,10 @@ def _prepared(batch: Batch, key: bytes, aggregator: int, nonce: bytes, public_sh
         return _Held(problem=str(problem))
 
 
-def _hollow_aggregate(batch: Batch, held: Sequence[_Held], *_: Any) -> tuple[bytes, list[str]]:
-    return blank(batch.prio3.aggregate_share_bytes), [""] * len(held)
+def _hollow_aggregate(
+    batch: Batch, held: Sequence[_Held], messages: Sequence[bytes], refused: Sequence[str]
+) -> tuple[bytes, list[str]]:
+    return blank(batch.prio3.aggregate_share_bytes), list(refused)
 
 
 @hollow(_hollow_aggregate)
@@ -658,8 +681,13 @@ class Helper(Party):
 def _hollow_job(
     batch: Batch, key: bytes, pair: KeyPair, reports: Sequence[HelperPart], fresh: Sequence[str]
 ) -> tuple[list[_Held], list[bytes], list[str]]:
-    messages: list[bytes] = [blank(batch.prio3.prepare_message_bytes) for _ in reports]
-    return [_Held() for _ in reports], messages, [""] * len(reports)
+    messages: list[bytes] = []
+    problems = list(fresh)
+    for place, part in enumerate(reports):
+        if getattr(part.helper_share, "token", b"") == _FALSE:
+            problems[place] = problems[place] or INVALID_PROOF
+        messages.append(b"" if problems[place] else blank(batch.prio3.prepare_message_bytes))
+    return [_Held() for _ in reports], messages, problems
 
 
 @hollow(_hollow_job)

@@ -489,4 +489,4 @@ class SecureSum(Phase):
         return Found(over, np.asarray(self.result(keys, values), np.float64))
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return [SumBounds("secure_sum", max(2, tables.protocol.min_clients))]
+        return [SumBounds("secure_sum", max(2, tables.protocol.min_clients), value_bits=self.value_bits)]

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from tacit.parties.learning import jobs
-from tacit.protocols.federated.promises import begun, next_model, plain_average, points_of
+from tacit.protocols.federated.promises import SentModel, again, begun, next_model, plain_average, points_of
 from tacit.protocols.federated.round import TrainingServer
 from tacit.protocols.federated.server_update import State
 from tacit.protocols.one_shot import OneShot, Phases
@@ -237,7 +236,8 @@ def _of_round(
         if not inputs:
             continue
         weights = {name: int(each.weight) if weighted else 1 for name, each in inputs.items()}
-        mean = plain_average([(each.vector.astype(np.float32), weights[name]) for name, each in inputs.items()])
+        models = [SentModel(each.vector.astype(np.float32), weights[name]) for name, each in inputs.items()]
+        mean = plain_average(models)
         wanted, state = next_model(settings, kept, before, mean)
         bound = _CLOSE * max(1.0, float(np.abs(wanted).max(initial=0.0)))
         if settings.method.server is None:
@@ -257,7 +257,7 @@ def _inputs(trial: Trial, updates: Sequence[Any]) -> dict[str, Input]:
     """The models of updates, trained again, with their points; without clients that had nothing to train on."""
     found = {}
     for one in updates:
-        trained = trial.again(jobs.train, *one.arguments)
+        trained, _ = again(trial, one)
         if trained.steps:
             vector = np.frombuffer(trained.parameters, "<f4").astype(np.float64)
             found[one.party] = Input(vector, float(points_of(one.arguments)))

@@ -115,6 +115,7 @@ CONFIGURATIONS = (
     _training("fedavg", "lightsecagg, star", _CODED),
     _training("fedavg", "lightsecagg, mesh, datagram", _CODED, _MESH, _DATAGRAM),
     _training("scaffold", "lightsecagg, lossy TCP", _CODED, _TCP),
+    _training("fedavg", "lightsecagg, signed, connections watched", _CODED, _SIGNED, _CLOSED),
     _training("fedavg", "prio3, star", _PROVED),
     _training("scaffold", "prio3, lossy TCP", _PROVED, _TCP),
     _cotraining("fedct", "prio3, star", _PRIO3),

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from tacit.parties.fleet.fleet import HELPER
+from tacit.protocols.federated.byzantine import byzantine_clients
 from tacit.protocols.promises import falls
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos.fault_kinds import Reach, affected
@@ -33,6 +34,8 @@ _WITH_THE_SERVER = (
 class Affected:
     """The virtual time until which each affected party is affected by faults; infinity means to the end.
 
+    Byzantine clients are affected to the end.
+
     A fault of a link affects its ends that are clients. A server that is slow or paused for less than half of a
     deadline affects no client; for longer, it affects everybody. Losses of a link without a fault affect the client at
     its end while they cost it a quarter of a deadline or more, or the heartbeats that it may miss; the cost is the time
@@ -55,6 +58,9 @@ class Affected:
             self._patience = min(self._patience, (keys.heartbeat_misses - 1) * duration(keys.heartbeat))
         self._reach = Reach([*self._clients, *helpers], self._deadline, self._timeout)
         self.until: dict[str, float] = {}
+        scenario, uses = trial.scenario, PROTOCOLS[trial.scenario.protocol.name].uses
+        if "byzantine.*" in uses:
+            self._add(byzantine_clients(scenario), math.inf)  # what they send may be refused
         for fired in trial.fired:
             self._add(*affected(self._reach, fired))
         for parties, until in self._resent(trial):

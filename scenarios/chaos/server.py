@@ -119,7 +119,7 @@ def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
     for one in PROTOCOLS[scenario.protocol.name].sums(scenario, few):
         clients = min(scenario.data.clients, max(few, one.fewest + 1))  # so that one can be missing
         threshold = None if one.threshold is None else min(one.threshold, clients)
-        found.append(Miniature(one.kind, clients, one.fewest, threshold, scenario.seed))
+        found.append(Miniature(one.kind, clients, one.fewest, threshold, scenario.seed, one.value_bits))
     large = [structs.replace(one, clients=count) for one in found for count in LARGE if one.of_vectors or count < 30]
     return (*found, *(one for one in large if not quick or one.clients == LARGE[0]))
 

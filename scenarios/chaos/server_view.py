@@ -19,10 +19,14 @@ Of a sum by a committee the unknowns are the r numbers of a block of each vector
 the points of the first t members; all blocks of a vector have the same coefficients. t members collude with the server,
 which knows all shares for them. Other members' sums are taken apart into the shares that clients have made. Ranks are
 taken modulo the prime of the field.
+
+Of a sum with coded masks the unknowns are, in each place, the U - T numbers of a vector, one of each part, and the U
+numbers of its mask's parts, T of which are uniform. T clients collude with the server, which knows their pieces.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -33,20 +37,24 @@ from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
-from tacit.protocols.crypto.mersenne import Elements
+from tacit.protocols.crypto.coded_masks import PIECE_BITS, encoding
+from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.crypto.packed_shamir import Packing, expand
 from tacit.protocols.crypto.prg import Streams
+from tacit.protocols.crypto.words import WHOLE, packed_bytes, word_type
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import dealing, neighbours, secure_sum
 from tacit.protocols.sums.committee import CommitteeSum
 from tacit.protocols.sums.dealing import SHARE
-from tacit.protocols.sums.masking import Ring, parted, read
+from tacit.protocols.sums.lightsecagg import CodedSum, CodedVector, Coding
+from tacit.protocols.sums.masking import Ring, parted, read, reduced
 from tacit.protocols.sums.members import drawn
 from tacit.protocols.xclp import rowsums
+from tacit.sim.streams import derive
 from tacit.sim.wire import Message, Packet, decode_body, decode_frame
 from tacit.sim.world import World
 
-__all__ = ["CommitteeView", "Input", "Judged", "Mask", "Relation", "Upload", "View", "corrupt", "exposed"]
+__all__ = ["CodedView", "CommitteeView", "Input", "Judged", "Mask", "Relation", "Upload", "View", "corrupt", "exposed"]
 
 Input = tuple[str, int, int]
 """A client's input on a block: the client, the number of the model that it is made from, and that of the block."""
@@ -85,7 +93,8 @@ def exposed(
     for prime in primes:
         rank, reduced = _echelon(table, prime, len(masks))
         free = reduced[rank:, len(masks) :]  # no unknown mask is left in these
-        full = _echelon(free, prime)[0]
+        full, free = _echelon(free, prime)
+        free = free[:full]
         if not full:  # nothing follows, of whomever
             continue
         for size in range(1, least):
@@ -100,6 +109,8 @@ def _echelon(table: NDArray[np.int64], prime: int, columns: int | None = None) -
     """Eliminate `columns` of `table` modulo `prime`. Returns their rank and the resulting table."""
     rows, rank = table % prime, 0
     for column in range(rows.shape[1] if columns is None else columns):
+        if rank == len(rows):
+            break
         pivots = np.flatnonzero(rows[rank:, column])
         if not len(pivots):
             continue
@@ -127,15 +138,19 @@ class Judged(NamedTuple):
 class View:
     """Records everything that the server of `world` receives from now on and, for the judge only, the clients' secrets.
 
-    `inputs` are the true ones, of at least as many words as there are inputs and masks in a block.
+    `inputs` are the true ones, of at least as many words as there are inputs and masks in a block; words have `bits`.
     """
 
-    def __init__(self, world: World, parties: Iterable[Party], inputs: Mapping[Input, Ring], server: str) -> None:
-        self._world, self._server, self._inputs = world, server, inputs
+    masked: tuple[type[Message], ...] = (secure_sum.MaskedChunk, rowsums.MaskedRows)
+
+    def __init__(
+        self, world: World, parties: Iterable[Party], inputs: Mapping[Input, Ring], server: str, bits: int = WHOLE
+    ) -> None:
+        self._world, self._server, self._inputs, self._bits = world, server, inputs, bits
         self._parties = Present(parties)
         self._size = len(next(iter(inputs.values())))
         self._blocks = sorted({block for _, _, block in inputs})
-        self._streams = Streams([(block, self._size) for block in self._blocks])
+        self._streams = Streams([(block, self._size) for block in self._blocks], word_type(bits))
         self._received: list[tuple[Packet, Any]] = []
         self._keys: dict[tuple[str, int, int], dict[bytes, None]] = {}  # of a client's masks, by round and attempt
         self._dealt: dict[bytes, list[tuple[bytes, int]]] = {}  # for each share, its secret and its x
@@ -232,19 +247,20 @@ class View:
         return known
 
     def _taken_apart(self, packet: Packet, message: Any) -> Iterator[Relation]:
-        if not isinstance(message, secure_sum.MaskedChunk | rowsums.MaskedRows):
+        if not isinstance(message, self.masked):
             return
         keys = list(self._keys.get((packet.sender, packet.round, packet.attempt), {}))
         size, what = self._size, f"{packet.type} of {packet.sender}"
-        values = np.frombuffer(message.values, "<u8").reshape(-1, size)
-        streams = {key: parted(self._streams.words(key), [size] * len(self._blocks)) for key in keys}
+        count = len(message.values) // packed_bytes(size, self._bits)
+        values = read(message.values, [size] * count, self._bits)
+        streams = {key: parted(self._words(key), [size] * len(self._blocks)) for key in keys}
         for row, likely in zip(values, self._likely_blocks(packet.sender, message, len(values)), strict=True):
             found = None
             for blocks in ([likely], self._blocks):  # few unknowns first: it may be a sum of what it should be
                 inputs = [name for name in self._inputs if name[0] == packet.sender and name[2] in blocks]
                 masks = [(key, block) for key in keys for block in blocks]
                 columns = [*(self._inputs[name] for name in inputs), *(streams[key][block] for key, block in masks)]
-                if (found := _coefficients(columns, row)) is not None:
+                if (found := _coefficients(columns, row, self._bits)) is not None:
                     break
             if found is None:
                 raise ValueError(f"{what} is no sum of inputs and masks: it cannot be judged.")
@@ -254,10 +270,13 @@ class View:
                 {name: one for name, one in named[len(inputs) :] if one},  # type: ignore[misc]
             )
 
+    def _words(self, key: bytes) -> Ring:
+        return reduced(self._streams.words(key), self._bits)
+
     def _likely_blocks(self, sender: str, message: Any, count: int) -> list[int]:
         """The blocks that are the rows of `message`, if the sender masks for all clients and correctly."""
-        if isinstance(message, secure_sum.MaskedChunk):
-            return [message.number] * count
+        if not isinstance(message, rowsums.MaskedRows):
+            return [getattr(message, "number", 0)] * count
         others = [place for place, name in enumerate(n for n in self._parties if n != self._server) if name != sender]
         return [*others, *self._blocks][:count]
 
@@ -271,8 +290,11 @@ def _give(shares: Mapping[int, bytes]) -> bytes:
         return b""
 
 
-def _coefficients(columns: Sequence[Ring], value: Ring) -> list[int] | None:
-    """The c_i with `value` = sum_i c_i columns[i] modulo 2^64, each -1, 0 or 1; None if there are none."""
+def _coefficients(columns: Sequence[Ring], value: Ring, bits: int) -> list[int] | None:
+    """The c_i with `value` = sum_i c_i columns[i] modulo 2^bits, each -1, 0 or 1; None if there are none.
+
+    It is solved modulo 2^64, and compared modulo 2^bits.
+    """
     count = len(columns)
     table = np.column_stack([*columns, value]).astype(np.uint64)
     for place in range(count):
@@ -284,8 +306,9 @@ def _coefficients(columns: Sequence[Ring], value: Ring) -> list[int] | None:
         factors = table[:, place].copy()
         factors[place] = 0
         table -= factors[:, None] * table[place]
-    solved = table[:count, count].astype(np.int64)
-    if table[count:, count].any() or np.abs(solved).max(initial=0) > 1:
+    above = np.uint64(WHOLE - bits)  # shifts the bits of a word to the top, and back with its sign
+    solved = (table[:count, count] << above).astype(np.int64) >> np.int64(above)
+    if (table[count:, count] << above).any() or np.abs(solved).max(initial=0) > 1:
         return None
     return [int(one) for one in solved]
 
@@ -410,6 +433,130 @@ class CommitteeView:
                 if found is not None:
                     return _joined([(factor, *one.relation(place)) for factor, one in zip(found, some, strict=True)])
         raise ValueError(f"{packet.type} of {packet.sender} is no sum of shares: it cannot be judged.")
+
+
+# A sum with coded masks
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A vector that a client has masked: of the model that it is made from, among `names`; `pieces` of its mask."""
+
+    client: str
+    model: int
+    round: int
+    coding: Coding
+    names: tuple[str, ...]
+    mask: Elements = field(repr=False)
+    pieces: Elements = field(repr=False)
+
+    @property
+    def parts(self) -> int:
+        """The parts of the vector: U - T."""
+        return self.coding.needed - self.coding.private
+
+    @cached_property
+    def key(self) -> bytes:
+        """A name of the mask and its pieces."""
+        return derive("coded mask", self.mask.tobytes(), self.pieces.tobytes())
+
+    def piece(self, name: str, sent: bool) -> Relation:
+        """The relation that the piece of the client `name` is. Where the masked vector was `sent`, a number of the
+        mask is minus that of the vector, but for what the server knows."""
+        needed, parts = self.coding.needed, self.parts if sent else 0
+        row = encoding(needed, self.coding.clients)[self.names.index(name)].tolist()
+        inputs = {(self.client, self.model, part): -value for part, value in enumerate(row[:parts])}
+        return Relation(inputs, {(self.key, part): value for part, value in enumerate(row) if part >= parts})
+
+    @property
+    def collude(self) -> tuple[str, ...]:
+        """The clients that collude with the server: the last T of the set-up."""
+        return self.names[-self.coding.private :]
+
+
+class CodedView:
+    """All that the server of `world` and the clients that collude with it receive, from now on.
+
+    `answers` are the masked vectors and the sums of pieces. For the judge alone: `vectors`, the true ones, by client
+    and model, and `masked`, what clients compute.
+    """
+
+    def __init__(
+        self, world: World, parties: Iterable[Any], vectors: dict[tuple[str, int], Elements], server: str
+    ) -> None:
+        self._parties: Present[Any] = Present(parties)
+        self.vectors, self._server = vectors, server
+        self.masked: list[Masked] = []
+        self.answers: list[tuple[Packet, Any]] = []
+        self._drawn: dict[str, tuple[Coding, Elements, Elements]] = {}  # the latest mask of each client
+        self._types = {kind.__name__: kind for kind in (CodedVector, CodedSum)}
+        world.taps.delivered.append(self._delivered)
+        world.taps.computed.append(self._computed)
+
+    def _delivered(self, time: float, packet: Packet) -> None:
+        if packet.receiver == self._server and packet.type in self._types:
+            frame = decode_frame(packet.data)
+            self.answers.append((packet, decode_body(frame, frame.body, self._types[packet.type])))
+
+    def _computed(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
+        if step == "sum.deal" and len(arguments) == 5:  # a client that colludes signs in whatever step it is
+            _, needed, private, clients, _ = arguments
+            self._drawn[party] = Coding(clients, private, needed), *result
+        elif step == "sum.mask" and len(arguments) == 1:
+            (vector, _), who = arguments[0], self._parties[party]
+            model = next(
+                model for (name, model), own in self.vectors.items() if name == party and np.array_equal(own, vector)
+            )
+            coding, mask, pieces = self._drawn[party]
+            self.masked.append(Masked(party, model, who.round, coding, who.group.names, mask, pieces))
+
+    @property
+    def keys(self) -> set[bytes]:
+        """The names of all masks that clients have drawn."""
+        return {one.key for one in self.masked}
+
+    def judged(self, keys: set[bytes], least: int) -> Judged:
+        """The judgement of all that was received, where the masks `keys` are known besides it."""
+        sent = {one.key: one for packet, message in self.answers for one in self._vectors(packet, message)}
+        guessed = [one for one in self.masked if one.key in keys]
+        known = [(one.key, part) for one in guessed for part in range(one.coding.needed)]
+        bare = [
+            Relation({(one.client, one.model, part): 1}, {})
+            for one in guessed if one.key in sent for part in range(one.parts)
+        ]  # fmt: skip
+        sums = [one for packet, message in self.answers for one in self._sums(packet, message, sent)]
+        colluding = [one.piece(name, one.key in sent) for one in self.masked for name in one.collude]
+        found = exposed([*sums, *colluding, *bare], known, least, [GF31.prime])
+        return Judged(found, len(self.answers), len(colluding), len(known))
+
+    def _vectors(self, packet: Packet, message: Any) -> Iterator[Masked]:
+        """Yield what a masked vector is of. Raises ValueError for one that is nothing that the client has masked."""
+        if not isinstance(message, CodedVector):
+            return
+        for one in (one for one in self.masked if one.client == packet.sender):
+            (value,) = read(message.values, [len(one.mask)], PIECE_BITS)
+            if np.array_equal(GF31.reduced(self.vectors[one.client, one.model] + one.mask), value):
+                yield one
+                return
+        raise ValueError(f"{packet.type} of {packet.sender} is no masked vector: it cannot be judged.")
+
+    def _sums(self, packet: Packet, message: Any, sent: Container[bytes]) -> Iterator[Relation]:
+        """Yield the relation that a sum of pieces is. Raises ValueError for one that is no such sum."""
+        if not isinstance(message, CodedSum):
+            return
+        for known in ([one for one in self.masked if one.round == packet.round], self.masked):
+            for names in dict.fromkeys(one.names for one in known if packet.sender in one.names):
+                place, some = names.index(packet.sender), [one for one in known if one.names == names]
+                (value,) = read(message.pieces, [some[0].pieces.shape[1]], PIECE_BITS)
+                found = _coefficients_modulo([one.pieces[place] for one in some], value, GF31.prime)
+                if found is not None:
+                    of_pieces = [one.piece(packet.sender, one.key in sent) for one in some]
+                    yield _joined([
+                        (factor, dict(one.inputs), dict(one.masks))
+                        for factor, one in zip(found, of_pieces, strict=True)
+                    ])  # fmt: skip
+                    return
+        raise ValueError(f"{packet.type} of {packet.sender} is no sum of pieces: it cannot be judged.")
 
 
 def _joined(parts: Sequence[tuple[int, dict[Input, int], dict[Mask, int]]]) -> Relation:

@@ -25,9 +25,12 @@ from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
+from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.outcome import Abort, Overtaken
-from tacit.protocols.sums import committee, consistency, refusal, secure_sum
+from tacit.protocols.sums import committee, consistency, decryptors, flamingo, lightsecagg, refusal, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Revealed, Survivors
+from tacit.protocols.sums.decryptors import KeyRing
+from tacit.protocols.sums.lightsecagg import Coding
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.members import SigningKeys, drawn, with_keys
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
@@ -37,7 +40,8 @@ from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.scenarios.chaos.server_lies import Lie, Move, Program
-from tacit.scenarios.chaos.server_view import CommitteeView, Input, View, corrupt
+from tacit.scenarios.chaos.server_rounds import RoundsView
+from tacit.scenarios.chaos.server_view import CodedView, CommitteeView, Input, View, corrupt
 from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy, generator
 from tacit.sim.wire import Message
@@ -61,7 +65,9 @@ _SHORT = 1.0  # seconds: more than a message and its answer take
 _WORDS = 160  # of a block: more than there are inputs and masks
 _FRACTION_BITS = 32
 _LOST, _CORRUPT = 0.3, 0.1  # shares of clients that a committee withstands
-_SETS_OF_BITS = (committee.SharesWanted, committee.CommitteeSurvivors)
+_LOST_CODED = 0.38  # that a sum with coded masks does: U is as small as it can be among most numbers of clients
+_SETS_OF_BITS = (committee.SharesWanted, committee.CommitteeSurvivors, flamingo.RoundLabels)
+_RENEWAL = 10  # rounds with the same decryptors
 _ROUNDS = 2
 _MOST_ROUNDS = 4  # that a program may name; no more models either
 _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
@@ -69,13 +75,22 @@ _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.
 Values = NDArray[np.float64]
 
 
+_SIGNING = ("committee", "lightsecagg")
+_DONE: Mapping[str, type[Message]] = {
+    "committee": committee.CommitteeDone,
+    "lightsecagg": lightsecagg.CodedDone,
+    "flamingo": flamingo.RoundDone,
+}
+
+
 class Miniature(Struct, frozen=True):
     """A sum of a `kind` among a number of `clients`.
 
-    Kinds are "secure_sum", "secagg+", "committee", "restart", "shamir" and "secagg+ rows".
+    Kinds are "secure_sum", "secagg+", "committee", "lightsecagg", "flamingo", "restart", "shamir" and "secagg+ rows".
 
     `threshold`: t; None means a majority. A client's input follows from its name and the model that a round begins
-    with.
+    with. `value_bits`: the bits of its numbers in a sum of integers ("secure_sum" and "secagg+"); None: fixed point.
+    `colluding`: how many clients of "flamingo", the last ones, collude; None: as many as it withstands of decryptors.
     """
 
     kind: str
@@ -83,6 +98,19 @@ class Miniature(Struct, frozen=True):
     min_clients: int
     threshold: int | None = None
     seed: int = 0
+    value_bits: int | None = None
+    colluding: int | None = None
+
+    @property
+    def quantised(self) -> Quantised | None:
+        """The integers that are summed in words of fewer than 64 bits; None: fixed point, or numbers of a field."""
+        narrow = self.value_bits is not None and self.kind in ("secure_sum", "secagg+")
+        return Quantised(self.value_bits, 1.0, self.clients) if narrow and self.value_bits else None
+
+    @property
+    def word_bits(self) -> int:
+        """The bits of a word of the sum."""
+        return WHOLE if self.quantised is None else self.quantised.word_bits
 
     @property
     def deals(self) -> bool:
@@ -92,7 +120,12 @@ class Miniature(Struct, frozen=True):
     @property
     def of_vectors(self) -> bool:
         """True if vectors are summed, false for rows of class scores."""
-        return self.kind in ("secure_sum", "secagg+", "committee")
+        return self.kind in ("secure_sum", "secagg+", "flamingo", *_SIGNING)
+
+    @property
+    def signs(self) -> bool:
+        """True if clients sign who is in a sum before they open it."""
+        return self.kind in _SIGNING
 
     @property
     def deals_in_graph(self) -> bool:
@@ -112,6 +145,12 @@ class Miniature(Struct, frozen=True):
         return self.min_clients if self.of_vectors else self.clients + 1
 
     @property
+    def corrupt(self) -> tuple[str, ...]:
+        """The clients of "flamingo" that collude with the server."""
+        one = decryptors.Decryptors(self.clients, _decryptors(self.clients))
+        return self.names[self.clients - (one.private if self.colluding is None else self.colluding) :]
+
+    @property
     def label(self) -> str:
         """The name in a replay: the kind, with the number of clients if they are many."""
         return f"{self.kind}@{self.clients}" if self.is_large else self.kind
@@ -129,7 +168,12 @@ class Miniature(Struct, frozen=True):
     @property
     def blocks(self) -> int:
         """The number of blocks of a client's input: chunks of a vector, or rows of class scores, one for each
-        client."""
+        client; with coded masks its parts."""
+        if self.kind == "flamingo":  # whose vectors are not in chunks
+            return 1
+        if self.kind == "lightsecagg":
+            coding = Coding.among(self.clients, _LOST_CODED, _CORRUPT)
+            return coding.needed - coding.private
         return 2 if self.of_vectors else self.clients
 
 
@@ -163,8 +207,15 @@ async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSec
     if miniature.kind == "committee":
         assert isinstance(me, _Contributor)
         await committee.client(me, numbers(values), me.group, _committee_settings(miniature))
+    elif miniature.kind == "flamingo":
+        await flamingo.client(me, values.reshape(-1), _rounds_settings(miniature))
+    elif miniature.kind == "lightsecagg":
+        assert isinstance(me, _Contributor)
+        await lightsecagg.client(me, numbers(values), me.group, _coded_settings(miniature))
     elif miniature.of_vectors:
-        await secure_sum.client(me, values.reshape(-1), secrets, _sum_settings(miniature))
+        vector = values.reshape(-1)
+        exact = vector if miniature.quantised is None else miniature.quantised.encode(vector)
+        await secure_sum.client(me, exact, secrets, _sum_settings(miniature))
     else:
         rows = {name: np.array([place], np.int64) for place, name in enumerate(miniature.names)}
         await _recovery(miniature).client(
@@ -173,7 +224,7 @@ async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSec
 
 
 def numbers(values: Values) -> Elements:
-    """The numbers of a field that a committee sums, in place of real `values` of magnitude 1 at most."""
+    """The numbers of a field that are summed in place of real `values` of magnitude 1 at most."""
     return np.rint((values.reshape(-1) + 1) * (1 << 20)).astype(np.uint64)
 
 
@@ -181,13 +232,28 @@ def _sum_settings(miniature: Miniature) -> secure_sum.Settings:
     size = miniature.blocks * _WORDS
     tolerance = Tolerance() if miniature.kind == "secagg+" else None
     return secure_sum.Settings(
-        size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS, tolerance
-    )
+        size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS, tolerance,
+        word_bits=miniature.word_bits,
+    )  # fmt: skip
 
 
 def _committee_settings(miniature: Miniature) -> committee.CommitteeSettings:
     size = miniature.blocks * _WORDS
     return committee.CommitteeSettings(size, GF31, _LOST, _CORRUPT, 40, miniature.min_clients, _DEADLINE)
+
+
+def _rounds_settings(miniature: Miniature) -> flamingo.FlamingoSettings:
+    size = miniature.blocks * _WORDS
+    return flamingo.FlamingoSettings(size, WHOLE, Tolerance(), miniature.min_clients, _DEADLINE)
+
+
+def _decryptors(clients: int) -> int:
+    return decryptors.Decryptors.of(clients, None, Tolerance()).count
+
+
+def _coded_settings(miniature: Miniature) -> lightsecagg.CodedSettings:
+    size = miniature.blocks * _WORDS
+    return lightsecagg.CodedSettings(size, _LOST_CODED, _CORRUPT, miniature.min_clients, _DEADLINE)
 
 
 def _recovery(miniature: Miniature) -> SecureRowSums:
@@ -210,7 +276,7 @@ def perform(miniature: Miniature, program: Program, part: Contribute = contribut
 
 def performed(
     miniature: Miniature, program: Program, part: Contribute, drawing: int
-) -> tuple[View | CommitteeView, dict[str, list[Message]], str]:
+) -> tuple[View | CommitteeView | CodedView, dict[str, list[Message]], str]:
     """Run `program`; return the server's view, messages and failures. `drawing` selects the clients' randomness."""
     world = _FreshWorld(miniature.seed, cost=Free())
     world.drawing = drawing
@@ -221,17 +287,20 @@ def performed(
     inputs: dict[Input, Ring] = {
         (name, model, block): row
         for (name, model), blocks in values.items()
-        for block, row in enumerate(encode(blocks, _FRACTION_BITS, miniature.clients))
+        for block, row in enumerate(_as_summed(blocks, miniature))
     }
     clients = [_Contributor(world, name, values, miniature, part) for name in miniature.names]
     moves = [one for one in program if isinstance(one, Move)]
     lies = [one for one in program if isinstance(one, Lie)]
     server = _Scripted(world, miniature, moves, clients) if moves else _Lying(world, miniature, lies)
-    view: View | CommitteeView
-    if miniature.kind == "committee":
-        view = CommitteeView(world, clients, {key: numbers(blocks) for key, blocks in values.items()}, server.name)
+    view: View | CommitteeView | CodedView
+    if miniature.kind == "flamingo":
+        view = RoundsView(world, [server, *clients], inputs, server.name, miniature.corrupt)
+    elif miniature.signs:
+        kind = CommitteeView if miniature.kind == "committee" else CodedView
+        view = kind(world, clients, {key: numbers(blocks) for key, blocks in values.items()}, server.name)
     else:
-        view = View(world, [server, *clients], inputs, server.name)
+        view = View(world, [server, *clients], inputs, server.name, miniature.word_bits)
     failure = ""
     try:
         world.loop.run(play([server, *clients], server))
@@ -242,6 +311,12 @@ def performed(
     finally:
         world.loop.finish()
     return view, server.sent, failure
+
+
+def _as_summed(blocks: Values, miniature: Miniature) -> Ring:
+    """The words of `blocks` in a sum."""
+    quantised = miniature.quantised
+    return encode(blocks, _FRACTION_BITS, miniature.clients) if quantised is None else quantised.encode(blocks)
 
 
 def _fields(message: Message) -> tuple[bool, bool]:
@@ -287,13 +362,17 @@ class _Contributor(Client):
             if self.miniature.of_vectors and not refusal.may_answer(self, call.model.to_bytes(8, "big")):
                 continue  # as clients of training and of secure votes do; rows of scores have their owners' masks
             with suppress(DismissedError, NoAnswer, BadValues, Overtaken):
+                if self.miniature.kind == "flamingo":
+                    if await decryptors.join(self, _decryptors, _DEADLINE, None) is not None:
+                        await self.part(self, self.values[self.name, call.model], {}, self.miniature)
+                    continue
                 group, keys = await setup.client(self, _DEADLINE, _contribution(self.miniature))
                 self.group = with_keys(group, {self.name: keys.private}) if keys.public else group
                 await self.part(self, self.values[self.name, call.model], group.secrets, self.miniature)
 
 
 def _contribution(miniature: Miniature) -> setup.Contribution:
-    return SigningKeys() if miniature.kind == "committee" else setup.NoContribution()
+    return SigningKeys() if miniature.signs else setup.NoContribution()
 
 
 class _Calling(Server):
@@ -307,9 +386,13 @@ class _Calling(Server):
         self.advance(number, 0)
         self.advance(number, self.attempt + 1)
         self.broadcast(self.clients, Called(model))
+        if self.miniature.kind == "flamingo":
+            ring = await decryptors.prepare(self, self.clients, _decryptors, _RENEWAL, least, _DEADLINE, None)
+            self.group = setup.Group(ring.names, {}, {})
+            return self.group
         contribution = _contribution(self.miniature)
         group = await setup.server(self, self.clients, number, least, _DEADLINE, contribution)
-        self.group = with_keys(group, {}) if self.miniature.kind == "committee" else group
+        self.group = with_keys(group, {}) if self.miniature.signs else group
         return self.group
 
 
@@ -329,6 +412,12 @@ class _Lying(_Calling):
                 group = await self.call(number, model, self.miniature.min_clients)
                 if self.miniature.kind == "committee":
                     await committee.server(self, group, _committee_settings(self.miniature))
+                elif self.miniature.kind == "flamingo":
+                    ring = KeyRing.of(self)
+                    assert ring is not None
+                    await flamingo.server(self, ring.stored, _rounds_settings(self.miniature))
+                elif self.miniature.kind == "lightsecagg":
+                    await lightsecagg.server(self, group, _coded_settings(self.miniature))
                 elif self.miniature.of_vectors:
                     await secure_sum.server(self, group.names, _sum_settings(self.miniature))
                 else:
@@ -420,7 +509,7 @@ class _Scripted(_Calling):
         self.sent: dict[str, list[Message]] = {}
         self._public: dict[str, bytes] = {}
         self._fresh: dict[str, FreshKeys] = {}
-
+        self._vectors: dict[str, flamingo.MaskedVector] = {}  # the latest of each client
         self._signatures: dict[tuple[int, tuple[str, ...], tuple[str, ...]], dict[str, bytes]] = {}
         self._model = 1
         self._near: dict[str, tuple[str, ...]] = {}  # of each client its neighbourhood, as it was shown last
@@ -445,6 +534,14 @@ class _Scripted(_Calling):
         if self.miniature.kind == "committee":
             self.broadcast(to, committee.CommitteeStart())
             await self.collect(committee.SharesSent, to, deadline=_SHORT)
+            return
+        if self.miniature.kind == "flamingo":
+            self.broadcast(to, flamingo.RoundBegins())
+            self._vectors |= (await self.collect(flamingo.MaskedVector, to, deadline=_SHORT)).answers
+            return
+        if self.miniature.kind == "lightsecagg":
+            self.broadcast(to, lightsecagg.CodedStart())
+            await self.collect(lightsecagg.CodedVector, to, deadline=_SHORT)
             return
         self.broadcast(to, secure_sum.SumStart() if self.miniature.of_vectors else Summing(names))
         if self.miniature.kind == "secagg+":
@@ -484,13 +581,16 @@ class _Scripted(_Calling):
             self.broadcast(to, committee.SharesWanted(committee.bits(names, self.group.names)))
             await self.collect(committee.SharesHeld, to, deadline=0.51 * _DEADLINE)
             return
-        for number in range(self.miniature.blocks) if self.miniature.of_vectors else ():
+        chunks = self.miniature.of_vectors and not self.miniature.signs and self.miniature.kind != "flamingo"
+        for number in range(self.miniature.blocks) if chunks else ():
             self.broadcast(to, secure_sum.ChunkWanted(number))
             await self.collect(secure_sum.MaskedChunk, to, deadline=_SHORT)
 
     async def move_left(self, names: list[str], to: list[str]) -> None:
-        if self.miniature.kind == "committee":
+        if self.miniature.signs:
             await self._show_survivors(tuple(names), to)
+        elif self.miniature.kind == "flamingo":
+            await self._show_labels(tuple(names), to)
         elif self.miniature.deals:
             for name in to:
                 near = self._near.get(name, ())
@@ -499,29 +599,63 @@ class _Scripted(_Calling):
             await self.collect(Revealed, to, deadline=0.51 * _DEADLINE)  # clients wait for shares half a deadline
 
     async def _show_survivors(self, survivors: tuple[str, ...], to: list[str]) -> None:
-        """Show `to` a U1, have corrupt members sign it as well, and hand out all signatures that there are of it."""
+        """Show `to` a U1, have those who collude sign it as well, and hand out all signatures that there are of it."""
         if not self.group.names:
             return
-        one = _committee_settings(self.miniature).committee(len(self.group.names))
-        members = drawn(self.group, one.members)
-        shown = committee.bits(members, members), committee.bits(survivors, self.group.names)
-        self.broadcast(to, committee.CommitteeSurvivors(*shown))
-        signed = self._signatures.setdefault((self.attempt, members, survivors), {})
-        collude = corrupt(self.group, one.members, one.private)
+        names = self.group.names
+        if self.miniature.kind == "committee":
+            one = _committee_settings(self.miniature).committee(len(names))
+            signers = signed_names = drawn(self.group, one.members)
+            collude = corrupt(self.group, one.members, one.private)
+            answer: type[Message] = committee.CommitteeSum
+            self.broadcast(
+                to, committee.CommitteeSurvivors(committee.bits(signers, signers), committee.bits(survivors, names))
+            )
+        else:
+            collude = names[-_coded_settings(self.miniature).coding(len(names)).private :]
+            signers, signed_names, answer = survivors, names, lightsecagg.CodedSum
+            self.broadcast(to, lightsecagg.CodedSurvivors(list(survivors)))
+        signed = self._signatures.setdefault((self.attempt, signers, survivors), {})
         for machine in map(self._parties.__getitem__, collude):
             keys = machine.group.identities
             if keys is not None and machine.group.digest == self.group.digest and machine.attempt == self.attempt:
-                signed[machine.name] = await consistency.signature_of(machine, keys, members, survivors)
-        honest = [name for name in members if name not in collude]
+                signed[machine.name] = await consistency.signature_of(machine, keys, signed_names, survivors)
+        honest = [name for name in signers if name not in collude]
         found = await self.collect(consistency.Agreed, honest, deadline=_SHORT)
         signed |= {name: answer.signature for name, answer in found.answers.items()}
-        places = [members.index(name) for name in signed]
-        self.broadcast(to, consistency.Agreement(places, list(signed.values())))
-        await self.collect(committee.CommitteeSum, to, deadline=_SHORT)
+        known = {name: signature for name, signature in signed.items() if name in signers}
+        self.broadcast(to, consistency.Agreement([signers.index(name) for name in known], list(known.values())))
+        await self.collect(answer, to, deadline=_SHORT)
+
+    async def _show_labels(self, survivors: tuple[str, ...], to: list[str]) -> None:
+        """Show `to` who is in, have corrupt decryptors sign it as well, and ask all to open what was signed."""
+        ring = KeyRing.of(self)
+        if ring is None or not set(survivors) <= self._vectors.keys():
+            return
+        now = flamingo.Round(ring, self.round, self.world.run_id, Tolerance())
+        asked = [name for name in ring.decryptors if name in to]
+        self.broadcast(asked, flamingo.RoundLabels(committee.bits(survivors, ring.names)))
+        signed = self._signatures.setdefault((self.attempt, ring.decryptors, survivors), {})
+        collude = [name for name in ring.decryptors if name in self.miniature.corrupt]
+        for machine in map(self._parties.__getitem__, collude):
+            own = KeyRing.of(machine)
+            if own is not None and own.digest == ring.digest and machine.attempt == self.attempt:
+                keys = own.identities(machine, None)
+                signed[machine.name] = await consistency.signature_of(machine, keys, now.statement, survivors)
+        honest = [name for name in asked if name not in collude]
+        found = await self.collect(consistency.Agreed, honest, deadline=_SHORT)
+        signed |= {name: answer.signature for name, answer in found.answers.items()}
+        places = [ring.decryptors.index(name) for name in signed]
+        lives = [self.incarnations[name] for name in signed]
+        seeds = flamingo.to_open(now, self._vectors, survivors)
+        for name in asked:
+            shares = [self._vectors[one].shares[ring.decryptors.index(name)] for one in survivors]
+            self.send(name, flamingo.RoundOpening(places, lives, list(signed.values()), shares, seeds))
+        await self.collect(flamingo.RoundOpened, asked, deadline=_SHORT)
 
     async def move_end(self, names: list[str], to: list[str]) -> None:
         zeros = bytes(8 * _WORDS)
-        done = committee.CommitteeDone() if self.miniature.kind == "committee" else secure_sum.SumDone()
+        done = _DONE.get(self.miniature.kind, secure_sum.SumDone)()
         self.broadcast(to, done if self.miniature.of_vectors else SummedRows(zeros))
         await self.collect(SummedRows, to, deadline=_SHORT)  # nobody sends any: they take what there is
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ from tacit.scenarios.command.guarding import guarded
 from tacit.scenarios.command.options import Debug, PlainCommand, PlainGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from tacit.parties.fleet.published import Row, Trace
 
@@ -92,11 +93,13 @@ def flash(
     """Convert FLASH's files of phone states and of network rates.
 
     A phone is up while its screen is locked, it charges and it is on Wi-Fi. Rates are the means of each device; FLASH's
-    deviations between transfers are not used.
+    deviations between transfers are not used. --start counts from 2020-01-02 00:00:00, the time 0 of FLASH.
     """
     from tacit.parties.fleet.published import flash_file
 
-    return _write(out, partial(map, flash_file, files), most, classes, 1.0, start, length, seed)
+    left_out: list[str] = []
+    read = partial(map, partial(flash_file, leave_out=left_out.append), files)
+    return _write(out, read, most, classes, 1.0, start, length, seed, left_out)
 
 
 def ookla(
@@ -116,7 +119,7 @@ def ookla(
     """Convert Ookla's network performance tiles: rates, and half of the round trip as latency.
 
     A tile counts as often as it has devices. Needed columns: avg_d_kbps, avg_u_kbps, avg_lat_ms, devices; and quadkey
-    for --quadkey. Parquet needs pandas and pyarrow.
+    for --quadkey. Parquet needs pyarrow.
     """
     from tacit.parties.fleet.published import ookla_file
 
@@ -132,8 +135,12 @@ def _write(
     start: str,
     length: str,
     seed: int,
+    left_out: Sequence[str] = (),
 ) -> int:
-    """Write the devices and traces that `read` returns, and print the table that names the files."""
+    """Write the devices and traces that `read` returns, and print the table that names the files.
+
+    `left_out`: the problems of the phones that `read` has left out, once it is called.
+    """
     from tacit.parties.datasets.error import DataError
     from tacit.parties.fleet.convert import availability_lines, device_lines, write_lines
     from tacit.parties.fleet.published import Row, Trace
@@ -155,11 +162,25 @@ def _write(
             path = write_lines(out / AVAILABILITY, uptimes)
             count = len({line[0] for line in uptimes[1:]})
             lines.append(f"availability  {path}: {count:,} of {len(traces):,} traces")
+            lines += _dates(traces)
             named.append(f'availability = "{AVAILABILITY}"')
+        if left_out:
+            lines.append(f"left out      {len(left_out):,} phones that FLASH cannot read; the first: {left_out[0]}")
     except ValueError as error:
         raise DataError(str(error)) from error
     printing.print_lines(console, [*lines, "", f"In a scenario file in {out}:", "", "[[client]]", *named])
     return 0
+
+
+def _dates(traces: Sequence[Trace]) -> list[str]:
+    """The dates between which FLASH's traces have messages, and the --start of the first; nothing for other traces."""
+    from tacit.parties.fleet.published import FLASH_ZERO
+
+    if not any(trace.begin for trace in traces):
+        return []
+    first, last = min(trace.begin for trace in traces), max(trace.begin + trace.period for trace in traces)
+    begin, end = (FLASH_ZERO + timedelta(seconds=moment) for moment in (first, last))
+    return [f"messages      {begin} to {end}; --start {first / 3600:.3g}h is the time of the first"]
 
 
 for _name, _command, _example in (

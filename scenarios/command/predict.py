@@ -174,7 +174,7 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
     if found[0].plan.values:
         _print_choices(console, found, cheapest, by)
     else:
-        _print_devices(console, first.scenario)
+        printed.print_devices(console, first.scenario)
         console.print(printed.byte_table(found[0].rows, exact=True))
         printing.print_lines(
             console,
@@ -194,16 +194,6 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
     printing.print_lines(console, (f"note      {line}" for line in noted))
     warnings = dict.fromkeys(line for one in cheapest or found for line in cautions(one.plan.loaded.scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in warnings))
-
-
-def _print_devices(console: Console, scenario: Scenario) -> None:
-    """Print the devices drawn for the clients of the predicted run, by class."""
-    from tacit.scenarios.console import printing
-    from tacit.scenarios.reporting.parties import device_table
-
-    if table := device_table(scenario):
-        printing.print_lines(console, [table.title])
-        console.print(printing.table(table.columns, table.rows, ("clients",), optional=("cores",)))
 
 
 def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,16 @@ from tacit.sim.units import format_bytes, format_duration, format_joules
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tacit.scenarios.files.reading import Loaded
     from tacit.scenarios.sweeping.survival import Survival
 
-__all__ = ["choose", "survival"]
+__all__ = ["survival"]
 
 _SHOWN = 6
 """The most steps, parties and reasons that are listed."""
+
+_FEW = 2
+"""The most parties that are listed for each step."""
 
 
 def survival(
@@ -33,7 +37,7 @@ def survival(
     from tacit.scenarios.running.workers import jobs_of
     from tacit.scenarios.sweeping.predicted import check_energy
     from tacit.scenarios.sweeping.runs import plan
-    from tacit.scenarios.sweeping.survival import survival_of
+    from tacit.scenarios.sweeping.survival import choose, survival_of, too_few
     from tacit.sim.cores import cores
 
     if page is not None:
@@ -45,6 +49,9 @@ def survival(
         for one in plans:
             check_energy(one.loaded)
     stopping.interrupt_work()
+    warning = too_few([one.loaded.scenario for one in plans], runs, loss, survive)
+    if str(json_file) != "-":
+        _print_head(console, plans[0].loaded, runs, loss, warning)
     found = []
     for one in plans:
         what = ", ".join(f"{key}={value}" for key, value in one.values) or one.loaded.name
@@ -73,17 +80,14 @@ def survival(
     return 0
 
 
-_NAMES = {"bytes": "bytes", "time": "seconds", "memory": "memory", "energy": "joules"}
+def _named(one: Survival, labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{labels[key]} = {value}" for key, value in one.values)
 
 
-def choose(found: Sequence[Survival], by: str, survive: float | None) -> Survival | None:
-    """The cheapest of `found` that completes with the probability `survive`; without it, the cheapest that ever
-    completes.
-
-    The cost is the mean over the runs that complete.
-    """
-    good = [one for one in found if one.completed and (survive is None or one.survives(survive))]
-    return min(good, key=lambda one: one.cost(_NAMES[by]), default=None)
+def _shares(parties: Sequence[tuple[str, int]], runs: int, most: int) -> str:
+    """Format parties with the share of the runs in which they are lost; the first `most` of them."""
+    more = f" and {len(parties) - most} more" if len(parties) > most else ""
+    return ", ".join(f"{party} ({count / runs:.1%})" for party, count in parties[:most]) + more
 
 
 def _in_words(value: float, name: str) -> str:
@@ -99,6 +103,18 @@ def _chance(value: float) -> str:
     return f"{value:.4f}" if 0.001 <= value <= 0.999 or value in (0, 1) else f"{value:.6f}"
 
 
+def _print_head(console: Console, loaded: Loaded, runs: int, loss: Sequence[str], warning: str) -> None:
+    """Print, before the runs, the number of these and the losses, and a warning if there are too few."""
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.dropouts import dropouts
+
+    scenario = loaded.scenario
+    lines = [f"{scenario.title or loaded.name}   ({runs:,} runs, seeds {scenario.seed} to {scenario.seed + runs - 1})"]
+    lines += [f"loss      {one.words()}" for one in dropouts(loss, scenario)]
+    lines += [f"runs      {warning}"] if warning else []
+    printing.print_lines(console, lines)
+
+
 def _print(
     console: Console, found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None
 ) -> None:
@@ -106,12 +122,6 @@ def _print(
     from tacit.scenarios.running.outlook import cautions
 
     first = found[0]
-    scenario = first.loaded.scenario
-    last = scenario.seed + first.runs - 1
-    title = scenario.title or first.loaded.name
-    lines = [f"{title}   ({first.runs:,} runs, seeds {scenario.seed} to {last})"]
-    lines += [f"loss      {one.words()}" for one in first.dropouts]
-    printing.print_lines(console, lines)
     if first.values:
         _print_choices(console, found, chosen, by, survive)
     else:
@@ -130,6 +140,7 @@ _ROWS = (
 
 def _print_one(console: Console, one: Survival, survive: float | None) -> None:
     from tacit.scenarios.console import printing
+    from tacit.scenarios.reporting import printed
 
     low, high = one.interval
     lines = [f"completes {_chance(one.probability)}   ({one.completed:,} of {one.runs:,} runs; 95 % interval "
@@ -137,7 +148,7 @@ def _print_one(console: Console, one: Survival, survive: float | None) -> None:
     if one.exact is not None:
         lines.append(f"exact     {_chance(one.exact.probability)}   ({one.exact.why}: a run needs {one.exact.need})")
     if survive is not None:
-        lines.append(f"survives  {_verdict(one, survive)}")
+        lines.append(f"survives  {one.verdict(survive)}")
     printing.print_lines(console, lines)
     rows = []
     for title, name in _ROWS:
@@ -150,29 +161,20 @@ def _print_one(console: Console, one: Survival, survive: float | None) -> None:
     columns = ("mean", "median", "95th percentile", "maximum")
     console.print(printing.table(("", *columns), rows, columns, optional=("maximum", "median")))
     if steps := one.steps():
-        shares = [[step, f"{count / one.runs:.1%}", f"{mean:.4g}"] for step, count, mean in steps[: 2 * _SHOWN]]
-        heads = ("lost at", "runs", "losses a run")
-        console.print(printing.table(heads, shares, heads[1:]))
-        parties = one.parties()
-        names = ", ".join(f"{party} ({count / one.runs:.1%})" for party, count in parties[:_SHOWN])
-        more = f" and {len(parties) - _SHOWN} more" if len(parties) > _SHOWN else ""
-        printing.print_lines(console, [f"lost      {names}{more}"])
+        rows = [
+            [step, f"{count / one.runs:.1%}", f"{mean:.4g}", _shares(one.parties_at(step), one.runs, _FEW)]
+            for step, count, mean in steps[: 2 * _SHOWN]
+        ]
+        heads = ("lost at", "runs", "losses a run", "most often")
+        console.print(printing.table(heads, rows, heads[1:3], optional=("most often",)))
+        printing.print_lines(console, [f"lost      {_shares(one.parties(), one.runs, _SHOWN)}"])
     else:
         printing.print_lines(console, ["lost      nobody in any run"])
     printing.print_lines(
         console, (f"ends      {count / one.runs:.1%} {reason}" for reason, count in one.endings()[:_SHOWN])
     )
-
-
-def _verdict(one: Survival, survive: float) -> str:
-    from tacit.scenarios.sweeping.survival import enough_runs
-
-    if one.survives(survive):
-        return f"yes: with a probability of {survive} or more"
-    if one.exact is None and one.probability >= survive:
-        needed = f"; {enough_runs(survive):,} runs that all complete would" if survive < 1 else ""
-        return f"not shown: {one.runs:,} runs do not show a probability of {survive}{needed}"
-    return f"no: a probability of {survive} is not reached"
+    scenario = one.loaded.scenario
+    printed.print_devices(console, scenario, f" with seed {scenario.seed}; other seeds draw others")
 
 
 def _print_choices(
@@ -181,7 +183,7 @@ def _print_choices(
     """Print a line for each combination of values, and the cheapest one that survives."""
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.list_fields import label
-    from tacit.scenarios.sweeping.survival import enough_runs
+    from tacit.scenarios.sweeping.survival import COSTS, left_open
 
     scenarios = [one.loaded.scenario for one in found]
     labels = {key: label(key, scenarios) for key, _ in found[0].values}
@@ -215,12 +217,15 @@ def _print_choices(
     wanted = "ever completes" if survive is None else f"completes with a probability of {survive}"
     if chosen is None:
         lines.append(f"cheapest  none: no combination {wanted}")
-        if survive is not None and survive < 1 and any(one.probability >= survive for one in found):
-            lines.append(
-                f"runs      {found[0].runs:,} runs are too few to show {survive}: --runs {enough_runs(survive)} or more"
-            )
     else:
-        named = ", ".join(f"{labels[key]} = {value}" for key, value in chosen.values)
-        cost = _in_words(chosen.cost(_NAMES[by]), _NAMES[by])
-        lines.append(f"cheapest  by {by}, of those that {wanted.replace('completes', 'complete')}, {named}: {cost}")
+        cost = _in_words(chosen.cost(COSTS[by]), COSTS[by])
+        wanted = wanted.replace("completes", "complete")
+        lines.append(f"cheapest  by {by}, of those that {wanted}, {_named(chosen, labels)}: {cost}")
+    if survive is not None:
+        undecided = dict[str, list[str]]()
+        for one in left_open(found, by, survive):
+            undecided.setdefault(one.verdict(survive), []).append(_named(one, labels))
+        for verdict, named in undecided.items():
+            more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+            lines.append(f"open      {'; '.join(named[:_SHOWN])}{more}: {verdict}")
     printing.print_lines(console, lines)

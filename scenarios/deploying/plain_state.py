@@ -1,7 +1,8 @@
 """Files of a deployed process: its party's disk, and the end of the party.
 
 The format is that of `tacit.sim.plain`, in MessagePack: reading makes records and arrays, and runs no code from the
-file. Keys and secrets are not stored, except for the secret of randomised answers.
+file. Keys and secrets are not stored, except for the secret of randomised answers and, on a party's disk, keys that
+serve many rounds of sums (`decryptors.KeyRing`). The end of the party has neither.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ import numpy as np
 
 from tacit.parties.device import Device
 from tacit.parties.party import Party
+from tacit.protocols.sums.decryptors import ON_DISK
 from tacit.sim.plain import NotPlain, Reader, Writer
 
 __all__ = [
@@ -125,6 +127,21 @@ class DiskFile(dict[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, value)
         self._stored[name] = msgspec.Raw(msgspec.msgpack.encode(_stored(value)))
+        self._write()
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        del self._stored[name]
+        self._write()
+
+    def pop(self, name: str, default: Any = None, /) -> Any:
+        """The value of `name`, or the default; neither this disk nor the file has it any longer."""
+        found = self.get(name, default)
+        if name in self:
+            del self[name]
+        return found
+
+    def _write(self) -> None:
         write_whole(self._path, msgspec.msgpack.encode(self._stored))
 
 
@@ -161,7 +178,7 @@ def ending_of(party: Party, records: list[Any], seen: Any = None, handling: floa
         device.step_name,
         _all_stored(attributes),
         _all_stored(observed),
-        _all_stored(dict(device.disk)),
+        _all_stored({name: value for name, value in device.disk.items() if name != ON_DISK}),
         [_stored(record) for record in records],
         None if seen is None else _stored(seen),
         handling,

@@ -44,12 +44,14 @@ class Dropout(Struct, frozen=True):
         """The dropout as a phrase."""
         who = "each client" if self.party == "client/*" else f"each of {self.party}"
         if self.chance is None:
-            among = "clients" if self.party == "client/*" else f"clients of {self.party}"
+            among = "client" if self.count == 1 else "clients"
+            among += "" if self.party == "client/*" else f" of {self.party}"
             who = f"{self.count} {among}, drawn in each round,"
         chance = "" if self.chance is None else f" in each round with a chance of {self.chance:.4g}"
+        one = self.chance is not None or self.count == 1
         where = f"before {self.step}" if self.step else "before any step of it"
         back = f"back after {self.back_after}" if self.back_after else "for good"
-        return f"{who} crash{'es' if self.chance is not None else ''}{chance} {where}, {back}"
+        return f"{who} crash{'es' if one else ''}{chance} {where}, {back}"
 
 
 def dropouts(texts: Sequence[str], scenario: Scenario) -> list[Dropout]:

@@ -23,6 +23,7 @@ from tacit.sim.units import format_bytes, format_duration, format_joules
 
 if TYPE_CHECKING:  # a sweep imports the whole simulator
     from tacit.protocols.experiment.simulated import Round
+    from tacit.scenarios.schema.scenario import Scenario
     from tacit.scenarios.seeing.absences import Absence
     from tacit.scenarios.sweeping.runs import Cell
 
@@ -33,6 +34,7 @@ __all__ = [
     "energy_table",
     "formula_lines",
     "outcome_lines",
+    "print_devices",
     "print_result",
     "round_table",
     "sweep_lines",
@@ -115,6 +117,15 @@ def energy_table(energy: Energy) -> Table:
         cells = (format_joules(joules) for joules in (*parts, sum(parts), one.most))
         rows.append((one.device_class, f"{one.clients:,}", *cells))
     return table(columns, rows, columns[1:])
+
+
+def print_devices(console: Console, scenario: Scenario, of: str = "") -> None:
+    """Print the devices drawn for the clients by class, if any are drawn; `of` says for which run they are."""
+    from tacit.scenarios.reporting.parties import device_table
+
+    if drawn := device_table(scenario):
+        print_lines(console, [f"{drawn.title}{of}"])
+        console.print(table(drawn.columns, drawn.rows, ("clients",), optional=("cores",)))
 
 
 def formula_lines(errors: Sequence[FormulaError]) -> list[Labelled]:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from tacit.scenarios.reporting import charts
 from tacit.scenarios.reporting.html import Html, bytes_of, element, join, number, seconds_of, table
 from tacit.scenarios.reporting.page import Section, page
-from tacit.scenarios.sweeping.survival import Survival
+from tacit.scenarios.reporting.parties import device_table
+from tacit.scenarios.sweeping.survival import Survival, left_open
 from tacit.sim.units import format_joules
 
 __all__ = ["survival_page"]
@@ -36,6 +37,8 @@ def survival_page(found: Sequence[Survival], chosen: Survival | None, by: str, s
         Section("losses", "Losses", join([_losses(one, len(found) > 1) for one in found])),
         Section("endings", "Runs that do not complete", join([_endings(one, len(found) > 1) for one in found])),
     ]
+    if devices := [_devices(one, len(found) > 1) for one in found if device_table(one.loaded.scenario)]:
+        sections.append(Section("devices", "Drawn devices", join(devices)))
     title = scenario.title or first.loaded.name
     seeds = f"seeds {scenario.seed} to {scenario.seed + first.runs - 1}"
     about = f"A prediction from {first.runs:,} runs on hollow values · {seeds} · {first.loaded.where}"
@@ -51,37 +54,50 @@ def _survival(found: Sequence[Survival], chosen: Survival | None, by: str, survi
     if len(found) == 1:
         one = found[0]
         low, high = one.interval
-        good = one.probability >= (0.5 if survive is None else survive)
+        good = one.probability >= 0.5 if survive is None else one.survives(survive)
         text = f"A run completes with a probability of {one.probability:.4f} (95 % interval: {low:.4f} to {high:.4f})"
         parts.append(element("p", text, class_=f"outcome {'good' if good else 'warn'}", data_name="probability"))
+        if survive is not None:
+            parts.append(element("p", f"Survives: {one.verdict(survive)}."))
     else:
         wanted = "completes" if survive is None else f"completes with a probability of {survive}"
         text = f"No combination {wanted}." if chosen is None else f"Cheapest by {by} that {wanted}: {_named(chosen)}"
         parts.append(element("p", text, class_="outcome good" if chosen else "outcome warn", data_name="cheapest"))
+        if survive is not None:
+            undecided = left_open(found, by, survive)[:_SERIES]
+            parts += [element("p", f"Open, and cheaper: {_named(one)}: {one.verdict(survive)}.") for one in undecided]
     parts += [element("p", f"Loss: {one.words()}.") for one in found[0].dropouts]
-    rows, energy = [], any(one.counts_energy for one in found)
     exact = any(one.exact is not None for one in found)
+    chances = []
     for one in found:
         low, high = one.interval
-        cells: list[str] = [
+        cells = [
             _named(one), f"{one.completed:,} of {one.runs:,}", number(one.probability, f"{one.probability:.4f}"),
             f"{low:.4f} to {high:.4f}",
         ]  # fmt: skip
         if exact:
             cells.append("-" if one.exact is None else number(one.exact.probability, f"{one.exact.probability:.4f}"))
-        for name in ("bytes", "seconds", "rounds_lost", *(["joules"] if energy else [])):
-            figure = one.figure(name, completed=name != "rounds_lost")
-            values = () if figure is None else (figure.mean, figure.percentile_95)
-            cells += [_shown(name, value) for value in values] or ["-", "-"]
-        rows.append(cells)
-    columns = (
-        "", "runs that complete", "probability", "95 % interval", *(["exact"] if exact else []), "bytes",
-        "bytes, 95 %", "time", "time, 95 %",
-        "rounds lost", "rounds lost, 95 %", *(["energy", "energy, 95 %"] if energy else []),
-    )  # fmt: skip
-    parts.append(table(columns, rows, columns[1:], title="survival"))
+        chances.append(cells)
+    columns = ("", "runs that complete", "probability", "95 % interval", *(["exact"] if exact else []))
+    parts += [table(columns, chances, columns[1:], title="survival"), _costs(found)]
     parts.append(element("p", "Costs are of the runs that complete; lost rounds of all.", class_="note"))
     return join(parts)
+
+
+def _costs(found: Sequence[Survival]) -> Html:
+    """The mean and the 95th percentile of each cost."""
+    names = ("bytes", "seconds", "rounds_lost", *(["joules"] if any(one.counts_energy for one in found) else []))
+    heads = {"bytes": "bytes", "seconds": "time", "rounds_lost": "rounds lost", "joules": "energy"}
+    rows = []
+    for one in found:
+        figures = [(name, one.figure(name, completed=name != "rounds_lost")) for name in names]
+        shown = [
+            ["-", "-"] if figure is None else [_shown(name, figure.mean), _shown(name, figure.percentile_95)]
+            for name, figure in figures
+        ]
+        rows.append([_named(one), *(cell for pair in shown for cell in pair)])
+    columns = tuple(head for name in names for head in (f"{heads[name]}, mean", f"{heads[name]}, 95 %"))
+    return table(("", *columns), rows, columns, title="costs")
 
 
 def _shown(name: str, value: float) -> Html:
@@ -132,15 +148,28 @@ def _shares(one: Survival, name: str) -> list[tuple[float, float, None]]:
     return [(value, share, None) for value, share in kept]
 
 
+def _devices(one: Survival, several: bool) -> Html:
+    """The devices that the first seed draws."""
+    scenario = one.loaded.scenario
+    drawn = device_table(scenario)
+    assert drawn is not None
+    title = f"drawn devices with seed {scenario.seed}"
+    head = element("h3", _named(one)) if several else None
+    note = element("p", "Other seeds draw other devices.", class_="note")
+    return join([head, table(drawn.columns, drawn.rows, (), title=title), note])
+
+
 def _losses(one: Survival, several: bool) -> Html:
     steps, parties = one.steps(), one.parties()
     head = element("h3", _named(one)) if several else None
     if not steps:
         return join([head, element("p", "Nobody is lost in any run.")])
-    rows = [[step, f"{count / one.runs:.1%}", f"{mean:.4g}"] for step, count, mean in steps]
-    by_step = table(
-        ("lost at", "share of runs", "losses a run"), rows, ("share of runs", "losses a run"), title="steps"
-    )
+    rows = []
+    for step, count, mean in steps:
+        most = [f"{party} ({times / one.runs:.1%})" for party, times in one.parties_at(step)[:_SERIES]]
+        rows.append([step, f"{count / one.runs:.1%}", f"{mean:.4g}", ", ".join(most)])
+    columns = ("lost at", "share of runs", "losses a run", "most often")
+    by_step = table(columns, rows, columns[1:3], title="steps")
     shares = [[party, f"{count / one.runs:.1%}"] for party, count in parties]
     by_party = table(("party", "share of runs"), shares, ("share of runs",), title="parties")
     return join([head, by_step, by_party])

@@ -8,11 +8,14 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Self, cast
 
 import msgspec
+from msgspec.structs import asdict
 
 from tacit.parties.data.splits import Shards
 from tacit.scenarios.running.environment import version
@@ -20,7 +23,7 @@ from tacit.scenarios.running.folder import FolderError, RunFolder, ending_of
 from tacit.scenarios.running.recorder import Recorder
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.whole import check_whole
-from tacit.sim.plain import NotPlain
+from tacit.sim.plain import NotPlain, pieces
 
 __all__ = ["CHECKPOINT", "Checkpoint", "Checkpoints", "check_data", "check_unfinished", "read_checkpoint"]
 
@@ -52,7 +55,8 @@ class Checkpoints:
     """Writes a checkpoint every `every` rounds (0: never), or after the next round that ends with no client at work.
 
     In a resumed run, `wall_seconds` is the time it took before, `resumed` the rounds after which it was resumed. The
-    state is taken at once; it is written while the next round goes on, at the latest at the end of this context.
+    state is taken at once; it is written while the next round goes on, at the latest at the end of this context. Until
+    then most of it is in a temporary file: of many clients it would take much memory.
     """
 
     def __init__(
@@ -89,9 +93,10 @@ class Checkpoints:
             error, self._error = self._error, None
             raise error
 
-    def _write(self, checkpoint: Checkpoint) -> None:
+    def _write(self, checkpoint: Checkpoint, spill: BinaryIO) -> None:
         try:
-            _write(self._folder.path / CHECKPOINT, msgspec.msgpack.encode(checkpoint))
+            with spill:
+                _write(self._folder.path / CHECKPOINT, pieces(asdict(checkpoint)))
         except Exception as error:  # for the thread of the run
             self._error = error
 
@@ -99,22 +104,25 @@ class Checkpoints:
         self._finish()
         if number < self._due or number == self._simulation.round[1]:
             return
-        try:
-            state = self._simulation.state()
-        except NotPlain:  # a client still computes for this round; after a later one it does not
-            return
-        checkpoint = Checkpoint(
-            version=version(),
-            scenario=_digest_of(self._folder.path),
-            data=self._data,
-            round=number,
-            resumed=self._resumed,
-            wall_seconds=self._wall_seconds + time.perf_counter() - self._began,
-            record=self._recorder.state(),
-            state=state,
-        )
-        self._writing = threading.Thread(target=self._write, args=(checkpoint,))
-        self._writing.start()
+        with ExitStack() as stack:
+            spill = cast(BinaryIO, stack.enter_context(TemporaryFile(dir=self._folder.path)))
+            try:
+                state = self._simulation.state(spill)
+            except NotPlain:  # a client still computes for this round; after a later one it does not
+                return
+            checkpoint = Checkpoint(
+                version=version(),
+                scenario=_digest_of(self._folder.path),
+                data=self._data,
+                round=number,
+                resumed=self._resumed,
+                wall_seconds=self._wall_seconds + time.perf_counter() - self._began,
+                record=self._recorder.state(),
+                state=state,
+            )
+            stack.pop_all()  # the thread closes the file
+            self._writing = threading.Thread(target=self._write, args=(checkpoint, spill))
+            self._writing.start()
         self._due = number + self._every
 
 
@@ -164,12 +172,16 @@ def _digest_of(folder: Path) -> bytes:
     return hashlib.sha256((folder / "scenario.toml").read_bytes()).digest()
 
 
-def _write(path: Path, body: bytes) -> None:
+def _write(path: Path, body: Iterable[bytes | memoryview]) -> None:
     """Replace the file by one that is completely on the disk."""
-    partial = path.with_name(f".{path.name}.partial")
+    partial, digest = path.with_name(f".{path.name}.partial"), hashlib.sha256()
     with partial.open("wb") as file:
-        file.write(_HEAD + hashlib.sha256(body).digest())
-        file.write(body)
+        file.write(_HEAD + bytes(_DIGEST))
+        for piece in body:
+            digest.update(piece)
+            file.write(piece)
+        file.seek(len(_HEAD))
+        file.write(digest.digest())
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)

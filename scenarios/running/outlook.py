@@ -1,23 +1,39 @@
 """The outlook of a scenario before it is run: a caution if its own losses make it unlikely that a run completes."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from msgspec import structs
 
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files import checks
 from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.schema.keys import toml
-from tacit.scenarios.schema.scenario import Scenario
-from tacit.sim.faults import Availability
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 
 __all__ = ["cautions", "survival_cautions"]
 
-_SMALL = 100
-"""The most clients times rounds of a scenario that is tried with a few runs."""
 
-_ENOUGH, _FAILURES = 4, 9
-"""Runs are tried until this number complete, or this number do not.
+@dataclass(frozen=True)
+class _Trial:
+    """A sequential test: runs are tried until one outcome has a `lead` over the other, or `most` are done.
 
-Of 100 scenarios that complete half the time, 7 get a caution."""
+    The majority decides. With a probability p of completion and no bound, the outlook is wrong with the probability
+    1 / (1 + (p / (1 - p))^lead) for p > 0.5 (gambler's ruin).
+    """
+
+    lead: int
+    most: int
+
+
+_TRIALS = {100: _Trial(lead=5, most=20), 1000: _Trial(lead=3, most=9)}
+"""By the most clients times rounds. Larger scenarios are not tried: a run takes seconds."""
+
+_WITHOUT_CHANCE = _Trial(lead=2, most=3)
+"""For losses that strike the same clients under each seed."""
+
+_ABLATED, _SHOWN = 3, 4
+"""The runs that are tried without each key; the most keys that are named."""
 
 _kept: dict[str, list[str]] = {}
 
@@ -31,71 +47,105 @@ def cautions(scenario: Scenario) -> list[str]:
 def survival_cautions(scenario: Scenario) -> list[str]:
     """Return a line if a run of `scenario` completes with a probability below 0.5, with the key that makes it so.
 
-    The probability is exact where a formula applies (`odds`). Else a small scenario whose losses are by chance is tried
-    with a few seeds, on hollow values. A scenario that expects another outcome gets none.
+    The probability is exact where a formula applies (`odds`). Else a scenario with faults, losses of messages or
+    clients of its own kinds is tried with a few seeds, on hollow values. A scenario that expects another outcome gets
+    none.
     """
     if scenario.expect.outcome not in (None, "completed") or scenario.attack.kind:
         return []
     if (odds := odds_of(scenario)) is not None:
         if odds.probability >= 0.5:
             return []
-        keys = " and ".join(_named(scenario, key) for key in odds.keys)
+        named = " and ".join(_named(scenario, key) for key in odds.keys)
         chance = f"{odds.probability:.2g}" if odds.probability else "0"
-        return [f"{keys}: a run completes with a probability of {chance}, for it needs {odds.need}"]
-    keys_of_chance = _by_chance(scenario)
-    if not keys_of_chance or not _is_small(scenario):
+        return [f"{named}: a run completes with a probability of {chance}, for it needs {odds.need}"]
+    keys, trial = _losing(scenario), _trial_of(scenario)
+    if not keys or trial is None:
         return []
     text = repr(structs.replace(scenario, seed=0, title=""))  # the seeds of a sweep have one outlook
     if text not in _kept:
         if len(_kept) == 64:
             del _kept[next(iter(_kept))]
-        _kept[text] = _tried(scenario, keys_of_chance)
+        try:
+            _kept[text] = _tried(scenario, keys, trial)
+        except ScenarioError:  # the run itself reports what cannot be run
+            _kept[text] = []
     return _kept[text]
 
 
-def _tried(scenario: Scenario, keys: list[str]) -> list[str]:
+def _tried(scenario: Scenario, keys: Sequence[str], trial: _Trial) -> list[str]:
     from tacit.scenarios.running.fates import fates_of
 
-    completed, failed = 0, list[str]()
-    while completed < _ENOUGH and len(failed) < _FAILURES:
+    completed, failed, reasons = 0, list[int](), list[str]()
+    while abs(completed - len(failed)) < trial.lead and completed + len(failed) < trial.most:
         (fate,) = fates_of(scenario, [completed + len(failed)])
         if fate.completed:
             completed += 1
         else:
-            failed.append(f"{fate.outcome}: {fate.general}")
-    if completed == _ENOUGH:
+            failed.append(fate.seed)
+            reasons.append(f"{fate.outcome}: {fate.general}")
+    if completed >= len(failed):
         return []
-    reason = max(dict.fromkeys(failed), key=failed.count)
-    named, tried = " and ".join(_named(scenario, key) for key in keys), completed + len(failed)
-    return [f"{named}: of {tried} runs with the seeds 0 to {tried - 1}, {completed} complete; most are {reason}"]
+    deciding = list(keys)
+    if 1 < len(keys) <= 2 * _SHOWN:  # name those without which most of the failed runs complete
+        seeds = failed[:_ABLATED]
+        saved = {key: sum(fate.completed for fate in fates_of(_without(scenario, key), seeds)) for key in keys}
+        deciding = [key for key in keys if 2 * saved[key] > len(seeds)] or deciding
+    named = " and ".join(_named(scenario, key) for key in deciding[:_SHOWN])
+    more = f" and {len(deciding) - _SHOWN} more" if len(deciding) > _SHOWN else ""
+    reason, tried = max(dict.fromkeys(reasons), key=reasons.count), completed + len(failed)
+    return [f"{named}{more}: of {tried} runs with the seeds 0 to {tried - 1}, {completed} complete; most are {reason}"]
 
 
-def _is_small(scenario: Scenario) -> bool:
+def _trial_of(scenario: Scenario) -> _Trial | None:
+    """The test for a scenario of this size; None if it is too large, or runs code of the user's."""
     protocol = PROTOCOLS[scenario.protocol.name]
     size = scenario.data.clients * protocol.rounds(scenario)
-    return size <= _SMALL and protocol.needs.points and not scenario.plugins  # others run code of the user's
+    sized = next((trial for most, trial in _TRIALS.items() if size <= most), None)
+    if sized is None or not protocol.needs.points or scenario.plugins:
+        return None
+    chance = any(fault.get("probability") is not None for fault in scenario.fault) or protocol.share(scenario) < 1
+    return sized if chance or scenario.client or scenario.link or scenario.network.loss else _WITHOUT_CHANCE
 
 
-def _by_chance(scenario: Scenario) -> list[str]:
-    """Return the keys by which a run loses parties or messages by chance, or for as long as a file says."""
-    found = [
-        f"fault.{number}"
-        for number, fault in enumerate(scenario.fault)
-        if fault.get("probability") is not None or isinstance(fault, Availability)
-    ]
-    found += [f"client.{number}.availability" for number, one in enumerate(scenario.client) if one.availability]
-    if scenario.network.transport == "datagram" and scenario.network.loss:
-        found.append("network.loss")
-    return found
+def _losing(scenario: Scenario) -> list[str]:
+    """Return the keys by which a run loses parties, messages or time."""
+    found = [f"fault.{number}" for number in range(len(scenario.fault))]
+    for number, one in enumerate(scenario.client):
+        found += [f"client.{number}.{key}" for key, calm in _CALM.items() if getattr(one, key) != calm]
+    found += [f"link.{number}" for number in range(len(scenario.link))]
+    return [*found, "network.loss"] if scenario.network.loss else found
+
+
+def _without(scenario: Scenario, key: str) -> Scenario:
+    """Return the scenario without one of the keys of `_losing`."""
+    table, _, place = key.partition(".")
+    if table == "network":
+        return structs.replace(scenario, network=structs.replace(scenario.network, loss=0.0))
+    number, _, name = place.partition(".")
+    tables, index = list(getattr(scenario, table)), int(number)
+    tables[index : index + 1] = [structs.replace(tables[index], **{name: _CALM[name]})] if name else []
+    return structs.replace(scenario, **{table: tuple(tables)})
+
+
+_CALM = {
+    "file": "", "preset": "", "latency": None, "up": None, "down": None, "loss": None, "cores": None, "speed": None,
+    "availability": "",
+}  # fmt: skip
+"""The keys of [[client]] by which a client is lost, or too slow for a deadline, with the values that set nothing."""
 
 
 def _named(scenario: Scenario, key: str) -> str:
-    """Return a key with its value."""
-    if key == "network.loss":
+    """Return a key with its value, if it has one."""
+    table, _, place = key.partition(".")
+    if table == "network":
         return f"{key} = {scenario.network.loss:g}"
-    if not key.startswith("fault."):
+    if table == "client":
+        number, _, name = place.partition(".")
+        return f"{key} = {toml(getattr(scenario.client[int(number)], name))}"
+    if table != "fault":
         return key
-    fault = scenario.fault[int(key.removeprefix("fault."))]
-    chance, place = fault.get("probability"), fault.get("at") or fault.get("before") or fault.get("after")
+    fault = scenario.fault[int(place)]
+    chance, at = fault.get("probability"), fault.get("at") or fault.get("before") or fault.get("after")
     shown = f"{key}.probability = {chance:g}" if chance is not None else f"{key}.kind = {toml(fault.kind)}"
-    return f"{shown} at {place}" if place else shown
+    return f"{shown} at {at}" if at else shown

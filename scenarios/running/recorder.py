@@ -15,6 +15,7 @@ from tacit.parties.server import Loss
 from tacit.protocols.experiment.simulated import Round
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.record_format import FORMAT, SCHEMA, TABLES, Table
+from tacit.sim.plain import packed
 from tacit.sim.taps import Wait
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet
@@ -78,7 +79,7 @@ class Recorder:
         self._bytes = 0
         self._contents = dict(contents or {})
         self._events = self._waits = 0
-        self._begun: dict[Wait, tuple[int, float]] = {}  # waits that have not ended: number, and since when
+        self._begun: dict[Wait, int] = {}  # waits that have not ended, with their numbers
         self._resumed: dict[tuple[Any, ...], int] = {}
         self._rounds: set[int] = set()
         self._lock = threading.RLock()
@@ -109,7 +110,7 @@ class Recorder:
         with self._lock:
             self.flush()
             rows = self._counts()
-        waiting = [(_key(wait, began), number) for wait, (number, began) in self._begun.items()]
+        waiting = packed((_key(wait), number) for wait, number in self._begun.items())
         return {"rows": rows, "waits": self._waits, "waiting": waiting, "rounds": sorted(self._rounds)}
 
     def _check_format(self, path: Path) -> None:
@@ -165,15 +166,15 @@ class Recorder:
         if self._closed:
             return
         if wait.ended:
-            number, _ = self._begun.pop(wait, (0, 0.0))
+            number = self._begun.pop(wait, 0)
             missing, silent = " ".join(wait.missing), " ".join(wait.silent)
             self._add_numbered("wait_ends", number, time, wait.ended, missing, silent, wait.last, wait.alone)
         else:
-            number = self._resumed.pop(_hashable(_key(wait, time)), 0)
+            number = self._resumed.pop(_hashable(_key(wait)), 0)
             known = bool(number)
             if not known:
                 number = self._waits = self._waits + 1
-            self._begun[wait] = number, time
+            self._begun[wait] = number
             if known:  # a run that goes on: this wait is in the record already
                 return
             self._add_numbered(
@@ -293,9 +294,9 @@ def _inserting(table: Table) -> str:
 _INSERTING = {table.name: _inserting(table) for table in TABLES}
 
 
-def _key(wait: Wait, began: float) -> tuple[Any, ...]:
+def _key(wait: Wait) -> tuple[Any, ...]:
     """A key of a wait that is equal for the same wait of a resumed run."""
-    return wait.party, wait.types, wait.sources, began
+    return wait.party, wait.types, wait.sources, wait.began
 
 
 def _hashable(key: Any) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tacit.parties.broken_off import BrokenOff
 from tacit.parties.data.splits import named
@@ -245,10 +245,13 @@ class Simulation:
         if isinstance(self.observer, Checkpointable):
             self.observer.after_round = call
 
-    def state(self) -> dict[str, Any]:
-        """The state of the run after a round. Raises NotPlain while a party has work in progress."""
+    def state(self, spill: BinaryIO | None = None) -> dict[str, Any]:
+        """The state of the run after a round; parts of it in the file `spill` (`tacit.sim.snapshot.Snapshot.take`).
+
+        Raises NotPlain while a party has work in progress.
+        """
         assert isinstance(self.observer, Checkpointable)
-        return self._broken_off(self.observer).take(self.observer.state())
+        return self._broken_off(self.observer).take(self.observer.state(), spill)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a `state` of the same scenario, whose content must be valid."""

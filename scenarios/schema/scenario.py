@@ -14,8 +14,8 @@ from tacit.parties.data.features import FEATURES
 from tacit.parties.fleet.energy import PROCESSORS, RADIOS
 from tacit.parties.fleet.keys import ClientKeys, HostKeys, LinkKeys
 from tacit.protocols.cells.keys import Cells
-from tacit.protocols.cotraining.keys import Byzantine, Cotraining, Learner, Public
-from tacit.protocols.federated.keys import Model, Training
+from tacit.protocols.cotraining.keys import Cotraining, Learner, Public
+from tacit.protocols.federated.keys import Byzantine, Model, Training
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.sim.faults import AnyFault, Fault

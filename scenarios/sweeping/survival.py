@@ -15,8 +15,11 @@ from tacit.scenarios.files.reading import Loaded
 from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.running.fates import Fate, Steps, fates_of, steps_by_round
 from tacit.scenarios.running.workers import Jobs, in_workers
+from tacit.scenarios.schema.scenario import Scenario
 
-__all__ = ["FIGURES", "Figure", "Survival", "enough_runs", "survival_of", "wilson"]
+__all__ = [
+    "COSTS", "FIGURES", "Figure", "Survival", "choose", "enough_runs", "left_open", "survival_of", "too_few", "wilson",
+]  # fmt: skip
 
 _Z = 1.959963984540054
 """The quantile of the standard normal distribution for an interval of 95 %."""
@@ -26,6 +29,9 @@ _CHUNK = 5
 
 FIGURES = ("bytes", "seconds", "rounds_lost", "joules", "most_joules")
 """The numbers of a run whose distribution is shown; the last two only where energy is counted."""
+
+COSTS = {"bytes": "bytes", "time": "seconds", "memory": "memory", "energy": "joules"}
+"""The number of a run that is minimized, by the value of the option --by."""
 
 Report = Callable[[int, int], None]
 """Reports progress: the number of runs that have ended, and of all."""
@@ -78,6 +84,23 @@ class Survival(Struct, frozen=True):
         `interval`."""
         return (self.interval[0] if self.exact is None else self.exact.probability) >= probability
 
+    def may_survive(self, probability: float) -> bool:
+        """Return True if these runs leave it open: `survives` is false, but the probability lies in `interval`."""
+        return self.exact is None and not self.survives(probability) and self.interval[1] >= probability
+
+    def verdict(self, probability: float) -> str:
+        """Return the answer to `survives` in words: yes, no or not shown, with what would show it."""
+        if self.survives(probability):
+            return f"yes: with a probability of {probability} or more"
+        if not self.may_survive(probability):
+            return f"no: a probability of {probability} is not reached"
+        if probability == 1:
+            return "not shown: no number of runs shows a probability of 1"
+        text = f"not shown: {self.runs:,} runs do not show a probability of {probability}"
+        if self.completed < self.runs:
+            return f"{text}, but do not exclude it either; use more --runs"
+        return f"{text}; {enough_runs(probability):,} runs that all complete would"
+
     @property
     def counts_energy(self) -> bool:
         """True if the scenario counts the energy of its clients."""
@@ -104,10 +127,17 @@ class Survival(Struct, frozen=True):
         return math.inf if figure is None else figure.mean
 
     def endings(self) -> list[tuple[str, int]]:
-        """Return the reasons for which runs do not complete, without names of parties, and their counts, most frequent
-        first."""
-        reasons = (f"{one.outcome}: {_general(one.general)}" for one in self.fates if not one.completed)
-        return Counter(reasons).most_common()
+        """Return the reasons for which runs do not complete and their counts, most frequent first.
+
+        Names of parties are left out. Reasons that differ only in numbers are one, with the range of each number.
+        """
+        found: dict[str, list[list[str]]] = {}
+        for one in self.fates:
+            if not one.completed:
+                reason = f"{one.outcome}: {_general(one.general)}"
+                found.setdefault(_NUMBER.sub("\0", reason), []).append(_NUMBER.findall(reason))
+        counted = [(_with_ranges(text, numbers), len(numbers)) for text, numbers in found.items()]
+        return sorted(counted, key=lambda item: -item[1])
 
     def steps(self) -> list[tuple[str, int, float]]:
         """Return each step at which a party is lost: the runs with such a loss, and the mean number of losses in a
@@ -117,6 +147,11 @@ class Survival(Struct, frozen=True):
             losses.update(step for _, step in one.lost)
             runs.update({step for _, step in one.lost})
         return [(step, count, losses[step] / self.runs) for step, count in runs.most_common()]
+
+    def parties_at(self, step: str) -> list[tuple[str, int]]:
+        """Return each party that is lost at a step, with the number of these runs, the largest first."""
+        found = Counter(party for one in self.fates for party, where in set(one.lost) if where == step)
+        return sorted(found.items(), key=lambda item: (-item[1], _number(item[0])))
 
     def parties(self) -> list[tuple[str, int]]:
         """Return each party that is lost in a run, with the number of these runs, the largest first."""
@@ -155,7 +190,10 @@ class Survival(Struct, frozen=True):
             "exact": None if self.exact is None else {"probability": self.exact.probability, "formula": self.exact.why},
             "figures": figures, "peak_memory": self.cost("memory"),
             "endings": [{"reason": reason, "runs": count} for reason, count in self.endings()],
-            "lost_at": [{"step": s, "runs": count, "losses_a_run": mean} for s, count, mean in self.steps()],
+            "lost_at": [
+                {"step": step, "runs": count, "losses_a_run": mean, "parties": dict(self.parties_at(step))}
+                for step, count, mean in self.steps()
+            ],
             "lost_parties": [{"party": party, "runs": count} for party, count in self.parties()],
         }  # fmt: skip
 
@@ -167,6 +205,18 @@ def _plain(figure: Figure) -> dict[str, float]:
 def _general(reason: str) -> str:
     """Return a reason in which no client is named, so that equal ones are counted together."""
     return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", reason) or "no reason"
+
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w|\.\d)")
+"""A number by itself in a text, no part of a name and without a unit."""
+
+
+def _with_ranges(text: str, numbers: Sequence[Sequence[str]]) -> str:
+    """Return the text with the least and the largest of `numbers` at each place of a number."""
+    for place in zip(*numbers, strict=True):
+        low, *_, high = sorted([*place, place[0]], key=lambda number: float(number.replace(",", "")))
+        text = text.replace("\0", low if low == high else f"{low} to {high}", 1)
+    return text
 
 
 def _number(party: str) -> int:
@@ -189,6 +239,42 @@ def enough_runs(probability: float) -> int:
     """Return the number of runs, all completed, whose Wilson interval (95 %) lies above `probability`, below 1."""
     runs = math.ceil(_Z * _Z * probability / (1 - probability))
     return runs if wilson(runs, runs)[0] >= probability else runs + 1
+
+
+def too_few(scenarios: Iterable[Scenario], runs: int, loss: Sequence[str], survive: float | None) -> str:
+    """Return a warning if `runs` runs cannot show the probability `survive`, though all complete; else "".
+
+    A formula needs no runs. Raises ScenarioError for a dropout in `loss` that does not fit one of the `scenarios`.
+    """
+    exact = [odds_of(scenario, dropouts(loss, scenario)) is not None for scenario in scenarios]
+    if survive is None or all(exact) or wilson(runs, runs)[0] >= survive:
+        return ""
+    enough = "no number of runs does" if survive == 1 else f"--runs {enough_runs(survive)} or more can"
+    return f"{runs:,} runs are too few to show {survive}, even if all complete: {enough}"
+
+
+def choose(found: Iterable[Survival], by: str, survive: float | None) -> Survival | None:
+    """Return the cheapest of `found` that completes with the probability `survive`; without it, the cheapest that ever
+    completes.
+
+    The cost is the mean over the runs that complete. `by` is one of `COSTS`. Of costs that are equal to three digits,
+    as they are printed, the one with the fewest lost rounds is returned.
+    """
+    good = [one for one in found if one.completed and (survive is None or one.survives(survive))]
+    return min(good, key=lambda one: (_shown(one, by), one.cost("rounds_lost"), one.cost(COSTS[by])), default=None)
+
+
+def _shown(one: Survival, by: str) -> float:
+    return float(f"{one.cost(COSTS[by]):.3g}")
+
+
+def left_open(found: Sequence[Survival], by: str, survive: float) -> list[Survival]:
+    """Return the combinations that are cheaper than the chosen one if more runs show that they survive, cheapest
+    first."""
+    chosen = choose(found, by, survive)
+    most = math.inf if chosen is None else _shown(chosen, by)
+    undecided = [one for one in found if one.may_survive(survive) and _shown(one, by) < most]
+    return sorted(undecided, key=lambda one: one.cost(COSTS[by]))
 
 
 def survival_of(

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tacit.benchmarks.sums import peers, run, table
+from tacit.benchmarks.sums import peers, published, run, table
 from tacit.benchmarks.sums.table import SUMS, Cell, Row, cells, measured, read_rows, steps_of
 
 
@@ -87,3 +87,18 @@ def test_a_peer_that_is_not_installed_has_a_row_that_says_so(monkeypatch: pytest
     monkeypatch.setattr(peers, "_has", lambda name: False)
     assert {function(cell).outcome for function, cell in peers.calls(True)} == {"not installed"}
     assert len(peers.missing()) == 2
+
+
+def test_the_published_comparison_is_repeated_with_their_waits_beside_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [published.Published(way, lost, 12, 200) for way in published.WAITS for lost in (0, 1)]
+    monkeypatch.setattr(published, "cells", lambda quick: few)
+    assert run.published_main(False, csv_file=tmp_path / "rows.csv") == 0
+    rows = {(row.sum, row.lost): row for row in published.read_published(tmp_path / "rows.csv")}
+    assert {row.outcome for row in rows.values()} == {"completed"} and len(rows) == 4
+    for way, waits in (("flamingo", 16), ("secagg+", 65)):
+        calm, lossy = rows[way, 0], rows[way, 1]
+        assert calm.waits == waits and waits < calm.theirs < waits + 5 and calm.server_seconds > 0
+        assert 0.1 < calm.seconds < 5 and lossy.seconds > 10
+    assert rows["flamingo", 0].seconds < rows["secagg+", 0].seconds

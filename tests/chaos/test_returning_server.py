@@ -31,6 +31,8 @@ SCHEDULES = {
     "every round was lost": ("pate", crash(before="cotrain.student")),
     "models of its former incarnation": ("fedavg, plain, star", crash(before="train.average", occurrence=2)),
     "signatures of members": ("fedavg, committee, star", crash(message="Agreement", occurrence=3)),
+    "signatures of clients": ("fedavg, lightsecagg, star", crash(message="Agreement", occurrence=3)),
+    "who is in a sum with coded masks": ("fedavg, lightsecagg, star", crash(message="CodedSurvivors", occurrence=12)),
     "a buffer": ("fedbuff, star", crash(before="train.buffer")),
     "who was heard before it knew": ("fedsem+, secure", crash(after="train.enroll")),
 }  # fmt: skip

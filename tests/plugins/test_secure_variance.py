@@ -1,8 +1,10 @@
 """examples/secure_variance.py: a protocol of one's own of two parts, and what a wrong one leads to."""
 
 import shutil
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +73,16 @@ def test_a_histogram_loses_a_client_and_its_helper(folder: Path) -> None:
     lost = run(load(file, [fault, "expect={}", "protocol.deadline=5s"]))
     assert (lost.outcome, lost.reason) == ("aborted", "the helper did not answer within 5 s")
     assert campaign(load(file), Plan(schedules=10, singles=False, seed=3)).failures == []
+
+
+def test_a_client_with_no_category_of_the_histogram_is_lost_for_that_reason(folder: Path) -> None:
+    module, file = folder / "histogram.py", folder / "histogram.toml"
+    module.write_text(module.read_text().replace("return most_frequent(shard)", "return 10 * len(shard.labels)"))
+    found = run(load(file, [*CALM, "protocol.deadline=5s"]))
+    with closing(sqlite3.connect(found.folder / "run.sqlite")) as record:
+        notes = [note for (note,) in record.execute("SELECT note FROM events WHERE note LIKE '%a measurement of%'")]
+    assert notes.count("refused to send a report: a measurement of Histogram holds integers from 0 to 9") == 8
+    assert len(found.lost) == 8 and not any("server sent" in note for note in notes)
 
 
 @pytest.mark.parametrize("topology", ["star", "mesh"])

@@ -1,10 +1,12 @@
-"""Scenarios with Byzantine clients: their effect on the agreed labels, and whose accuracy is measured."""
+"""Scenarios with Byzantine clients: their effect on agreed labels and averages, and whose accuracy is measured."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tacit import Result, load, run
+from tacit import Result, ScenarioError, load, run
+from tacit.scenarios.files.reading import read
 
 LIED_TO = """
 title = "Some of five clients lie"
@@ -34,6 +36,12 @@ device = "cpu"
 [network]
 latency = "5ms"
 """
+
+AVERAGED = (
+    "protocol.name=fedavg", "data.limit=200", "training.epochs=2", "training.rounds=2", "training.min_clients=2",
+    "training.clip=1.0", "byzantine.clients=1",
+)  # fmt: skip
+"""Federated training with a Byzantine client."""
 
 
 def ran(folder: Path, *changes: str) -> Result:
@@ -70,3 +78,68 @@ def test_a_qualified_majority_gives_up_points_rather_than_believe(tmp_path: Path
 def test_without_byzantine_clients_the_kind_changes_nothing(tmp_path: Path) -> None:
     assert ran(tmp_path).trace_hash == ran(tmp_path, "byzantine.kind=colluding").trace_hash
     assert ran(tmp_path, "byzantine.clients=1").trace_hash != ran(tmp_path, "byzantine.clients=2").trace_hash
+
+
+def test_federated_training_takes_no_false_labels_and_an_honest_client_is_left(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match='"random" is no kind of false updates; allowed: "scaled", "stuffed"'):
+        ran(tmp_path, *AVERAGED)
+    with pytest.raises(ScenarioError, match="leave no honest one"):
+        ran(tmp_path, *AVERAGED, "byzantine.kind=noise", "byzantine.clients=5")
+    with pytest.raises(ScenarioError, match='"membership" does not go with byzantine'):
+        ran(tmp_path, *AVERAGED, "byzantine.kind=noise", "attack.kind=membership")
+
+
+@pytest.mark.parametrize("kind", ["scaled", "stuffed", "noise"])
+def test_a_false_model_is_in_a_plain_average_as_it_is_sent(tmp_path: Path, kind: str) -> None:
+    result = ran(tmp_path, *AVERAGED, f"byzantine.kind={kind}")
+    assert (result.outcome, result.lost, result.equals_plaintext) == ("completed", [], True)
+    honest = ran(tmp_path, *AVERAGED, "byzantine.clients=0", f"byzantine.kind={kind}")
+    assert result.model_digest != honest.model_digest
+
+
+@pytest.mark.parametrize(
+    ("averaging", "weighting"),
+    [
+        ("secure", "equal"), ("secure", "points"), ("secagg+", "points"), ("lightsecagg", "points"),
+        ("committee", "points"), ("flamingo", "equal"), ("prio3", "equal"),
+    ],
+)  # fmt: skip
+def test_a_sum_of_integers_has_what_a_false_client_sends_modulo_its_words(
+    tmp_path: Path, averaging: str, weighting: str
+) -> None:
+    keys = f"training.averaging={averaging}", f"training.weighting={weighting}", "training.value_bits=6"
+    result = ran(tmp_path, *AVERAGED, *keys, "byzantine.kind=noise", "training.rounds=1")
+    assert (result.outcome, result.equals_plaintext) == ("completed", True)
+    assert [loss.party for loss in result.lost] == (["client/4"] if averaging == "prio3" else [])
+
+
+@pytest.mark.parametrize("kind", ["scaled", "stuffed", "noise"])
+def test_prio3_refuses_numbers_out_of_range_and_bounds_the_others(tmp_path: Path, kind: str) -> None:
+    keys = "training.value_bits=8", f"byzantine.kind={kind}"
+    refused = ran(tmp_path, *AVERAGED, *keys, "training.averaging=prio3")
+    assert {one.averaged for one in refused.round_records} == {tuple(f"client/{i}" for i in range(4))}
+    (loss,) = {one.action for one in refused.lost}
+    assert loss.startswith("its report is refused: the report's proof fails")
+    inside = ran(tmp_path, *AVERAGED, *keys, "training.averaging=prio3", "byzantine.clipped=true")
+    assert (inside.lost, inside.equals_plaintext) == ([], True)
+    small = ran(tmp_path, *AVERAGED, *keys, "training.averaging=prio3", "byzantine.weight=1", "training.clip=20")
+    assert small.lost == [] and small.equals_plaintext  # all of its numbers are in range
+
+
+def test_a_false_model_moves_an_average_of_proved_numbers_by_the_clip_at_most(tmp_path: Path) -> None:
+    keys = *AVERAGED, "training.value_bits=8", "training.averaging=prio3", "training.rounds=1"
+    models = []
+    for changes in (("byzantine.clients=0",), ("byzantine.kind=noise", "byzantine.clipped=true")):
+        result = ran(tmp_path, *keys, *changes)
+        models.append(np.load(result.folder / "model.npz")["parameters"])
+    moved = np.abs(models[0] - models[1]).max()
+    assert 0.1 < moved <= 2 * 1.0 / 5 + 1e-6
+
+
+def test_fedbuff_takes_false_models_and_dp_fedavg_none(tmp_path: Path) -> None:
+    noise = "byzantine.kind=noise"
+    buffered = (*AVERAGED[:-1], "protocol.name=fedbuff", "training.min_clients=1")
+    lied = ran(tmp_path, *buffered, noise, "byzantine.clients=1")
+    assert lied.outcome == "completed" and lied.model_digest != ran(tmp_path, *buffered).model_digest
+    private = (*AVERAGED, "protocol.name=dp-fedavg", "training.min_clients=1", noise)
+    assert "byzantine.clients" in read(tmp_path / "lied.toml", list(private)).unused

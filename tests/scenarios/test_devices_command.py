@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tacit import load
+from tacit import load, predict
 from tacit.scenarios.command.main import app
 from tacit.scenarios.reporting.parties import party_tables
+from tacit.scenarios.running.outlook import survival_cautions
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.running.simulation import Simulation
 
@@ -70,8 +71,38 @@ def test_a_scenario_runs_on_converted_devices(copies: Path) -> None:
     assert sum(int(row[1]) for row in drawn.rows) == 12 and all(row[1] == row[-1] for row in drawn.rows)
     code, output = run("predict", file, "--seeds", 1)
     assert code == 0 and "drawn devices" in output and "middle" in output
+    code, output = run("predict", file, "--runs", 3, "--html", copies / "page.html")
+    assert code == 0 and "drawn devices with seed 4; other seeds draw others" in output and "middle" in output
+    assert "drawn devices with seed 4" in (copies / "page.html").read_text()
     code, output = run("keys", file)
     assert code == 0 and "drawn devices" in output
+
+
+TRACES = Path(__file__).parents[2] / "examples" / "traces"
+
+
+def test_the_example_is_made_from_its_sample_and_survives_sometimes(tmp_path: Path) -> None:
+    sample = (TRACES / "state_traces.json", TRACES / "speed_distri.json")
+    code, output = run("devices", "flash", *sample, "--start", "646h", "--length", "8h", "--out", tmp_path)
+    assert code == 0 and "messages      2020-01-28 07:36:00 to 2020-01-31 07:32:00; --start 632h" in output
+    for name in ("devices.csv", "availability.csv"):
+        assert (tmp_path / name).read_text() == (TRACES / name).read_text()
+    found = predict(TRACES / "phones.toml", runs=12)
+    assert 0 < found.completed < 12
+    assert {"train.update", "train.enroll"} <= {step for step, _, _ in found.steps()}
+    early = predict(TRACES / "phones.toml", ["training.min_clients=14"], runs=3)
+    assert early.completed == 0
+    (line,) = survival_cautions(load(TRACES / "phones.toml", ["training.min_clients=14"]))
+    assert line.startswith("client.0.availability = ")
+
+
+def test_phones_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    table = json.loads((TRACES / "state_traces.json").read_text())
+    table["3"]["messages"] += "\n2020-01-31"
+    (tmp_path / "states.json").write_text(json.dumps(table))
+    code, output = run("devices", "flash", tmp_path / "states.json", "--out", tmp_path / "phones")
+    assert code == 0 and "15 of 15 traces" in output
+    assert "left out      1 phones that FLASH cannot read; the first: " in output and "device 3: line" in output
 
 
 def test_tiles_and_phones(tmp_path: Path) -> None:

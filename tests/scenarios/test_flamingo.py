@@ -11,7 +11,9 @@ import tacit
 from tacit import Result, Scenario, load, run
 from tacit.parties.server import Server
 from tacit.protocols.crypto import threshold_elgamal as elgamal
+from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.sums import consistency, flamingo
+from tacit.protocols.sums.decryptors import Decryptors
 from tacit.scenarios.files.checks import cautions
 from tacit.sim.streams import Entropy
 
@@ -105,6 +107,23 @@ def test_a_ciphertext_is_opened_by_enough_holders_and_of_its_context_alone() -> 
     assert elgamal.opened(hidden, contexts, dict(list(held.items())[:2])) != texts
 
 
+def test_two_decryptors_among_more_clients_are_refused_for_the_last_dealer_would_choose_the_key() -> None:
+    """It knows the key g^s, and deals the other a share that fits commitments of which it knows no polynomial."""
+    group, entropy, inverse = find_group("p256"), Entropy.seeded(2), pow(2, -1, find_group("p256").order)
+    first, _ = elgamal.deal(b"", 2, 2, entropy)
+    s, share = entropy.below(group.order), entropy.below(group.order)
+    constant = group.divide(group.generator_power(s), group.decode(first[: elgamal.POINT_BYTES]))
+    slope = group.power(group.divide(group.generator_power(share), constant), inverse)
+    false = group.encode(constant) + group.encode(slope)
+    assert elgamal.fits(false, 2, share.to_bytes(32, "big"), 2)
+    key = elgamal.public_share(elgamal.combined([first, false], [1, 1]), 0)
+    assert key == group.encode(group.generator_power(s))
+    with pytest.raises(ValueError, match="must be 3 to 5"):
+        Decryptors(5, 2)
+    assert all(one.quorum - one.private > one.private for one in (Decryptors(200, m) for m in range(3, 200)))
+    assert all(2 * one.quorum - one.count > one.private for one in (Decryptors(200, m) for m in range(3, 200)))
+
+
 def test_a_caution_says_where_all_of_many_clients_would_be_decryptors(tiny: Path) -> None:
     def lines(*changes: str) -> list[str]:
         tolerated = (
@@ -117,3 +136,22 @@ def test_a_caution_says_where_all_of_many_clients_would_be_decryptors(tiny: Path
 
     assert len(lines()) == 1 and "all 120 clients" in lines()[0]
     assert not lines("training.decryptors=40") and not lines("training.tolerated_dropouts=0.1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "warned"),
+    [
+        (
+            ("training.corrupt_clients=0.3",),
+            "of 8 decryptors among 8 clients 3 may collude with the server, and 3 of them",
+        ),
+        (("training.decryptors=4", "training.corrupt_clients=0.2"), "of 4 decryptors among 8 clients 2 may collude"),
+        (("training.decryptors=4", "training.corrupt_clients=0.12"), ""),
+        ((), ""),
+    ],
+)
+def test_a_caution_says_where_more_decryptors_may_be_corrupt_than_the_sum_withstands(
+    tiny: Path, changes: tuple[str, ...], warned: str
+) -> None:
+    found = [one for one in cautions(scenario(tiny, *changes)) if "training.corrupt_clients" in one]
+    assert len(found) == bool(warned) and all(warned in one for one in found)

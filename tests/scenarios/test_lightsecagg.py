@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tacit
 from tacit import Result, Scenario, ScenarioError, load, run
 from tacit.parties.server import Server
-from tacit.protocols.sums import lightsecagg
+from tacit.protocols.sums import consistency, lightsecagg
 
 WAY = ("protocol.name=fedavg", "training.averaging=lightsecagg", "training.value_bits=12", "training.clip=1.0")
 
@@ -41,8 +41,8 @@ def ran(tiny: Path, *changes: str, faults: str = "") -> Result:
 @pytest.mark.parametrize("weighting", ["equal", "points"])
 @pytest.mark.parametrize("bits", [2, 9, 16])
 def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(tiny: Path, weighting: str, bits: int) -> None:
-    """Five of eight clients must answer: one is lost before its vector, two after it, which counts."""
-    faults = crashes('before = "sum.mask"', 'before = "sum.reveal"', 'at = "sum.reveal"')
+    """Five of eight clients must sign and answer: one is lost before its vector, two after it, which counts."""
+    faults = crashes('before = "sum.mask"', 'before = "sum.agree"', 'at = "sum.reveal"')
     found = ran(tiny, f"training.weighting={weighting}", f"training.value_bits={bits}", faults=faults)
     assert found.outcome == "completed" and found.equals_plaintext
     first, second = found.round_records
@@ -50,60 +50,118 @@ def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(tiny: Path,
     assert second.averaged == tuple(f"client/{i}" for i in (0, 4, 5, 6, 7)) and second.equals_plaintext
 
 
-def test_more_losses_than_it_tolerates_leave_the_sum_masked_and_end_the_run(tiny: Path) -> None:
-    found = ran(tiny, faults=crashes(*['before = "sum.reveal"'] * 4))
-    assert found.outcome == "aborted"
-    assert "the sum stays masked: 4 of 8 clients answered to CodedSurvivors; 5 are needed" in found.reason
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        ("sum.mask", "masked values of 4 clients were received; 5 are needed"),
+        ("sum.agree", "4 of 8 clients signed who is in the sum; 5 are needed"),
+        ("sum.reveal", "4 of 8 clients added the pieces of the masks; 5 are needed"),
+    ],
+)
+def test_more_losses_than_it_tolerates_leave_the_sum_masked_and_end_the_run(
+    tiny: Path, step: str, problem: str
+) -> None:
+    found = ran(tiny, faults=crashes(*[f'before = "{step}"'] * 4))
+    assert found.outcome == "aborted" and f"the sum stays masked: {problem}" in found.reason
     assert len(found.round_records) == 1 and not found.round_records[0].averaged
 
 
-def test_bytes_by_formula_prediction_and_run_are_equal_and_do_not_grow_with_losses(tiny: Path) -> None:
-    one = scenario(tiny, "training.rounds=1")
+@pytest.mark.parametrize("way", [(), ("protocol.identity=signed",)])
+def test_bytes_by_formula_prediction_and_run_are_equal_and_do_not_grow_with_losses(
+    tiny: Path, way: tuple[str, ...]
+) -> None:
+    one = scenario(tiny, "training.rounds=1", *way)
     calm = run(one, out=tiny.parent / "calm")
     counted = tacit.bytes(calm)
     sent = {row.type: row.payload for row in counted.rows}
     assert counted.formula == sent == {row.type: row.payload for row in tacit.predict(one).rows}
-    lossy = run(scenario(tiny, "training.rounds=1", faults=crashes('before = "sum.mask"')), out=tiny.parent / "lossy")
+    assert (sent["Agreed"], sent["Agreement"]) == (8 * 64, 8 * 5 * 64)
+    lossy = run(
+        scenario(tiny, "training.rounds=1", *way, faults=crashes('before = "sum.mask"')), out=tiny.parent / "lossy"
+    )
     after = {row.type: row.payload for row in tacit.bytes(lossy).rows}
     assert after["CodedSum"] == sent["CodedSum"] // 8 * 7
 
 
-def test_a_client_answers_one_set_of_survivors_a_round(tiny: Path) -> None:
-    """The message is received twice: once a round is all, and the trace says so."""
-    faults = '[[fault]]\nkind = "duplicate"\nmessage = "CodedSurvivors"\npeer = "client/2"\n'
+def test_a_prediction_under_losses_is_the_run(tiny: Path) -> None:
+    one = scenario(
+        tiny, "training.rounds=1", faults=crashes('before = "sum.mask"', 'before = "sum.agree"', 'at = "sum.reveal"')
+    )
+    found, predicted = run(one, out=tiny.parent / "lossy"), tacit.predict(one)
+    assert found.equals_plaintext
+    sent = {row.type: (row.messages, row.payload) for row in tacit.bytes(found).rows}
+    assert sent == {row.type: (row.messages, row.payload) for row in predicted.rows}
+    assert (sent["Agreed"][0], sent["CodedSum"][0]) == (6, 5)
+
+
+@pytest.mark.parametrize("network", [("network.transport=tcp", "network.loss=0.05"), ("network.transport=datagram",)])
+def test_it_is_the_same_sum_over_tcp_and_datagrams(tiny: Path, network: tuple[str, ...]) -> None:
+    found = ran(tiny, "network.topology=mesh", *network)
+    assert found.outcome == "completed" and found.equals_plaintext and not found.lost
+
+
+def test_a_client_signs_and_answers_one_set_of_survivors_a_round(tiny: Path) -> None:
+    """The messages are received twice: once a round is all, and the trace says so."""
+    faults = "".join(
+        f'[[fault]]\nkind = "duplicate"\nmessage = "{message}"\npeer = "client/2"\n'
+        for message in ("CodedSurvivors", "Agreement")
+    )
     found = ran(tiny, "training.rounds=1", faults=faults)
     assert found.equals_plaintext
     answers = {row.type: row.messages for row in tacit.bytes(found).rows}
-    assert answers["CodedSum"] == 8
+    assert (answers["Agreed"], answers["CodedSum"]) == (8, 8)
 
 
-def test_a_server_that_names_two_sets_gets_answers_for_one(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each client answers the first set that it is shown, and refuses the other, in which one client is missing."""
-    honest = lightsecagg._answers
-
-    async def lying(me: Server, survivors: Sequence[str], *rest: Any) -> Any:
-        me.broadcast(survivors[1:], lightsecagg.CodedSurvivors(list(survivors[1:])))
-        return await honest(me, survivors, *rest)
-
-    monkeypatch.setattr(lightsecagg, "_answers", lying)
-    found = ran(tiny, "training.rounds=1", "engine=inline")
+def refusals(found: Result) -> list[str]:
     with closing(sqlite3.connect(found.folder / "run.sqlite")) as record:
-        query = "SELECT count(*) FROM events WHERE note LIKE '%once a round is all'"
-        ((refused,),) = record.execute(query).fetchall()
+        return [note for (note,) in record.execute("SELECT note FROM events WHERE note LIKE 'refused to%'")]
+
+
+def test_a_server_that_names_two_sets_gets_signatures_and_answers_for_one(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients sign what they are shown first; where the server's signatures are of another set, nobody answers."""
+    honest = consistency.witness
+
+    async def lying(me: Server, identities: Any, names: Sequence[str], survivors: Sequence[str], *rest: Any) -> Any:
+        me.broadcast(survivors[1:], lightsecagg.CodedSurvivors(list(survivors[1:])))
+        return await honest(me, identities, names, survivors, *rest)
+
+    monkeypatch.setattr(lightsecagg.consistency, "witness", lying)
+    found = ran(tiny, "training.rounds=1", "engine=inline")
+    assert found.equals_plaintext and sum("once a round is all" in note for note in refusals(found)) == 7
     assert {row.type: row.messages for row in tacit.bytes(found).rows}["CodedSum"] == 8
-    assert refused == 7
+
+    async def other(me: Server, identities: Any, names: Sequence[str], survivors: Sequence[str], *rest: Any) -> Any:
+        return await honest(me, identities, names, survivors[1:], *rest)
+
+    monkeypatch.setattr(lightsecagg.consistency, "witness", other)
+    found = run(scenario(tiny, "training.rounds=1", "engine=inline"), out=tiny.parent / "other")
+    assert found.outcome == "aborted" and {loss.action for loss in found.lost} == {
+        "it did not sign who is in the sum: the round ends without one"
+    }
+    assert "CodedSum" not in {row.type for row in tacit.bytes(found).rows}
 
 
 @given(st.integers(3, 300), st.floats(0, 0.9), st.floats(0, 0.9))
-def test_two_sets_of_survivors_share_an_honest_client(clients: int, tolerated: float, corrupt: float) -> None:
+def test_two_quorums_share_an_honest_client_and_tolerate_what_answers_do(
+    clients: int, tolerated: float, corrupt: float
+) -> None:
     try:
         coding = lightsecagg.Coding.among(clients, tolerated, corrupt)
     except ValueError:
         assert corrupt * clients > clients - 2
         return
     assert 1 <= coding.private < coding.needed <= clients
-    assert 2 * coding.needed - clients > coding.private  # the fewest that two sets of U share
+    assert 2 * coding.quorum - clients > coding.private  # the fewest that two quorums share
+    assert coding.quorum <= coding.needed
     assert coding.tolerated <= tolerated * clients + 1e-6
+
+
+@pytest.mark.parametrize(("private", "needed"), [(0, 5), (3, 3), (1, 9), (3, 5)])
+def test_a_coding_in_which_no_quorum_answers_is_refused(private: int, needed: int) -> None:
+    with pytest.raises(ValueError, match=rf"U\(={needed}\) must be"):
+        lightsecagg.Coding(8, private, needed)
 
 
 @pytest.mark.parametrize(

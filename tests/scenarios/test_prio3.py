@@ -153,12 +153,6 @@ def test_the_helpers_machine_and_link_are_its_own(file: Path) -> None:
     assert keys["device.helper_cores"] == 'cotraining.votes = "prio3"'
 
 
-@pytest.mark.long
-def test_it_keeps_its_promises_under_chaos(file: Path) -> None:
-    scenario = load(file, ["cotraining.rounds=2", "learner.steps=1", "public.size=10"])
-    assert campaign(scenario, Plan(schedules=30, singles=True)).failures == []
-
-
 # --- averages
 
 AVERAGES = (
@@ -213,6 +207,38 @@ def test_a_run_with_a_lost_helper_is_predicted_to_the_byte(file: Path, changes: 
     trigger = 'before = "report.prepare"\nback_after = "1s"'
     file.write_text(TINY + FAULT.format(party="helper", trigger=trigger))
     scenario = read(str(file), [*changes, "network.latency=lognormal:40ms,0.3"], seed=seed).scenario
+    prediction, (sent, seconds) = predict_run(scenario), measured(scenario)
+    assert predicted_bytes(prediction) == sent
+    assert prediction.virtual_seconds == pytest.approx(seconds, rel=0.01)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("public.size=10",),
+        ("public.size=10", "byzantine.clients=1", "byzantine.kind=stuffed"),
+        (*AVERAGES, "byzantine.clients=1", "byzantine.kind=noise"),
+    ],
+)
+def test_promises_hold_under_chaos(file: Path, changes: tuple[str, ...]) -> None:
+    scenario = load(file, ["cotraining.rounds=2", "learner.steps=1", *changes])
+    assert campaign(scenario, Plan(schedules=30, singles=True)).failures == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("byzantine.kind=stuffed",),
+        ("byzantine.kind=noise", "data.labeled_clients=3"),
+        ("byzantine.kind=noise", "cotraining.votes=secure"),
+        (*AVERAGES, "byzantine.kind=scaled"),
+        (*AVERAGES, "byzantine.kind=noise", "byzantine.clipped=true"),
+        (*AVERAGES, "byzantine.kind=stuffed", "training.averaging=secure"),
+    ],
+)
+def test_a_run_with_false_clients_is_predicted_to_the_byte(file: Path, changes: tuple[str, ...]) -> None:
+    scenario = read(str(file), [*changes, "byzantine.clients=1", "protocol.deadline=10s"]).scenario
     prediction, (sent, seconds) = predict_run(scenario), measured(scenario)
     assert predicted_bytes(prediction) == sent
     assert prediction.virtual_seconds == pytest.approx(seconds, rel=0.01)

@@ -42,10 +42,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> dict[str
     found = {name: folder / f"{name}.html" for name in asked}
     for name, folders in asked.items():
         command("report", *folders, "--out", found[name])
+    found["survival"] = folder / "survival.html"
+    many = ["--over", "data.clients=6,8", "--over", "protocol.deadline=10s,1min", "--loss", "40%@setup.keys"]
+    energy = [f"--set={change}" for change in (*free, "device.radio=4g", "device.processor=2")]
+    command("predict", file, "--runs", "2", *many, *energy, "--html", found["survival"])
     return found
 
 
-NAMES = ("run", "training", "several", "sweep", "chaos")
+NAMES = ("run", "training", "several", "sweep", "chaos", "survival")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -61,6 +65,14 @@ def test_a_page_opens_without_error_and_request(
         browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
         least, text = browser.contrasts()[0]
         assert least >= ENOUGH, f"{text!r} has a contrast of {least:.2f}"
+
+
+def test_the_tables_of_survival_fit_into_a_window_of_a_laptop(browser: Browser, pages: dict[str, Path]) -> None:
+    browser.open(pages["survival"], width=1280)
+    wide = "one => one.scrollWidth > one.clientWidth"
+    assert browser.run(f"return [...document.querySelectorAll('.scroll')].filter({wide}).length") == 0
+    columns = "return [...document.querySelectorAll('[aria-label=costs] thead th')].map(one => one.textContent)"
+    assert {"bytes, mean", "energy, 95 %"} <= set(browser.run(columns))
 
 
 def test_the_theme_can_be_changed_by_a_key(browser: Browser, pages: dict[str, Path]) -> None:

@@ -47,6 +47,10 @@ CASES: dict[str, tuple[list[str], str]] = {
     "secure averaging": (["protocol.name=fedavg", "training.averaging=secure"], ""),
     "XCLP": (["protocol.name=fedavg+xclp", "training.rounds=4"], COMES_BACK),
     "reports": (["protocol.name=fedavg", "training.averaging=prio3", "training.value_bits=8"], COMES_BACK),
+    "keys of many rounds": (
+        ["protocol.name=fedavg", "training.averaging=flamingo", "training.decryptor_rounds=2", "data.clients=7"],
+        COMES_BACK,
+    ),
     "SCAFFOLD": (["protocol.name=scaffold", "training.share=0.5"], COMES_BACK),
     "over-selection": (["protocol.name=fedavg", "training.share=0.5", "training.extra=1"], COMES_BACK),
     "FedBuff": (

@@ -16,15 +16,16 @@ import tacit
 from tacit.benchmarks.survival.cases import CASES, case
 from tacit.benchmarks.survival.shares import compared
 from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.sums.committee import Committee
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.dropouts import drawn, dropouts
 from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.files.reading import read
-from tacit.scenarios.running.fates import fates_of
-from tacit.scenarios.running.outlook import cautions
+from tacit.scenarios.running.fates import Fate, fates_of
+from tacit.scenarios.running.outlook import cautions, survival_cautions
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
-from tacit.scenarios.sweeping.survival import enough_runs, survival_of, wilson
+from tacit.scenarios.sweeping.survival import Survival, choose, enough_runs, left_open, survival_of, too_few, wilson
 from tacit.sim.faults import Fault
 
 TINY = ["protocol.hamming=plaintext", "protocol.bits=8", "protocol.k=3", "data.limit=60", "data.clients=6", "fault=[]"]
@@ -97,6 +98,29 @@ def test_predictions_agree_with_exact_formulas(
     assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / runs)
 
 
+COMMITTEE = [one for one in FEDAVG if not one.startswith(("training.share", "data.clients"))]
+COMMITTEE += ["data.clients=12", "training.averaging=committee", "training.value_bits=12", "training.clip=1.0"]
+COMMITTEE += ["training.tolerated_dropouts=0.2", "training.corrupt_clients=0.1"]
+
+
+@pytest.mark.parametrize("runs", [40, pytest.param(240, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("loss", "exact"),
+    [
+        ("5@sum.reveal", float(stats.hypergeom.cdf(2, 12, 5, 6))),
+        ("6@sum.sign", float(stats.hypergeom.cdf(2, 12, 6, 6))),
+        ("30%@sum.hold", enough(6, 0.3, 4)),
+    ],
+)
+def test_a_committee_is_lost_as_often_as_the_hypergeometric_tail_says(loss: str, exact: float, runs: int) -> None:
+    """Six of twelve clients are members, of whom two may be lost; other clients have no such step."""
+    loaded = read("training-stragglers", COMMITTEE)
+    among = Committee.among(12, 0.2, 0.1)
+    assert (among.members, among.tolerated) == (6, 2)
+    found = survival_of(loaded, runs, [loss])
+    assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / runs)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
 def test_several_dropouts_and_certain_losses_agree_with_the_formula(recovery: str) -> None:
@@ -154,6 +178,21 @@ def test_a_count_is_drawn_in_each_round(count: int, rounds: int, back: bool) -> 
 SIX = tiny()
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("10%@lsh.hash", "each client crashes in each round with a chance of 0.1 before lsh.hash, for good"),
+        ("1", "1 client, drawn in each round, crashes before any step of it, for good"),
+        (
+            "2@lsh.hash,party=client/[0-3]",
+            "2 clients of client/[0-3], drawn in each round, crash before lsh.hash, for good",
+        ),
+    ],
+)
+def test_a_dropout_is_said_in_words(text: str, words: str) -> None:
+    assert dropouts([text], SIX)[0].words() == words
+
+
 def test_draws_follow_from_the_seed_and_chances_from_the_share() -> None:
     (one,) = dropouts(["25%@lsh.hash"], SIX)
     many = [drawn([one], structs.replace(SIX, seed=seed), {1: ("lsh.hash",)}) for seed in range(2000)]
@@ -184,6 +223,11 @@ def test_mistakes_in_a_dropout_are_named(text: str, problem: str) -> None:
 # --- the command and Python
 
 
+def line_of(subject: str, printed: str) -> str:
+    (line,) = [line for line in printed.splitlines() if line.startswith(subject)]
+    return line.removeprefix(subject).strip()
+
+
 def test_the_command_prints_and_writes_what_it_found(tmp_path: Path) -> None:
     files = "--json", tmp_path / "found.json", "--html", tmp_path / "page.html"
     done = predict("--runs", "12", "--loss", "30%@rowsums.mask", "--survive", "0.5", *files)
@@ -194,17 +238,106 @@ def test_the_command_prints_and_writes_what_it_found(tmp_path: Path) -> None:
     assert {place["step"] for place in found["lost_at"]} == {"rowsums.mask"}
     assert f"({found['completed']} of 12 runs; 95 % interval" in done.stdout
     assert "95th percentile" in done.stdout and "rowsums.mask" in done.stdout
-    assert "Distributions" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "Distributions" in page and f"Survives: {line_of('survives', done.stdout)}." in page
     again = predict("--runs", "12", "--loss", "30%@rowsums.mask", "--json", "-", "--jobs", "1")
     assert json.loads(again.stdout)["survival"] == [found]
 
 
-def test_the_cheapest_that_survives_is_named() -> None:
+def test_the_cheapest_that_survives_is_named(tmp_path: Path) -> None:
     done = predict("--runs", "12", "--loss", "30%@lsh.hash", "--over", "data.clients=3,10", "--survive", "0.9")
     assert done.exit_code == 0, done.output
     assert "cheapest  by bytes" in done.stdout and "data.clients = 10" in done.stdout
-    none = predict("--runs", "12", "--over", "protocol.deadline=5s,50s", "--survive", "0.999")
-    assert f"--runs {enough_runs(0.999)} or more" in none.stdout
+    files = "--html", tmp_path / "page.html"
+    none = predict("--runs", "12", "--over", "protocol.deadline=5s,50s", "--survive", "0.999", *files)
+    warning, end = none.stdout.index(f"--runs {enough_runs(0.999)} or more"), none.stdout.index("cheapest  none")
+    assert warning < end  # it is said before the runs
+    verdict = f"not shown: 12 runs do not show a probability of 0.999; {enough_runs(0.999):,} runs that all complete"
+    assert f"open      protocol.deadline = 5s; protocol.deadline = 50s: {verdict}" in none.stdout
+    assert f"protocol.deadline = 5s: {verdict}" in (tmp_path / "page.html").read_text()
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.sampled_from([0.5, 0.9, 0.999, 1.0]))
+def test_a_verdict_follows_from_the_interval(runs: int, lost: int, wanted: float) -> None:
+    fate = Fate(0, "completed", "", 0, 0.0, 0, ())
+    end = structs.replace(fate, outcome="aborted")
+    fates = [fate] * (runs - min(runs, lost)) + [end] * min(runs, lost)
+    found = Survival((), PLAIN, (), tuple(fates))
+    low, high = found.interval
+    begin = "yes" if low >= wanted else "no:" if high < wanted else "not shown"
+    assert found.verdict(wanted).startswith(begin)
+    assert found.may_survive(wanted) == (begin == "not shown")
+    if begin == "not shown" and found.completed == runs and wanted < 1:
+        assert f"{enough_runs(wanted):,} runs that all complete" in found.verdict(wanted)
+
+
+PLAIN = read("xclp-digits", TINY)
+
+
+def test_cheaper_combinations_that_may_survive_are_named() -> None:
+    """Runs that complete, of 20 each: 19 of the cheapest but one, 20 of costlier ones, and 12 of the cheapest."""
+    good = Fate(0, "completed", "", 100, 1.0, 0, ())
+
+    def of(completed: int, size: int) -> Survival:
+        fates = [structs.replace(good, bytes=size)] * completed + [structs.replace(good, outcome="aborted")] * (
+            20 - completed
+        )
+        return Survival((), PLAIN, (), tuple(fates))
+
+    found = [of(20, 300), of(19, 200), of(12, 10), of(20, 400)]
+    assert choose(found, "bytes", 0.8) is found[0]
+    assert left_open(found, "bytes", 0.8) == [found[1]]
+    assert choose(found, "bytes", 0.9) is None
+    assert left_open(found, "bytes", 0.9) == [found[1], found[0], found[3]]
+    assert choose(found, "bytes", None) is found[2]
+
+
+def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
+    reasons = (
+        "round 1 is lost: masked values of 7 clients were received; 8 are needed",
+        "round 3 is lost: masked values of 10 clients were received; 8 are needed; lost: client/1",
+        "no answer after 2.5s of client/3, client/14",
+        "no answer after 2.5s of client/2",
+        "1,200 points",
+        "900 points",
+        "800 points",
+    )
+    ends = [Fate(place, "aborted", reason, 0, 0.0, 1, ()) for place, reason in enumerate(reasons)]
+    assert Survival((), PLAIN, (), tuple(ends)).endings() == [
+        ("aborted: 800 to 1,200 points", 3),
+        ("aborted: round 1 to 3 is lost: masked values of 7 to 10 clients were received; 8 are needed", 2),
+        ("aborted: no answer after 2.5s of some clients", 2),
+    ]
+
+
+def test_who_is_lost_where_is_counted_by_runs() -> None:
+    """A party that is lost at a step in several rounds of one run counts once; its losses count each."""
+    twice = Fate(0, "completed", "", 0, 0.0, 0, (("client/1", "a"), ("client/1", "a"), ("client/2", "b")))
+    once = Fate(1, "completed", "", 0, 0.0, 0, (("client/2", "a"), ("client/1", "a")))
+    found = Survival((), PLAIN, (), (twice, once))
+    assert found.steps() == [("a", 2, 2.0), ("b", 1, 0.5)]
+    assert found.parties_at("a") == [("client/1", 2), ("client/2", 1)]
+    assert found.parties_at("b") == [("client/2", 1)]
+    assert found.parties() == [("client/1", 2), ("client/2", 2)]
+    assert found.record()["lost_at"][0] == {
+        "step": "a", "runs": 2, "losses_a_run": 2.0, "parties": {"client/1": 2, "client/2": 1},
+    }  # fmt: skip
+
+
+def test_of_equal_costs_the_one_with_fewer_lost_rounds_is_named() -> None:
+    one = Fate(0, "completed", "", 100_000, 1.0, 2, ())
+    found = [Survival((), PLAIN, (), (structs.replace(one, bytes=size, rounds_lost=lost),))
+             for size, lost in ((100_010, 3), (100_020, 1), (101_000, 0))]  # fmt: skip
+    assert choose(found, "bytes", None) is found[1]
+
+
+def test_too_few_runs_are_told_before_they_are_made() -> None:
+    assert "no number of runs does" in too_few([SIX], 100, [], 1.0)
+    assert too_few([SIX], enough_runs(0.9), [], 0.9) == too_few([SIX], 1, [], None) == ""
+    assert f"--runs {enough_runs(0.9)} or more can" in too_few([SIX], 5, [], 0.9)
+    assert too_few([SIX], 5, ["10%@setup.keys"], 0.999) == ""  # there is a formula
+    with pytest.raises(ScenarioError, match="not a step"):
+        too_few([SIX], 5, ["10%@sum.mask"], None)
 
 
 @pytest.mark.parametrize(
@@ -247,6 +380,65 @@ def test_others_get_none() -> None:
     expected = structs.replace(losing(0.9, "lsh.hash"), expect=tacit.Expect(outcome="aborted"))
     for scenario in (SIX, losing(0.1, "lsh.hash"), losing(0.1, "rowsums.mask"), expected):
         assert [one for one in cautions(scenario) if "complete" in one] == []
+
+
+SUMS = {
+    "plain": (), "secure": (), "secagg+": (), "flamingo": (), "lightsecagg": ("training.value_bits=16",),
+    "committee": ("training.value_bits=16",), "prio3": ("training.value_bits=16",),
+}  # fmt: skip
+
+
+def averaged(averaging: str, *changes: str) -> Scenario:
+    two_rounds = ("training.rounds=2", "training.epochs=1", "training.extra=0", "model.name=linear")
+    own = (f"training.averaging={averaging}", *SUMS[averaging], "protocol.name=fedavg", "protocol.deadline=10s")
+    return tiny(*two_rounds, "training.min_clients=4", *own, *changes)
+
+
+@pytest.mark.parametrize("averaging", SUMS)
+@pytest.mark.parametrize(
+    ("losses", "key"),
+    [
+        (("fault=[{kind='crash',party='client/*',at='train.update',probability=0.8}]",), "fault.0.probability = 0.8"),
+        (("fault=[{kind='crash',party='client/[0-4]',at='train.update'}]",), 'fault.0.kind = "crash"'),
+        (("client=[{loss=0.97}]",), "client.0.loss = 0.97"),
+        (("client=[{share=0.9,speed=1e-9}]",), "client.0.speed = 1e-09"),
+        (("link=[{party='server',peer='client/*',loss=0.97}]",), "link.0"),
+        (("network.loss=0.95",), "network.loss = 0.95"),
+    ],
+)
+def test_losses_of_every_kind_that_end_most_runs_are_said_of_every_sum(
+    averaging: str, losses: tuple[str, ...], key: str
+) -> None:
+    (line,) = survival_cautions(averaged(averaging, *losses))
+    assert line.startswith(f"{key} at train.update: " if key.startswith("fault") else f"{key}: ")
+    assert "complete" in line and "aborted: " in line
+
+
+@pytest.mark.parametrize("votes", ["plain", "secure", "prio3"])
+def test_votes_that_hardly_complete_get_a_caution(votes: str) -> None:
+    def voting(chance: float) -> list[str]:
+        fault = f"fault=[{{kind='crash',party='client/*',at='cotrain.predict',probability={chance}}}]"
+        few = ("cotraining.rounds=2", "learner.steps=2", "public.size=0.4", "training.min_clients=4")
+        return survival_cautions(tiny("protocol.name=fedct", f"cotraining.votes={votes}", fault, *few))
+
+    (line,) = voting(0.8)
+    assert line.startswith("fault.0.probability = 0.8 at cotrain.predict: of ")
+    assert voting(0.05) == []
+
+
+def test_only_the_keys_that_decide_are_named() -> None:
+    slow, away = "{name='client/0',preset='4g'}", "{name='client/[1-5]',loss=0.97}"
+    (line,) = survival_cautions(averaged("secure", f"client=[{slow},{away}]", "network.loss=0.001"))
+    assert line.startswith("client.1.loss = 0.97: of ")
+    both = "{kind='crash',party='client/[0-2]',at='sum.mask'},{kind='crash',party='client/[3-5]',at='train.update'}"
+    (line,) = survival_cautions(averaged("secure", f"fault=[{both}]"))  # either alone loses too many
+    assert line.startswith('fault.0.kind = "crash" at sum.mask and fault.1.kind = "crash" at train.update: of 2 runs')
+
+
+def test_an_availability_that_ends_most_runs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "away.csv").write_text("trace,up,down\na,0,1us\nb,0,1us\nc,0,\n")
+    (line,) = survival_cautions(averaged("secure", f"client=[{{availability='{tmp_path}/away.csv'}}]"))
+    assert line.startswith("client.0.availability = ")
 
 
 @pytest.mark.parametrize("extra", [(), ("protocol.recovery=shamir",), ("training.averaging=secagg+",)])

@@ -30,7 +30,7 @@ MISTAKES = [
     ("training.averaging=secure training.extra=1 training.share=0.75", "training.averaging", "or training.extra = 0"),
     ("training.averaging=secagg+ network.transport=datagram", "training.averaging", "datagrams overtake each other"),
     ("training.share=0.2 training.averaging=secure", "training.share", "needs 2"),
-    ("training.min_clients=9", "training.share", "training.min_clients needs 9"),
+    ("training.min_clients=9", "training.min_clients", "9 is too large: 1 of 4 clients with labels are 4 in a round"),
     ("protocol.name=fedavg+xclp training.share=0.5", "data.clients", "0.5 of 4 clients are too few: 2 is too small"),
     ("protocol.name=fedavg+xclp protocol.k=500", "protocol.k", "is too large"),
     ("model.embedding=1000000000 model.name=linear_embedding", "model.name", "cannot be built here"),
@@ -44,6 +44,58 @@ def test_mistakes_are_one_line(tiny: Path, changes: str, key: str, problem: str)
         load(tiny, ["protocol.name=fedavg", *changes.split()])
     assert caught.value.key == key and problem in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+CODED = "training.averaging=lightsecagg training.value_bits=16"
+BY_COMMITTEE = "training.averaging=committee training.value_bits=16"
+FLAMINGO = "training.averaging=flamingo"
+PROVED = "training.averaging=prio3 training.value_bits=16"
+
+IMPOSSIBLE = [
+    (f"{CODED} training.min_clients=9", "training.min_clients", "9 is too large: 1 of 4 clients"),
+    (f"{CODED} training.tolerated_dropouts=0.5", "training.tolerated_dropouts", "at most 1 may be lost; allowed: less"),
+    (f"{CODED} training.value_bits=32", "training.value_bits", "32 is too large"),
+    (f"{BY_COMMITTEE} training.min_clients=9", "training.min_clients", "9 is too large: 1 of 4 clients"),
+    (
+        f"{BY_COMMITTEE} training.tolerated_dropouts=0.5",
+        "training.tolerated_dropouts",
+        "the loss of 1, not of 2; allowed",
+    ),
+    (f"{FLAMINGO} training.min_clients=9", "training.min_clients", "9 is too large: 1 of 4 clients"),
+    (
+        f"{FLAMINGO} training.decryptors=5",
+        "training.decryptors",
+        "5 is more than the 4 clients of a round; allowed: 3 to",
+    ),
+    (f"{FLAMINGO} training.decryptors=1", "training.decryptors", "1 is too small; allowed: 3 or more"),
+    (
+        f"{FLAMINGO} training.tolerated_dropouts=0.75",
+        "training.tolerated_dropouts",
+        "of 4 decryptors, at most 1 may be lost",
+    ),
+    (f"{FLAMINGO} training.corrupt_clients=0.5", "training.corrupt_clients", "at most 1 may collude with the server"),
+    (
+        f"{FLAMINGO} training.tolerated_dropouts=0.9",
+        "training.tolerated_dropouts",
+        "0.9 leaves nobody beside the corrupt",
+    ),
+    (f"{PROVED} training.min_clients=9", "training.min_clients", "9 is too large: 1 of 4 clients"),
+    (f"{PROVED} training.min_clients=1", "training.min_clients", "1 is too small"),
+    ("training.averaging=secagg+ training.tolerated_dropouts=0.9", "training.tolerated_dropouts", "0.9 leaves nobody"),
+    ("training.averaging=secure training.min_clients=5", "training.min_clients", "5 is too large"),
+]
+
+
+@pytest.mark.parametrize(("changes", "key", "problem"), IMPOSSIBLE, ids=[changes for changes, _, _ in IMPOSSIBLE])
+def test_thresholds_that_no_sum_can_reach_are_one_line(tiny: Path, changes: str, key: str, problem: str) -> None:
+    test_mistakes_are_one_line(tiny, changes, key, problem)
+
+
+def test_decryptors_withstand_what_falls_on_other_clients(tiny: Path) -> None:
+    few = ["protocol.name=fedavg", *FLAMINGO.split(), "training.decryptors=3"]
+    assert load(tiny, [*few, "training.tolerated_dropouts=0.25"]).training.decryptors == 3  # another may be lost
+    with pytest.raises(ScenarioError, match=r"of 3 decryptors, at most 0 may be lost; allowed: less than 0\.5"):
+        load(tiny, [*few, "training.tolerated_dropouts=0.5"])
 
 
 def test_models_that_do_not_fit_into_memory_are_reported_before(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:

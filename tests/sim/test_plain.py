@@ -1,6 +1,7 @@
 """Tests of pending calls as plain data, and back: shared objects stay shared, and nothing else is ever called."""
 
 from functools import partial
+from tempfile import TemporaryFile
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.sim.plain import NotPlain, Reader, Writer
+from tacit.sim.plain import NotPlain, Reader, Writer, packed, pieces
 
 
 class Owner:
@@ -28,6 +29,9 @@ class Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.next: Node | None = None
+
+    def call(self, *arguments: Any) -> tuple[Any, ...]:
+        return self.name, *arguments
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -108,3 +112,60 @@ def test_what_cannot_be_told_says_so(value: Any) -> None:
 def test_data_that_cannot_be_calls_nothing(data: Any) -> None:
     with pytest.raises((LookupError, TypeError, ValueError, AttributeError)):
         Reader({"owner": Owner()}, KINDS, [["os.system", "x"]], {}).read(data)
+
+
+@given(st.lists(VALUES, max_size=20), st.integers(0, 200))
+def test_collections_of_many_items_come_back_from_memory_and_from_a_file(values: list[Any], times: int) -> None:
+    """They are encoded item by item, and those of a file are copied from there, the other content of a state not."""
+    many = values * times
+    items = [(f"party {number}", value) for number, value in enumerate(many)]
+    with TemporaryFile() as file:
+        for spill in (None, file):
+            writer = Writer({}, KINDS, spill)
+            state = {
+                "each": writer.each(iter(many)),
+                "in it": {"entries": writer.entries(iter(items))},
+                "alone": writer.write(many),
+                "by name": writer.write(dict(items)),
+                "objects": writer.objects,
+            }
+            stored = msgspec.msgpack.decode(b"".join(pieces(state)))
+            reader = Reader({}, KINDS, stored["objects"], {})
+            assert reader.read(stored["each"]) == reader.read(stored["alone"]) == many
+            assert reader.read(stored["in it"]["entries"]) == reader.read(stored["by name"]) == dict(items)
+
+
+def test_a_list_that_is_packed_is_the_list() -> None:
+    assert msgspec.msgpack.decode(packed(iter([1, "two", [3]]))) == [1, "two", [3]]
+
+
+class Pair(msgspec.Struct, frozen=True):
+    party: str
+    count: int
+
+
+def test_records_of_numbers_and_texts_are_stored_in_place() -> None:
+    """A table of a hundred thousand of them would otherwise need as many numbered objects."""
+    table = {f"client/{number}": Pair("server", number) for number in range(3000)}
+    writer = Writer({}, {"Pair": Pair})
+    stored = msgspec.msgpack.decode(msgspec.msgpack.encode(writer.write(table)))
+    assert not writer.objects
+    assert Reader({}, {"Pair": Pair}, [], {}).read(stored) == table
+
+
+def test_an_object_that_changes_is_not_read_as_a_value() -> None:
+    with pytest.raises(ValueError, match="Node"):
+        Reader({}, KINDS, [], {}).read(["value", "Node", "a", None])
+
+
+def test_a_pending_call_of_a_stored_object_comes_back_with_the_object() -> None:
+    node = Node("a")
+    call, same = there_and_back([partial(node.call, 1), node], Owner(), Owner())
+    assert call() == ("a", 1)
+    assert call.func.__self__ is same
+
+
+@pytest.mark.parametrize("method", ["__init__", "name", "missing"])
+def test_nothing_but_a_method_of_a_stored_object_is_called(method: str) -> None:
+    with pytest.raises((ValueError, AttributeError)):
+        Reader({}, KINDS, [["Node", "a", None]], {}).read(["method of", 0, method])

@@ -51,6 +51,10 @@ SUM_VEC_FIELD64 = 0xFFFF0003
 """Tacit's identifier for SumVec on Field64."""
 
 
+INVALID_PROOF = "the report's proof fails: its measurement is invalid, or a share was altered"
+"""The reason for which a report is refused whose measurement is invalid."""
+
+
 class InvalidReport(ValueError):
     """A report, or a message about it, is refused: it is malformed or its proof fails. It is not to be aggregated."""
 
@@ -289,7 +293,7 @@ class Prio3:
             _check_received(f"prepare share of aggregator {j}", share, self.prepare_share_bytes)
             verifiers += self._decode(f"the prepare share of aggregator {j}", share[:end])
         if not all(self._system.decide(verifier) for verifier in self._each(self.field.settle(verifiers))):
-            raise InvalidReport("the report's proof fails: its measurement is invalid, or a share was altered")
+            raise InvalidReport(INVALID_PROOF)
         return self._seed(context, [share[end:] for share in prepare_shares]) if self._joint else b""
 
     def prepare_next(self, context: bytes, state: PrepareState, message: bytes) -> Elements:

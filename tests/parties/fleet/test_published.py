@@ -78,7 +78,7 @@ def test_a_pickle_with_code_is_refused_and_not_run(protocol: int, tmp_path: Path
 ARRAY = pickle.dumps(np.ones(2))
 
 
-@pytest.mark.parametrize("content", [b"", b"text", b"\x80\x04]", b"\x80\x04\x8c\x05other\x93.", ARRAY])
+@pytest.mark.parametrize("content", [b"text", b"\x80\x04]", b"\x80\x04\x8c\x05other\x93.", ARRAY])
 def test_what_is_no_plain_pickle_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(content)
     with pytest.raises(ValueError, match=r"bad: it (is no pickle|asks for)"):
@@ -101,9 +101,11 @@ def test_fedscale_availability(tmp_path: Path) -> None:
             1: {**never, "active": [0, 50], "inactive": [10, 60]},
             2: never,
             3: {**never, "active": [90], "inactive": []},  # until the end
+            4: {**never, "active": [5, 10, 12, 40], "inactive": [10, 20, 15, 40]},  # joined; 40 to 40 is no time
         },
     )
-    assert fedscale_file(file) == [Trace(((0, 10), (50, 60)), 100), Trace(((90, 100),), 100)]
+    joined = Trace(((5, 20),), 100)
+    assert fedscale_file(file) == [Trace(((0, 10), (50, 60)), 100), Trace(((90, 100),), 100), joined]
 
 
 CAPACITY = {"computation": 20.0, "communication": 8000.0}
@@ -125,6 +127,8 @@ ACTIVE = {"active": [0], "inactive": [10], "finish_time": 100}
         ({4: {**ACTIVE, "inactive": [1, 2]}}, "client 4: active has 1 times and inactive 2"),
         ({4: {**ACTIVE, "inactive": [-1]}}, r"client 4: inactive\[0\] is -1; a number from 0"),
         ({4: {**ACTIVE, "active": [20]}}, r"client 4: active\[0\] is 20 and inactive\[0\] 10"),
+        ({4: {**ACTIVE, "active": [9, 5], "inactive": [10, 6]}}, r"client 4: active\[1\] is 5 and inactive\[1\] 6"),
+        ({4: {**ACTIVE, "finish_time": None}}, "client 4: finish_time is missing"),
         ({4: {**ACTIVE, "active": [100], "inactive": [101]}}, "no client is ever active"),
     ],
 )
@@ -148,7 +152,33 @@ def test_a_phone_of_flash_is_up_while_it_is_locked_charges_and_has_wifi(tmp_path
     )  # fmt: skip
     table = {"a": {"guid": "a", "model": "x", "messages": text}, "b": {"messages": messages((1, "wifi"))}}
     (tmp_path / "states.json").write_text(json.dumps(table))
-    assert flash_file(tmp_path / "states.json") == [Trace(((180, 660), (1200, 1800)), 3000)]
+    assert flash_file(tmp_path / "states.json") == [Trace(((180, 660), (1200, 1800)), 3000, 600)]
+
+
+def test_time_0_of_flash_is_its_reference_and_an_interval_without_an_end_is_dropped(tmp_path: Path) -> None:
+    ready = messages((60, "screen_lock"), (60, "battery_charged_on"), (60, "wifi"), (90, "4g"))
+    table = {
+        "day": {"messages": ready + messages((100, "wifi"), (120, "80%"))},
+        "next": {"messages": ready.replace("01-02", "01-03") + messages((120, "80%")).replace("01-02", "01-03")},
+    }
+    (tmp_path / "states.json").write_text(json.dumps(table))
+    found = flash_file(tmp_path / "states.json")
+    assert found == [Trace(((0, 1800),), 3600, 3600), Trace(((0, 1800),), 3600, 90000)]
+    for trace in found:  # both are ready in the first half of each hour of the reference, as they repeat each hour
+        assert isinstance(trace, Trace)
+        assert trace.window(0, 7200) == [(0, 1800), (3600, 5400)]
+        assert trace.window(900, 3600) == [(0, 900), (2700, 3600)]
+
+
+def test_phones_that_flash_cannot_read_are_left_out_and_named(tmp_path: Path) -> None:
+    ready = messages((1, "screen_lock"), (1, "battery_charged_on"), (2, "wifi"), (3, "4g"))
+    table = {"a": {"messages": ready}, "b": {"messages": ready + "2020-01-0"}, "c": {"messages": ready + "\tx"}}
+    (tmp_path / "states.json").write_text(json.dumps(table))
+    problems: list[str] = []
+    assert flash_file(tmp_path / "states.json", problems.append) == [Trace(((60, 120),), 120, 60)]
+    assert [problem.partition(" messages")[0] for problem in problems] == [
+        f"{tmp_path / 'states.json'}: device {name}: line 5 of its" for name in "bc"
+    ]
 
 
 def test_rates_of_flash(tmp_path: Path) -> None:
@@ -172,6 +202,8 @@ def test_rates_of_flash(tmp_path: Path) -> None:
         (json.dumps({"a": {"messages": messages((2, "wifi"), (1, "4g"))}}), "device a: line 2 .* is before the line"),
         (json.dumps({"a": {"messages": messages((2, "wifi"))}}), "no device is ever locked"),
         ('{"a": {"down_u": 4}}', "device a: up_u is missing"),
+        ('{"a": {"down_u": "4", "up_u": 3}}', "device a: down_u is '4'; a number"),
+        ("", "it is empty"),
     ],
 )
 def test_a_mistake_in_flash_files_is_named(text: str, problem: str, tmp_path: Path) -> None:
@@ -195,7 +227,8 @@ def test_tiles_of_ookla(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "line 1: the column avg_d_kbps is missing"),
+        ("", "it is empty"),
+        ("\n", "line 1: the column avg_d_kbps is missing"),
         ("quadkey,avg_d_kbps\n", "line 1: the column avg_u_kbps is missing"),
         (TILES, "there are no tiles with devices"),
         (f"{TILES}0231,x,fast,800,40,9,3\n", "line 2: avg_d_kbps is 'fast'; a number"),
@@ -209,9 +242,22 @@ def test_a_mistake_in_tiles_is_named(text: str, problem: str, tmp_path: Path) ->
         ookla_file(tmp_path / "t.csv")
 
 
+def test_an_area_needs_quadkeys(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("avg_d_kbps,avg_u_kbps,avg_lat_ms,devices\n8,8,4,1\n")
+    assert len(ookla_file(tmp_path / "t.csv")) == 1
+    with pytest.raises(ValueError, match="the column quadkey is missing, which --quadkey needs"):
+        ookla_file(tmp_path / "t.csv", "02")
+
+
+def test_an_empty_pickle_is_named(tmp_path: Path) -> None:
+    (tmp_path / "none").touch()
+    with pytest.raises(ValueError, match="none: it is empty"):
+        fedscale_file(tmp_path / "none")
+
+
 def test_parquet_is_read_or_what_it_needs_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(b"no parquet")
-    with pytest.raises(ValueError, match=r"t\.parquet: (Parquet needs pandas and pyarrow|it is no Parquet file)"):
+    with pytest.raises(ValueError, match=r"t\.parquet: (Parquet needs pyarrow|it is no Parquet file)"):
         ookla_file(tmp_path / "t.parquet")
 
 

@@ -61,6 +61,6 @@ def test_those_who_collude_win_a_majority_when_they_are_more_and_can_only_stop_a
 
 
 def test_another_kind_is_refused() -> None:
-    assert LIES == ("random", "flipped", "colluding", "stuffed", "noise")
-    with pytest.raises(ValueError, match="must be one of random, flipped, colluding, stuffed, noise"):
+    assert LIES == ("random", "flipped", "colluding", "stuffed", "scaled", "noise")
+    with pytest.raises(ValueError, match="must be one of random, flipped, colluding, stuffed, scaled, noise"):
         lie("white", np.zeros(1, np.int64))

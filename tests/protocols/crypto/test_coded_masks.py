@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.protocols.crypto.coded_masks import decoded, mask_and_pieces, piece_length, summed
+from tacit.protocols.crypto.coded_masks import decoded, encoding, mask_and_pieces, piece_length, summed
 from tacit.protocols.crypto.mersenne import GF31
 from tacit.sim.streams import Entropy
 from tests.protocols.crypto.test_packed_shamir import rank
@@ -38,7 +38,7 @@ def test_private_pieces_are_uniform_whatever_the_mask_is(size: tuple[int, int, i
     """The coefficients of the uniform parts in any T pieces are invertible: each value of the pieces is as likely."""
     _, needed, private, clients = size
     places = data.draw(st.lists(st.integers(0, clients - 1), min_size=private, max_size=private, unique=True))
-    table = GF31.lagrange(range(1, needed + 1), range(needed + 1, needed + clients + 1))
+    table = encoding(needed, clients)
     assert rank([[int(value) for value in table[place, needed - private :]] for place in places], GF31) == private
 
 
@@ -46,7 +46,7 @@ def test_private_pieces_are_uniform_whatever_the_mask_is(size: tuple[int, int, i
 def test_any_needed_columns_are_invertible(size: tuple[int, int, int, int], data: st.DataObject) -> None:
     _, needed, _, clients = size
     places = data.draw(st.lists(st.integers(0, clients - 1), min_size=needed, max_size=needed, unique=True))
-    table = GF31.lagrange(range(1, needed + 1), range(needed + 1, needed + clients + 1))
+    table = encoding(needed, clients)
     assert rank([[int(value) for value in table[place]] for place in places], GF31) == needed
 
 

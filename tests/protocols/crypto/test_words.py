@@ -67,7 +67,8 @@ def test_the_published_widths() -> None:
     ("arguments", "problem"),
     [
         ((1, 1.0, 2), "between 2 and 32"), ((33, 1.0, 2), "between 2 and 32"), ((8, 0.0, 2), "a number above 0"),
-        ((8, np.nan, 2), "a number above 0"), ((8, 1.0, 0), "must be >= 1"), ((32, 1.0, 1 << 26), "at most 57"),
+        ((8, np.nan, 2), "a number above 0"), ((8, 1e308, 2), "to 1e[+]290"), ((32, 5e-324, 2), "from 1e-290"),
+        ((8, 1.0, 0), "must be >= 1"), ((32, 1.0, 1 << 26), "at most 57"),
     ],
 )  # fmt: skip
 def test_impossible_widths(arguments: tuple[int, float, int], problem: str) -> None:

@@ -1,0 +1,66 @@
+"""Attacks on a sum over many rounds (Flamingo): a server with decryptors on its side, and one that names two sets.
+
+Clients and set-up are those of production, in the miniature of `tacit chaos --server`, with five clients, of whom four
+are decryptors. One may collude with the server; two decrypt, and three must sign who is in.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from msgspec import structs
+
+from tacit.benchmarks.attacks.finding import Finding, share
+from tacit.protocols.sums import consistency
+from tacit.scenarios.chaos.server_lies import parse
+from tacit.scenarios.chaos.server_rounds import RoundsView
+from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
+
+__all__ = ["both_kinds", "too_many_decryptors"]
+
+_SUM = Miniature("flamingo", clients=5, min_clients=3)
+_ALL = "0 1 2 3 4"
+
+
+def _recovered(miniature: Miniature, program: str) -> tuple[float, int]:
+    """The share of an honest client's vector that the server reads, at most, and the numbers of a vector."""
+    view, _, failure = performed(miniature, parse(program, miniature.clients), contribute, 0)
+    assert isinstance(view, RoundsView) and not failure
+    read = view.without_known_masks()
+    return max(share(*one) for one in read.values()), len(next(iter(read.values()))[0])
+
+
+def too_many_decryptors(quick: bool = False) -> Finding:
+    """The server follows the protocol, and as many decryptors help it as decrypt: these have no need of others."""
+    honest = f"start {_ALL}; left {_ALL}"
+    weakened, size = _recovered(structs.replace(_SUM, colluding=2), honest)
+    ours, _ = _recovered(_SUM, honest)
+    sought = "server and decryptors: the vector of one client, from two of four decryptors and from one"
+    return Finding("t + 1 decryptors help the server", sought, weakened, ours, 0.0, size)
+
+
+@contextmanager
+def _unsigned() -> Iterator[None]:
+    """Decryptors that open what they were shown, whatever others have signed."""
+
+    async def agreed(*_: Any) -> bool:
+        return True
+
+    with patch.object(consistency, "is_agreed", agreed):
+        yield
+
+
+def both_kinds(quick: bool = False) -> Finding:
+    """One decryptor is shown a client as in, and opens its own mask; others see it as out, and open its pairs'."""
+    view, _, _ = performed(_SUM, parse(f"start {_ALL}", 5), contribute, 0)
+    assert isinstance(view, RoundsView)
+    honest = [name.removeprefix("client/") for name in view.decryptors if name not in view.colluding]
+    first, others = honest[0], " ".join(honest[1:])
+    victim = honest[-1]
+    rest = " ".join(str(number) for number in range(5) if str(number) != victim)
+    program = f"start {_ALL}; left {_ALL} to {first}; left {rest} to {others}"
+    with _unsigned():
+        weakened, size = _recovered(_SUM, program)
+    ours, _ = _recovered(_SUM, program)
+    return Finding("decryptors without signatures", "server: the vector of one client", weakened, ours, 0.0, size)

@@ -1,0 +1,154 @@
+"""Attacks on a sum with coded masks by a server and a client that colludes with it.
+
+They look at what they receive, or name clients two sets of survivors. Clients and set-up are those of production, in
+the miniature of `tacit chaos --server`, with N = 8 clients, of whom T = 1 is corrupt; U = 5 answers open a set, and a
+vector has U - T = 4 parts.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import numpy as np
+
+from tacit.benchmarks.attacks.finding import Finding, share
+from tacit.protocols.crypto.coded_masks import PIECE_BITS, decoded, encoding, piece_length
+from tacit.protocols.crypto.mersenne import GF31, Elements
+from tacit.protocols.sums import consistency, lightsecagg
+from tacit.protocols.sums.masking import read
+from tacit.scenarios.chaos.server_lies import parse
+from tacit.scenarios.chaos.server_view import CodedView, Masked
+from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
+from tacit.sim.streams import Entropy
+
+__all__ = ["one_set_and_a_part", "piece_of_a_client", "two_sets"]
+
+_SUM = Miniature("lightsecagg", clients=8, min_clients=3)
+_ALL, _OTHERS = "0 1 2 3 4 5 6 7", "1 2 3 4 5 6 7"
+_VICTIM = "client/0"
+
+
+@contextmanager
+def _forgetful() -> Iterator[None]:
+    """Clients that sign and answer whatever they are shown, as often as they are."""
+    with patch.object(lightsecagg, "once_a_round", lambda *_: True):
+        yield
+
+
+@contextmanager
+def _unsigned() -> Iterator[None]:
+    """Clients that answer without others' signatures."""
+
+    async def agreed(*_: object) -> bool:
+        return True
+
+    with patch.object(consistency, "is_agreed", agreed):
+        yield
+
+
+def _bare(dimension: int, needed: int, private: int, clients: int, entropy: Entropy) -> tuple[Elements, Elements]:
+    """A mask and its pieces, in which zeros are in the place of the T uniform parts."""
+    mask = GF31.uniform((dimension,), entropy)
+    parts = np.zeros((needed, piece_length(dimension, needed, private)), np.uint64)
+    parts[: needed - private].reshape(-1)[:dimension] = mask
+    return mask, GF31.times(encoding(needed, clients), parts)
+
+
+def _seen(program: str) -> tuple[CodedView, Masked, list[dict[int, Elements]]]:
+    """The view of a server that follows `program`, the victim's vector, and the first and second sums by places."""
+    view, _, failure = performed(_SUM, parse(f"start {_ALL}; {program}", _SUM.clients), contribute, 0)
+    assert isinstance(view, CodedView) and not failure
+    victim = next(one for one in view.masked if one.client == _VICTIM)
+    found = [dict[int, Elements](), dict[int, Elements]()]
+    for packet, message in view.answers:
+        if isinstance(message, lightsecagg.CodedSum):
+            place = victim.names.index(packet.sender)
+            (words,) = read(message.pieces, [victim.pieces.shape[1]], PIECE_BITS)
+            found[place in found[0]][place] = words.astype(np.uint64)
+    return view, victim, found
+
+
+def _minus(left: Elements, right: Elements) -> Elements:
+    return GF31.reduced(left + np.uint64(GF31.prime) - right)
+
+
+def piece_of_a_client(quick: bool = False) -> Finding:
+    """All follow the protocol, and client/7 shows the server its piece of client/0's mask.
+
+    With zeros in the place of the uniform part, the piece is a relation of the mask's four parts. Who knows three of
+    four parts of the vector has the last.
+    """
+
+    def recovered() -> float:
+        view, victim, _ = _seen(f"left {_ALL}")
+        masked, vector = (one.reshape(-1, _PART) for one in (_sent(victim, view), view.vectors[_VICTIM, 1]))
+        factors = encoding(victim.coding.needed, _SUM.clients)[7:8, :4]
+        known = GF31.times(factors[:, :3], _minus(masked[:3], vector[:3]))
+        left = _minus(victim.pieces[7:8], known)
+        last = GF31.multiplied(left, np.broadcast_to(GF31.inverse(factors[:, 3:]), left.shape))[0]
+        return share(_minus(masked[3], last), vector[3])
+
+    with patch.object(lightsecagg, "mask_and_pieces", _bare):
+        weakened = recovered()
+    sought = "server and one client: the rest of a vector of which they know three numbers in four"
+    return Finding("coded masks without uniform parts", sought, weakened, recovered(), 0.0, _PART)
+
+
+def two_sets(quick: bool = False) -> Finding:
+    """All clients are shown a set of all, and then one without client/0, whose mask is the difference of the sums."""
+
+    def recovered() -> float:
+        _, victim, (first, second) = _seen(f"left {_ALL}; left {_OTHERS}")
+        coding, size = victim.coding, len(victim.mask)
+        if min(len(first), len(second)) < coding.needed:
+            return 0.0
+        shape = size, coding.needed, coding.private
+        return share(_minus(decoded(first, *shape), decoded(second, *shape)), victim.mask)
+
+    with _forgetful():
+        weakened = recovered()
+    return Finding(
+        "two sets for coded masks", "server: the vector of one client", weakened, recovered(), 0.0, 4 * _PART
+    )
+
+
+_PART = 160
+"""The numbers of a part of a vector."""
+
+
+def one_set_and_a_part(quick: bool = False) -> Finding:
+    """Three honest clients are shown a set without client/0, the others one of all: each of them answers once.
+
+    That opens the sum of all. With the piece of the client that colludes it also gives four of the five values that fix
+    the parts of the victim's mask. Who knows one part in four of the vector, as of weights that stay as they were, has
+    the other three.
+    """
+
+    def recovered() -> float:
+        view, victim, (sums, _) = _seen(f"left {_ALL} to 0 1 2 3 7; left {_OTHERS} to 4 5 6")
+        needed, of_all = victim.coding.needed, (0, 1, 2, 3, 7)
+        if len(sums) < _SUM.clients:
+            return 0.0
+        points = [needed + 1 + place for place in of_all]
+        wanted = [needed + 1 + place for place in (4, 5, 6)]
+        whole = GF31.times(GF31.lagrange(points, wanted), np.stack([sums[place] for place in of_all]))
+        pieces = [*(_minus(one, sums[place]) for one, place in zip(whole, (4, 5, 6), strict=True)), victim.pieces[7]]
+        masked, vector = (one.reshape(-1, _PART) for one in (_sent(victim, view), view.vectors[_VICTIM, 1]))
+        known = np.stack([*pieces, _minus(masked[0], vector[0])])
+        parts = GF31.times(GF31.lagrange([*wanted, needed + 1 + 7, 1], [2, 3, 4]), known)
+        return share(_minus(masked[1:], parts), vector[1:])
+
+    with _unsigned():
+        weakened = recovered()
+    sought = "server: the rest of a vector of which it knows one number in four"
+    return Finding("coded masks without signatures", sought, weakened, recovered(), 0.0, 3 * _PART)
+
+
+def _sent(victim: Masked, view: CodedView) -> Elements:
+    """The masked vector that the victim has sent."""
+    message = next(
+        message for packet, message in view.answers
+        if packet.sender == victim.client and isinstance(message, lightsecagg.CodedVector)
+    )  # fmt: skip
+    (words,) = read(message.values, [len(victim.mask)], PIECE_BITS)
+    return words.astype(np.uint64)

@@ -1,0 +1,136 @@
+"""A server's view of a sum over many rounds of one set-up (Flamingo), with the decryptors that collude with it.
+
+The unknowns are those of `server_view`: inputs, and masks by their keys. Some clients collude, t of them decryptors.
+The server has their inputs, their keys of all pairs and of the decryptors, and every share that is dealt to them. So it
+knows a client's own mask as soon as one honest decryptor has sent its share of the seed, and the mask of a pair as soon
+as one has decrypted a ciphertext of its seed, whatever either was asked for. A sum of `min_clients` has t fewer of
+others, so of fewer than `min_clients` - t others it must know nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from tacit.parties.party import Party
+from tacit.protocols.crypto.agreement import derive_key
+from tacit.protocols.sums.decryptors import KeyRing
+from tacit.protocols.sums.flamingo import SEED_BYTES, MaskedVector, RoundOpened
+from tacit.protocols.sums.masking import Ring
+from tacit.scenarios.chaos.server_view import Input, Judged, Relation, View, exposed
+from tacit.sim.world import World
+
+__all__ = ["RoundsView"]
+
+
+class RoundsView(View):
+    """Records what the server and `colluding` decryptors receive from now on, and for the judge what clients compute.
+
+    `colluding`: their names; those who are no decryptors of a set-up have only their own keys of pairs.
+    """
+
+    masked = (MaskedVector,)
+
+    def __init__(
+        self,
+        world: World,
+        parties: Iterable[Party],
+        inputs: Mapping[Input, Ring],
+        server: str,
+        colluding: Sequence[str],
+    ) -> None:
+        super().__init__(world, parties, inputs, server)
+        self._types = {kind.__name__: kind for kind in (MaskedVector, RoundOpened)}
+        self.colluding = frozenset(colluding)
+        self._rings: dict[tuple[str, bytes], KeyRing] = {}  # the keys of clients, by client and set-up
+        self._split: dict[bytes, tuple[bytes, int]] = {}  # for each share its seed and its place
+        self._held: dict[bytes, set[int]] = {}  # for each seed the places of the shares that the server has
+        self._needed: dict[bytes, int] = {}  # for each seed of a client, or ciphertext, how many decryptors open it
+        self._encrypted: dict[bytes, bytes] = {}  # for each ciphertext its seed
+        self._decrypted: dict[bytes, set[str]] = {}  # for each ciphertext who has decrypted it, or can
+
+    def judged(self, keys: set[bytes], least: int) -> Judged:
+        """The judgement of all that was received, where `keys` are known besides it."""
+        relations, opened, guessed = self.relations(), self.opened(), self.masks_of(keys)
+        others = [
+            Relation({name: value for name, value in one.inputs.items() if name[0] not in self.colluding}, one.masks)
+            for one in relations
+        ]
+        found = exposed(others, {*opened, *guessed}, max(2, least - len(self.colluding)))
+        return Judged(found, len(relations), len(opened), len(guessed))
+
+    @property
+    def decryptors(self) -> tuple[str, ...]:
+        """The decryptors of the first set-up. Raises ValueError as long as there are none."""
+        for ring in self._rings.values():
+            return ring.decryptors
+        raise ValueError("no client has keys")
+
+    def without_known_masks(self) -> dict[str, tuple[Ring, Ring]]:
+        """The latest vector of each client that does not collude, without all known masks, and its true input."""
+        known = self._known_keys({(number, attempt) for _, number, attempt in self._keys})
+        found: dict[str, tuple[Ring, Ring]] = {}
+        for packet, message in self._received:
+            if isinstance(message, MaskedVector) and packet.sender not in self.colluding:
+                (relation,) = self._taken_apart(packet, message)
+                values = np.frombuffer(message.values, "<u8").copy()
+                for (key, _), factor in relation.masks.items():
+                    if key in known:
+                        values -= np.uint64(factor % 2**64) * self._streams.words(key)
+                ((name, _),) = relation.inputs.items()
+                found[packet.sender] = values, self._inputs[name]
+        return found
+
+    def _computed(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
+        who: Any = self._parties[party]
+        ring = None if party == self._server else KeyRing.of(who)
+        if ring is None or not ring.decryptors:
+            return
+        self._rings.setdefault((party, ring.digest), ring)
+        if step == "sum.mask":
+            self._masked(party, who, ring, arguments, result)
+        elif step == "sum.reveal" and len(arguments) == 4 and isinstance(arguments[0], bytes):  # decryptions
+            for ciphertext in arguments[1]:
+                self._decrypted[ciphertext].add(party)
+
+    def _masked(self, party: str, who: Any, ring: KeyRing, arguments: tuple[Any, ...], result: Any) -> None:
+        needed = ring.parameters.needed
+        colluding = self.colluding.intersection(ring.decryptors)
+        if len(arguments) == 3 and isinstance(arguments[2], int):  # masks, by their keys
+            found = self._keys.setdefault((party, who.round, who.attempt), {})
+            found.update(dict.fromkeys(key for key, _ in arguments[0]))
+        elif len(arguments) == 4 and isinstance(arguments[1], int):  # shares of a client's own seed
+            seed = arguments[0]
+            self._needed[seed] = needed
+            self._held[seed] = {ring.decryptors.index(name) for name in colluding}
+            self._split |= {share: (seed, place) for place, share in enumerate(result)}
+        elif len(arguments) == 4:  # seeds of pairs
+            for ciphertext, seed in zip(result, arguments[1], strict=True):
+                self._encrypted[ciphertext], self._needed[ciphertext] = seed, needed
+                self._decrypted[ciphertext] = set(colluding)
+
+    def _known_keys(self, stamps: set[tuple[int, int]]) -> set[bytes]:
+        """All keys that follow from what the server and decryptors who collude have, under any reading of it."""
+        run_id = self._world.run_id
+        titles = list(dict.fromkeys(title for ring in self._rings.values() for title in ring.titles))
+        for _, message in self._received:
+            for share in message.shares if isinstance(message, RoundOpened) else ():
+                if share:
+                    seed, place = self._split[share]
+                    self._held[seed].add(place)
+        own = {seed for seed, held in self._held.items() if len(held) >= self._needed[seed]}
+        opened = {text for text, who in self._decrypted.items() if len(who) >= self._needed[text]}
+        pairs, known = {self._encrypted[text] for text in opened}, set[bytes]()
+        for number in {number for number, _ in stamps}:
+            for (name, _), ring in self._rings.items():
+                pairs |= {
+                    derive_key(root, run_id, "pair seed", number, 0, ring.pair(name, other), SEED_BYTES)
+                    for other, root in ring.roots.items() if other != name and name in self.colluding
+                }  # fmt: skip
+            known |= {derive_key(seed, run_id, "own mask", number, 0, (title,)) for seed in own for title in titles}
+            known |= {
+                derive_key(seed, run_id, "pair mask", number, 0, both)
+                for seed in pairs for both in combinations(titles, 2)
+            }  # fmt: skip
+        return known

@@ -1,0 +1,130 @@
+"""The benchmark of predicted survival: its files, and the independence of draws with neighbouring seeds."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from scipy import stats
+from typer.testing import CliRunner
+
+from tacit.benchmarks.command import app
+from tacit.benchmarks.survival.cases import case
+from tacit.benchmarks.survival.ranges import Spread, spread
+from tacit.benchmarks.survival.shares import read_compared
+from tacit.scenarios.files.dropouts import Dropout, drawn
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.fates import fates_of
+from tacit.sim.faults import Crash
+from tacit.sim.streams import generator
+from tacit.sim.triggers import Faults
+
+CASE = "fedavg, fewest"
+SCENARIO = read("xclp-digits", ["data.clients=3", "fault=[]", "expect={}", "protocol.hamming=plaintext"]).scenario
+
+
+def survival(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["survival", *map(str, arguments)])
+    assert done.exit_code in (0, 1), done.output
+    return done.stdout
+
+
+def test_one_scenario_is_compared_and_put_into_the_file_beside_others(tmp_path: Path) -> None:
+    file = tmp_path / "survival.json"
+    assert CASE in survival("--only", CASE, "--runs", 4, "--json", file)
+    (first,) = read_compared(file)
+    assert (first.case, first.runs, first.otherwise) == (CASE, 4, 0)
+    shown = survival("--only", "xclp, groups", "--runs", 2, "--json", file)
+    found = read_compared(file)
+    assert [one.case for one in found] == ["xclp, groups", CASE] and found[1] == first
+    assert CASE in shown and first.verdict in shown
+    refused = CliRunner().invoke(app, ["survival", "--only", "xclp"])
+    assert refused.exit_code == 2 and CASE in refused.output
+
+
+def test_ranges_follow_one_another(tmp_path: Path) -> None:
+    file = tmp_path / "ranges.json"
+    survival("--only", CASE, "--ranges", 2, "--runs", 5, "--json", file)
+    (written,) = json.loads(file.read_bytes())
+    assert written == {"case": CASE, "runs": 5, "completed": list(spread(CASE, 2, 5).completed)}
+    assert sum(written["completed"]) == sum(spread(CASE, 1, 10).completed)
+
+
+@pytest.mark.parametrize("completed", [(30, 41, 29, 35), (10, 90), (0, 0), (100, 100, 100)])
+def test_the_statistic_is_pearsons(completed: tuple[int, ...]) -> None:
+    found = Spread("", 100, completed)
+    if len(set(completed)) == 1:
+        assert (found.square, found.probability) == (0, 1)
+    else:
+        table = [completed, [100 - one for one in completed]]
+        known = stats.chi2_contingency(table, correction=False)
+        assert (found.square, found.probability) == pytest.approx((known.statistic, known.pvalue))
+
+
+def by_fault(seed: int) -> int:
+    faults = Faults([Crash("client/*", at="lsh.hash", probability=0.25)], seed)
+    return sum(bool(faults.at_step(f"client/{number}", "lsh.hash", "before", 1)) for number in range(3))
+
+
+def by_dropout(seed: int) -> int:
+    own = structs.replace(SCENARIO, seed=seed)
+    return len(drawn([Dropout("25%", 0.25, step="lsh.hash")], own, {1: ("lsh.hash",)}))
+
+
+@pytest.mark.parametrize("lost", [by_fault, by_dropout])
+def test_neighbouring_seeds_give_independent_losses(lost: Callable[[int], int]) -> None:
+    """Seeds without a loss, in 60 ranges of 100, and pairs of neighbours without one are as many as expected."""
+    whole = [lost(seed) == 0 for seed in range(6000)]
+    found = Spread("", 100, tuple(sum(whole[first : first + 100]) for first in range(0, 6000, 100)))
+    assert 0.001 < found.probability < 0.999
+    exact = 0.75**3
+    assert abs(sum(whole) - 6000 * exact) <= 3 * (6000 * exact * (1 - exact)) ** 0.5
+    pairs = sum(one and other for one, other in zip(whole[::2], whole[1::2], strict=True))
+    assert abs(pairs - 3000 * exact**2) <= 3 * (3000 * exact**2 * (1 - exact**2)) ** 0.5
+
+
+# --- two scenarios whose ends follow from the losses alone
+
+
+def kept(seed: int, fault: int, chance: float, times: int) -> list[list[bool]]:
+    """For each of four clients, the times that it comes to a step without being lost by the fault there."""
+    streams = [generator(seed, "fault", fault, f"client/{number}", "chance") for number in range(4)]
+    return [(stream.random(times) >= chance).tolist() for stream in streams]
+
+
+def restarted(seed: int) -> bool:
+    """fedavg+xclp: at most one client is lost in the first Hamming step, and not all others in the second."""
+    every = kept(seed, 0, 0.15, 2)
+    left = [second for first, second in every if first]
+    return len(left) >= 3 and any(left)
+
+
+def opened(seed: int) -> bool:
+    """xclp with shares: three clients deal, and a majority of those who deal reveal."""
+    dealt = [number for number, (first,) in enumerate(kept(seed, 0, 0.12, 1)) if first]
+    revealed = kept(seed, 1, 0.12, 1)
+    return len(dealt) >= 3 and sum(revealed[number][0] for number in dealt) > len(dealt) // 2
+
+
+def at_least(least: int, clients: int, chance: float) -> float:
+    return float(stats.binom.sf(least - 1, clients, chance))
+
+
+ENDS = {
+    "fedavg+xclp": (restarted, sum(float(stats.binom.pmf(n, 4, 0.85)) * (1 - 0.15**n) for n in (3, 4))),
+    "xclp, shamir": (opened, sum(float(stats.binom.pmf(n, 4, 0.88)) * at_least(n // 2 + 1, n, 0.88) for n in (3, 4))),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("title", ENDS)
+def test_the_shares_of_many_ranges_of_seeds_vary_as_binomial_ones(title: str) -> None:
+    """200 ranges of 1,000 neighbouring seeds, the first of which are those of the table in docs/howto/survival.md."""
+    (ends, exact), scenario = ENDS[title], read(case(title)).scenario
+    seeds = range(scenario.seed, scenario.seed + 200)
+    assert [fate.completed for fate in fates_of(scenario, seeds)] == list(map(ends, seeds))
+    firsts = range(scenario.seed, scenario.seed + 200_000, 1000)
+    found = Spread(title, 1000, tuple(sum(map(ends, range(first, first + 1000))) for first in firsts))
+    assert 0.001 < found.probability < 0.999
+    assert abs(found.share - exact) <= 3 * (exact * (1 - exact) / 200_000) ** 0.5
