@@ -18,7 +18,7 @@ later one. `format` in `result.json` is the same number. Format 2 differs from f
 
 | format 1 | format 2 |
 | --- | --- |
-| facts are words of `note` in `events` | `fact`, `detail` and `number` of `events` state them; `note` says the same in words |
+| facts are words of `note` in `events` | `fact`, `detail` and `number` of `events` state them |
 | waits are rows of `events`, with other meanings of columns | the view `waits`; `events` has no waits |
 | `metrics` has what programs noticed and refused, too | the view `notices` has it |
 | `faults` has a text | `faults` also has `phase`, `state` and `fault` |
@@ -31,8 +31,8 @@ later one. `format` in `result.json` is the same number. Format 2 differs from f
   it then. Once a run has ended there is one file, unless somebody was reading it just then.
 - Events are recorded in the order in which they happened; at equal times that is the order of `n`, which also counts
   the beginnings and ends of waits. The trace hash is of all rows of `events` but those of the kind `resend`, metrics of
-  rounds and `sleeps`. Of these rows the columns from `message` to `receiver` and from `fact` on, and what a step, a loss
-  and a refused message say of round and attempt, are not hashed.
+  rounds and `sleeps`. The columns from `message` to `receiver` and from `fact` on are not hashed, and of a step, a loss
+  and a refused message neither are round and attempt.
 - Contents of messages are not recorded, but for an [attack]; `digest` is the same for equal ones.
 - Not recorded, and so not known: what a party's program did between its events; the queue in which a packet waited for
   bandwidth (a long hop does not say whether latency or the queue made it so); waits of no duration, whose messages were

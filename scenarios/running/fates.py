@@ -24,7 +24,7 @@ Steps = dict[int, tuple[str, ...]]
 class Fate(Struct, frozen=True):
     """The end of one run, with its costs: bytes, virtual seconds, and the number of rounds without a result.
 
-    `general` is the reason without the names of lost clients, by which equal ends are counted together.
+    `general` is the reason without the names of lost clients; empty if the reason has none.
 
     `lost`: who was lost where, as (party, step), each once a round. `memory`: predicted bytes at the peak. `joules` of
     all clients and `most_joules` of one: None if the scenario counts no energy.
@@ -33,7 +33,6 @@ class Fate(Struct, frozen=True):
     seed: int
     outcome: str
     reason: str
-    general: str
     bytes: int
     seconds: float
     rounds_lost: int
@@ -41,6 +40,7 @@ class Fate(Struct, frozen=True):
     memory: int = 0
     joules: float | None = None
     most_joules: float | None = None
+    general: str = ""
 
     @property
     def completed(self) -> bool:
@@ -117,8 +117,8 @@ def fate_of(scenario: Scenario, *sinks: object) -> Fate:
     used = metered[0].energy(metered[1].found()) if metered else None
     places = {(loss.party, loss.step, loss.round): (loss.party, loss.step) for loss in end.lost}
     return Fate(
-        scenario.seed, end.outcome, end.reason, end.general or end.reason, sent, simulation.now, max(0, rounds - end.held),
+        scenario.seed, end.outcome, end.reason, sent, simulation.now, max(0, rounds - end.held),
         tuple(places.values()), predicted_memory(*simulation.setting, simulation.most_held),
         None if used is None else used.joules,
-        None if used is None else max((one.most for one in used.classes), default=0.0),
+        None if used is None else max((one.most for one in used.classes), default=0.0), end.general,
     )  # fmt: skip

@@ -134,7 +134,7 @@ class Survival(Struct, frozen=True):
         found: dict[str, list[list[str]]] = {}
         for one in self.fates:
             if not one.completed:
-                reason = f"{one.outcome}: {_general(one.general)}"
+                reason = f"{one.outcome}: {_general(one.general or one.reason)}"
                 found.setdefault(_NUMBER.sub("\0", reason), []).append(_NUMBER.findall(reason))
         counted = [(_with_ranges(text, numbers), len(numbers)) for text, numbers in found.items()]
         return sorted(counted, key=lambda item: -item[1])
