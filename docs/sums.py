@@ -113,7 +113,8 @@ def papers(rows: Sequence[Row]) -> str:
         body.append((
             "So et al.", "LightSecAgg's gain over Bonawitz's sum, at most", "12.7",
             f"{gain:.1f} (server's CPU), {whole:.2f} (whole round)",
-            "smaller: masks here cost AES at memory speed, and the round is bound by the network and the deadline",
+            "server's work: larger, as pieces are decoded by a product of matrices; whole round: smaller, as the "
+            "network and the deadline bound it",
         ))  # fmt: skip
     body += [
         (

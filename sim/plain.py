@@ -56,12 +56,12 @@ class _Listed(Named):
 
 
 class Spilled(NamedTuple):
-    """An encoded list of `count` items: the `length` bytes of the `file` from `start` on."""
+    """An encoded list of a `number` of items: the `length` bytes of the `file` from `start` on."""
 
     file: BinaryIO
     start: int
     length: int
-    count: int
+    number: int
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -113,7 +113,7 @@ def pieces(value: Any) -> Iterator[bytes | memoryview]:
     Values that were spilled may be in dictionaries, not in lists.
     """
     if isinstance(value, Spilled):
-        yield _list_header(value.count)
+        yield _list_header(value.number)
         for at in range(0, value.length, _CHUNK):
             value.file.seek(value.start + at)
             yield value.file.read(min(_CHUNK, value.length - at))
@@ -149,7 +149,7 @@ class Writer:
 
     def write(self, value: Any) -> Any:
         """Convert `value` to numbers, texts, bytes and lists. Raises NotPlain."""
-        kind = type(value)
+        kind: Any = type(value)
         if kind in _AS_THEY_ARE:
             return value
         if kind is list or kind is tuple:  # the most there is, and never known by name

@@ -90,7 +90,7 @@ def message_names() -> dict[str, str]:
     return found
 
 
-FORGES = {"scenarios/chaos/server_world.py", "scenarios/chaos/server_view.py"}
+FORGES = {f"scenarios/chaos/server_{what}.py" for what in ("world", "view", "rounds")}
 """A server that lies, which sends and reads messages as their owners do."""
 
 ANOTHER = {"Columns", "Corrections", "Enrolled", "Present", "Report", "Rows", "Seed"}

@@ -6,6 +6,7 @@ repeats. `tacit.sim.compute.CostTable` reads it.
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -252,18 +253,17 @@ def _measure_sharing(repeats: int) -> dict[str, float]:
 
 def _measure_fields(repeats: int) -> dict[str, float]:
     """The seconds of products of matrices of field elements: of a multiplication, and of an entry of either side."""
-    random, columns, found = generator(1, "costs", "fields"), 1 << 15, {}
+    random, columns, found = generator(1, "costs", "fields"), 1 << 15, dict[str, float]()
     for field in (GF31, GF61):
         counts, times = [], []
         for rows, inner in ((2, 2), (100, 50)):
             left, right = (
                 random.integers(0, field.prime, shape, np.uint64) for shape in ((rows, inner), (inner, columns))
             )
-            work = field.times_work(rows, inner, columns)
-            counts.append(list(work.values()))
-            times.append(seconds_each(lambda a=left, b=right, gf=field: gf.times(a, b), 1, repeats))  # type: ignore[misc]
-        solved = np.linalg.solve(np.array(counts, float), times)
-        found |= {name: max(1e-12, float(seconds)) for name, seconds in zip(work, solved, strict=True)}
+            counts.append(field.times_work(rows, inner, columns))
+            times.append(seconds_each(partial(field.times, left, right), 1, repeats))
+        solved = np.linalg.solve([list(one.values()) for one in counts], times).tolist()
+        found |= {name: max(1e-12, seconds) for name, seconds in zip(counts[0], solved, strict=True)}
     return found
 
 

@@ -247,7 +247,7 @@ class View:
         return known
 
     def _taken_apart(self, packet: Packet, message: Any) -> Iterator[Relation]:
-        if not isinstance(message, self.masked):
+        if type(message) not in self.masked:
             return
         keys = list(self._keys.get((packet.sender, packet.round, packet.attempt), {}))
         size, what = self._size, f"{packet.type} of {packet.sender}"
@@ -458,7 +458,7 @@ class Masked:
     @cached_property
     def key(self) -> bytes:
         """A name of the mask and its pieces."""
-        return derive("coded mask", self.mask.tobytes(), self.pieces.tobytes())
+        return derive(b"coded mask", self.mask.tobytes(), self.pieces.tobytes())
 
     def piece(self, name: str, sent: bool) -> Relation:
         """The relation that the piece of the client `name` is. Where the masked vector was `sent`, a number of the

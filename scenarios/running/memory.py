@@ -24,8 +24,8 @@ BASE = 119_000_000
 PER_CLIENT = 110_000
 """Bytes of a party with its links: a hundred clients beside ten, with a network of 2.6 kB."""
 
-AT_REST = 8_000
-"""Bytes of a client that rests, among ten thousand: 2 kB, and its first message and answer under way at once."""
+AT_REST = 5_500
+"""Bytes of a client that rests, among a hundred thousand, with its first message and answer under way at once."""
 
 HELD_COPIES = 1.5
 """Bytes held for each byte of a message, with the objects made of it at both ends: IKNP among eight clients."""

@@ -84,7 +84,7 @@ def test_neighbouring_seeds_give_independent_losses(lost: Callable[[int], int]) 
     assert abs(pairs - 3000 * exact**2) <= 3 * (3000 * exact**2 * (1 - exact**2)) ** 0.5
 
 
-# --- two scenarios whose ends follow from the losses alone
+# --- three scenarios whose ends follow from the losses alone
 
 
 def kept(seed: int, fault: int, chance: float, times: int) -> list[list[bool]]:
@@ -107,14 +107,24 @@ def opened(seed: int) -> bool:
     return len(dealt) >= 3 and sum(revealed[number][0] for number in dealt) > len(dealt) // 2
 
 
+def buffered(seed: int) -> bool:
+    """fedbuff: two clients send an update, and one of them another."""
+    every = [first + (first and second) for first, second in kept(seed, 0, 0.45, 2)]
+    return sum(count > 0 for count in every) >= 2 and max(every) == 2
+
+
 def at_least(least: int, clients: int, chance: float) -> float:
     return float(stats.binom.sf(least - 1, clients, chance))
 
 
 ENDS = {
     "fedavg+xclp": (restarted, sum(float(stats.binom.pmf(n, 4, 0.85)) * (1 - 0.15**n) for n in (3, 4))),
+    # two or more send an update, less those cases in which none sends another
+    "fedbuff": (buffered, at_least(2, 4, 0.55) - sum(
+        float(stats.multinomial.pmf([4 - n, n, 0], 4, [0.45, 0.55 * 0.45, 0.55**2])) for n in (2, 3, 4)
+    )),
     "xclp, shamir": (opened, sum(float(stats.binom.pmf(n, 4, 0.88)) * at_least(n // 2 + 1, n, 0.88) for n in (3, 4))),
-}
+}  # fmt: skip
 
 
 @pytest.mark.long
