@@ -13,13 +13,13 @@ Every run's folder holds `run.sqlite`, an SQLite data base with all that happene
 Read the views; the tables below them are what Tacit writes, and may change with the number alone.
 
 Tacit also reads folders of format 1, with the same results. A run of format 1 that was broken off cannot be resumed:
-`tacit run FOLDER` runs it from the start. A folder of a later format needs the version of Tacit that made it, or a later
-one. `format` in `result.json` is the same number. Format 2 differs from format 1 in this:
+`tacit run FOLDER` runs it from the start. A folder of a later format needs the version of Tacit that made it, or a
+later one. `format` in `result.json` is the same number. Format 2 differs from format 1 in this:
 
 | format 1 | format 2 |
 | --- | --- |
-| facts are words of `note` in `events` | `fact`, `detail` and `number` of `events` state them; `note` says the same in words |
-| waits are rows of `events`, whose columns have other meanings there | the view `waits`, of the tables `wait_begins` and `wait_ends`; `events` has no waits |
+| facts are words of `note` in `events` | `fact`, `detail` and `number` of `events` state them |
+| waits are rows of `events`, with other meanings of columns | the view `waits`; `events` has no waits |
 | `metrics` has what programs noticed and refused, too | the view `notices` has it |
 | `faults` has a text | `faults` also has `phase`, `state` and `fault` |
 | `why` of `refusals` begins with the message and its sender | `why` is the reason alone |
@@ -31,8 +31,8 @@ one. `format` in `result.json` is the same number. Format 2 differs from format 
   it then. Once a run has ended there is one file, unless somebody was reading it just then.
 - Events are recorded in the order in which they happened; at equal times that is the order of `n`, which also counts
   the beginnings and ends of waits. The trace hash is of all rows of `events` but those of the kind `resend`, metrics of
-  rounds and `sleeps`. Of these rows the columns from `message` to `receiver` and from `fact` on, and what a step, a loss
-  and a refused message say of round and attempt, are not hashed.
+  rounds and `sleeps`. The columns from `message` to `receiver` and from `fact` on are not hashed, and of a step, a loss
+  and a refused message neither are round and attempt.
 - Contents of messages are not recorded, but for an [attack]; `digest` is the same for equal ones.
 - Not recorded, and so not known: what a party's program did between its events; the queue in which a packet waited for
   bandwidth (a long hop does not say whether latency or the queue made it so); waits of no duration, whose messages were

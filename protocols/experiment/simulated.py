@@ -129,9 +129,13 @@ class Ended(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """The end of a run: its outcome, reason and losses, and the number of rounds with a result."""
+    """The end of a run: its outcome, reason and losses, and the number of rounds with a result.
+
+    `general` is the reason without the names of the lost clients, where it has them; else empty.
+    """
 
     outcome: str
     reason: str
     lost: list[Loss]
     held: int
+    general: str = ""

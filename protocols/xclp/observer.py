@@ -229,7 +229,8 @@ class Observer(EndingsObserver[Any]):
         for record in self._unended():
             self.end_round(record)
         lost = self.losses()
-        outcome, reason = self._outcome(lost)
+        outcome, general, named = self._outcome(lost)
+        reason = general + named
         found = {n: c.labels for n, c in self._named.items() if c.alive and c.labels is not None}
         endings = self.endings()
         reported = [self._round(ended, lost) for ended in self._rounds_ended]
@@ -265,7 +266,8 @@ class Observer(EndingsObserver[Any]):
         self._rounds_ended += [_ended(record, now, step) for record in self._unended()]
         lost = self.losses()
         held = {one.record.number for one in self._rounds_ended if one.record.finished}
-        return Ending(*self._outcome(lost), lost, len(held))
+        outcome, general, named = self._outcome(lost)
+        return Ending(outcome, general + named, lost, len(held), general)
 
     def _unended(self) -> list[RoundRecord]:
         """The rounds that ended with the loss of the server."""
@@ -327,8 +329,11 @@ class Observer(EndingsObserver[Any]):
                 found.append(Loss(name, step, "nobody was left to miss it", record.number, time))
         return found
 
-    def _outcome(self, lost: list[Loss]) -> tuple[str, str]:
-        """The outcome and the reason. A run that loses all clients has failed, regardless of its end."""
+    def _outcome(self, lost: list[Loss]) -> tuple[str, str, str]:
+        """The outcome, the reason, and its rest with the names of the lost clients.
+
+        A run that loses all clients has failed, regardless of its end.
+        """
         server, last = self._server, [part.record for part in self._server.parts]
         here = dict.fromkeys(
             loss.party for loss in lost if any(loss.round == one.number and one.is_among(loss.party) for one in last)
@@ -336,15 +341,15 @@ class Observer(EndingsObserver[Any]):
         clients = [name for name in here if name in self._named]
         who = f"; lost: {', '.join(clients)}" if clients else ""
         if here.keys() >= self._named.keys() or not any(client.alive for client in self._named.values()):
-            return "failed", "every client was lost" + (f": {server.aborted}" if server.aborted else "")
+            return "failed", "every client was lost" + (f": {server.aborted}" if server.aborted else ""), ""
         if not server.alive:
-            return "aborted", f"the server was lost at {server.step_name or 'the start'}{who}"
+            return "aborted", f"the server was lost at {server.step_name or 'the start'}", who
         if server.aborted:
-            return "aborted", server.aborted + who
+            return "aborted", server.aborted, who
         if not any(client.labels is not None for client in self._named.values()):
-            return "failed", "no client got its labels"
+            return "failed", "no client got its labels", ""
         early = [f"{', '.join(part.called)}: {part.aborted}" for part in server.parts if part.aborted]
-        return "completed", f"a group ended early: {'; '.join(early)}" if early else ""
+        return "completed", f"a group ended early: {'; '.join(early)}" if early else "", ""
 
     # The plaintext
 

@@ -7,6 +7,7 @@ from itertools import combinations
 
 from tacit.protocols import setup
 from tacit.protocols.promises import Affected, Promise, Trial, announced, cut_short, equals_oracle
+from tacit.protocols.rounds.returning import NOT_AGAIN
 
 __all__ = ["BLOCKS", "MASKS_ONCE", "promises_of", "without_block"]
 
@@ -23,7 +24,7 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
         elif "server" not in trial.reason or "server" not in lost:
             yield f"the server is lost, and the reason ({trial.reason}) or the losses do not name it"
         return
-    if _RETURNED in trial.reason:
+    if server.aborted == NOT_AGAIN:
         if "server" not in affected:
             yield f"no fault affected the server: {trial.reason}"
         return
@@ -42,10 +43,6 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
         yield f"the reason does not say who is left: {trial.reason}"
     elif not lost & affected.clients:
         yield f"nobody of those that were affected is named as lost: {', '.join(sorted(lost)) or 'nobody'}"
-
-
-_RETURNED = "the server was lost and is back"
-"""A part of the reason of a run that ends because nothing may be summed twice."""
 
 
 def all_who_are_well_are_in(trial: Trial, affected: Affected) -> Iterator[str]:

@@ -24,6 +24,8 @@ Steps = dict[int, tuple[str, ...]]
 class Fate(Struct, frozen=True):
     """The end of one run, with its costs: bytes, virtual seconds, and the number of rounds without a result.
 
+    `general` is the reason without the names of lost clients; empty if the reason has none.
+
     `lost`: who was lost where, as (party, step), each once a round. `memory`: predicted bytes at the peak. `joules` of
     all clients and `most_joules` of one: None if the scenario counts no energy.
     """
@@ -38,6 +40,7 @@ class Fate(Struct, frozen=True):
     memory: int = 0
     joules: float | None = None
     most_joules: float | None = None
+    general: str = ""
 
     @property
     def completed(self) -> bool:
@@ -117,5 +120,5 @@ def fate_of(scenario: Scenario, *sinks: object) -> Fate:
         scenario.seed, end.outcome, end.reason, sent, simulation.now, max(0, rounds - end.held),
         tuple(places.values()), predicted_memory(*simulation.setting, simulation.most_held),
         None if used is None else used.joules,
-        None if used is None else max((one.most for one in used.classes), default=0.0),
+        None if used is None else max((one.most for one in used.classes), default=0.0), end.general,
     )  # fmt: skip

@@ -83,7 +83,7 @@ def _tried(scenario: Scenario, keys: Sequence[str], trial: _Trial) -> list[str]:
             completed += 1
         else:
             failed.append(fate.seed)
-            reasons.append(f"{fate.outcome}: {fate.reason.partition('; lost:')[0]}")
+            reasons.append(f"{fate.outcome}: {fate.general or fate.reason}")
     if completed >= len(failed):
         return []
     deciding = list(keys)

@@ -277,7 +277,9 @@ class Facts:
             if entered is None:
                 continue
             for one in self._troubled.get((source, target), ()):
-                since = min((time for time, *_ in (*one.lost, *one.resent, *one.struck)), default=at)
+                since = min(
+                    (*(time for time, _ in (*one.lost, *one.resent)), *(time for time, _, _ in one.struck)), default=at
+                )
                 if one is message or since >= at:
                     continue
                 for begin, end, at_first, left in one.legs:

@@ -275,7 +275,10 @@ class Record:
             rows,
             last,
             time,
-            [EndedRound(*head, tuple(answered.split()), problem) for *head, answered, problem in rounds],
+            [
+                EndedRound(n, number, began, ended, called, tuple(answered.split()), problem)
+                for n, number, began, ended, called, answered, problem in rounds
+            ],
             dict(connection.execute("SELECT key, value FROM run")),
             [Loss(*row) for row in losses],
         )

@@ -156,8 +156,9 @@ class Story:
             text = " ".join((row.kind, *filter(None, words)))
             yield Line(row.n, row.time, row.kind, row.party, text, (), "", row.step, row.round, parties)
         elif (wait := self._facts.waits.get(row.wait)) is not None:
+            named: tuple[str, ...] = ()
             if isinstance(row, WaitBegun):
-                named, said = (), (*row.types, *row.sources)
+                said: tuple[str, ...] = (*row.types, *row.sources)
             else:
                 named = tuple(dict.fromkeys(filter(None, (*row.silent, row.last))))
                 said = (row.how, *row.silent, *row.missing)

@@ -134,7 +134,7 @@ class Survival(Struct, frozen=True):
         found: dict[str, list[list[str]]] = {}
         for one in self.fates:
             if not one.completed:
-                reason = f"{one.outcome}: {_general(one.reason)}"
+                reason = f"{one.outcome}: {_general(one.general or one.reason)}"
                 found.setdefault(_NUMBER.sub("\0", reason), []).append(_NUMBER.findall(reason))
         counted = [(_with_ranges(text, numbers), len(numbers)) for text, numbers in found.items()]
         return sorted(counted, key=lambda item: -item[1])
@@ -203,9 +203,8 @@ def _plain(figure: Figure) -> dict[str, float]:
 
 
 def _general(reason: str) -> str:
-    """Return a reason without the names of parties, so that equal ones are counted together."""
-    shown = re.sub(r"; lost: .*", "", reason)
-    return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", shown) or "no reason"
+    """Return a reason in which no client is named, so that equal ones are counted together."""
+    return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", reason) or "no reason"
 
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w|\.\d)")

@@ -302,7 +302,10 @@ def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
         "900 points",
         "800 points",
     )
-    ends = [Fate(place, "aborted", reason, 0, 0.0, 1, ()) for place, reason in enumerate(reasons)]
+    ends = [
+        Fate(place, "aborted", reason, 0, 0.0, 1, (), general=reason.partition("; lost:")[0])
+        for place, reason in enumerate(reasons)
+    ]
     assert Survival((), PLAIN, (), tuple(ends)).endings() == [
         ("aborted: 800 to 1,200 points", 3),
         ("aborted: round 1 to 3 is lost: masked values of 7 to 10 clients were received; 8 are needed", 2),
