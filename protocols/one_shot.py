@@ -52,7 +52,8 @@ from tacit.protocols.rounds.rounds import CalledClient
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import reports, secure_sum
-from tacit.protocols.sums.reports import Helper, Task
+from tacit.protocols.sums.batch import Task
+from tacit.protocols.sums.reports import Helper
 from tacit.protocols.values import BadValues, announced, values_of
 from tacit.sim import plugged
 from tacit.sim.hollow import HollowArray

@@ -28,6 +28,7 @@ FLOORS = (
     "protocols/sums",
     "protocols/rounds",
     "protocols/ledger.py",
+    "protocols/sums/batch.py",
     "protocols/sums/reports.py",
     "protocols/one_shot.py",
     "protocols/xclp",

@@ -22,7 +22,7 @@ from tacit.protocols.federated.byzantine import FalseUpdate
 from tacit.protocols.federated.secure_averages import out_of_range
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.sums import reports
-from tacit.protocols.sums.reports import Task
+from tacit.protocols.sums.batch import Batch, Task
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy
@@ -122,7 +122,7 @@ class _Swapping(Server):
         self.broadcast(self.clients, reports.ReportsWanted(pair.public + bytes(SIGNATURE_BYTES)[: self.signed], 1))
         sent = await self.collect(reports.Report, self.clients, deadline=_DEADLINE)
         for name, one in sent.answers.items():
-            batch = reports.Batch.of(self, _TASK, b"")
+            batch = Batch.of(self, _TASK, b"")
             part = reports.HelperPart(reports._bound(batch, name), one.nonce, one.public_share, one.helper_share, b"")
             both = [
                 reports._opened(batch, bytes(32), pair, part),

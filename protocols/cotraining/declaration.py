@@ -55,7 +55,8 @@ from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
 from tacit.protocols.sums import secure_sum
-from tacit.protocols.sums.reports import HelperAggregate, Report, Reports, Task, wanted_of
+from tacit.protocols.sums.batch import Task
+from tacit.protocols.sums.reports import HelperAggregate, Report, Reports, wanted_of
 from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message
 

@@ -60,6 +60,7 @@ from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import reports, secure_sum
+from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.refusal import may_answer, refuse
 from tacit.protocols.values import understood, values_of
 from tacit.sim.compute import total_work
@@ -135,9 +136,9 @@ class CotrainingSettings:
         points = np.concatenate([self.public.points, self.asked.points])
         return Public(points, np.concatenate([self.public.labels, self.asked.labels]))
 
-    def task(self, number: int) -> reports.Task:
+    def task(self, number: int) -> Task:
         """The task of the reports of round `number`, where votes are proved."""
-        return reports.Task("votes", (len(self.voted(number)), self.classes))
+        return Task("votes", (len(self.voted(number)), self.classes))
 
     @property
     def patience(self) -> float:

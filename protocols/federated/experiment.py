@@ -34,7 +34,8 @@ from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models
 from tacit.protocols.setup import Group
-from tacit.protocols.sums.reports import Helper, Task
+from tacit.protocols.sums.batch import Task
+from tacit.protocols.sums.reports import Helper
 from tacit.protocols.xclp.choices import parameters_of
 from tacit.sim.setting_error import SettingError
 from tacit.sim.streams import derive, generator

@@ -41,6 +41,7 @@ from tacit.protocols.identities import KEY_BYTES, is_signed
 from tacit.protocols.outcome import Withdrawn
 from tacit.protocols.parts import Part, SumBounds
 from tacit.protocols.sums import committee, decryptors, flamingo, lightsecagg, members, reports, secure_sum
+from tacit.protocols.sums.batch import Task
 from tacit.sim.hollow import HollowArray, blank
 
 __all__ = [
@@ -125,11 +126,11 @@ class Proved(Secure):
         """The numbers of a report: those of the vectors, then the loss."""
         return super().dimension(expected) - _COUNTS
 
-    def task(self, expected: Expected) -> reports.Task:
+    def task(self, expected: Expected) -> Task:
         """The task of the reports. Raises ValueError where the numbers are not quantised."""
         if self.quantised is None:
             raise ValueError("reports are of integers: quantised is needed.")
-        return reports.Task("integers", (self.dimension(expected), self.quantised.largest))
+        return Task("integers", (self.dimension(expected), self.quantised.largest))
 
     async def client(self, me: Any, update: Update, expected: Expected, least: int, deadline: float) -> None:
         measurement, added = None, None
@@ -307,8 +308,8 @@ class CodedAveraging(SecureAveraging):
         ]
 
 
-def _task_of(tables: Any, among: Any) -> reports.Task:
-    task: reports.Task = among.settings.averaging.task(among.settings.expected)
+def _task_of(tables: Any, among: Any) -> Task:
+    task: Task = among.settings.averaging.task(among.settings.expected)
     return task
 
 

@@ -44,9 +44,8 @@ whom none has a name, which are refused, and the basis.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -60,35 +59,44 @@ from tacit.parties.life import Observed
 from tacit.parties.party import NoAnswer, Party
 from tacit.parties.server import Dismissed, Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, derive_key
-from tacit.protocols.crypto.sealing import NONCE_BYTES, TAG_BYTES
-from tacit.protocols.crypto.vdaf import FIELD64, INVALID_PROOF, InvalidReport, PrepareState, Prio3
+from tacit.protocols.crypto.sealing import NONCE_BYTES
+from tacit.protocols.crypto.vdaf import INVALID_PROOF, InvalidReport, Prio3
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Overtaken, Withdrawn, require
 from tacit.protocols.parts import Among, Part, Stated
 from tacit.protocols.steps import Step
+from tacit.protocols.sums.batch import (
+    CHECKSUM_BYTES,
+    HELPER_SHARE,
+    LEADER,
+    SEALING_BYTES,
+    Batch,
+    Held,
+    Task,
+    aggregated,
+    checksum_of,
+    prepared,
+    unsharded,
+)
 from tacit.protocols.sums.refusal import MASKED, enter, refuse
 from tacit.protocols.values import BadValues, understood, values_of
-from tacit.sim.hollow import Blank, blank, filled, hollow
+from tacit.sim.hollow import Blank, blank, hollow
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
 __all__ = [
     "WAITS",
-    "Batch",
     "Helper",
     "HelperAggregate",
     "Report",
     "Reports",
     "Tally",
-    "Task",
     "client",
     "server",
     "wanted_of",
 ]
 
-_LEADER, _HELPER = 0, 1
-_SEALING = KEY_BYTES + TAG_BYTES
 _SIGNED = "helper key"
 _TAKEN, _RELEASED, _BASES = "report nonces", "released batch", "released bases"  # on an aggregator's disk
 
@@ -159,77 +167,6 @@ class HelperAggregate(Message):
     share: bytes
 
 
-Circuit = Literal["votes", "integers", "category"]
-
-
-@dataclass(frozen=True)
-class Task:
-    """A circuit with its parameters, which all parties know beforehand: what the reports of a batch are of.
-
-    `votes`: a class for each point (points, classes); `integers`: a number of them from 0 to a bound (length, maximum);
-    `category`: one of a number (categories,).
-    """
-
-    circuit: Circuit
-    parameters: tuple[int, ...]
-
-    @property
-    def prio3(self) -> Prio3:
-        """The instance of Prio3. Raises ValueError for parameters that it does not allow."""
-        return _instance(self.circuit, self.parameters)
-
-    @property
-    def elements(self) -> int:
-        """The field elements that encode a measurement."""
-        return self.prio3.circuit.measurement_length
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of a sum."""
-        return self.parameters if self.circuit == "votes" else self.parameters[:1]
-
-    @property
-    def most(self) -> int:
-        """The largest number of one measurement in a sum."""
-        return self.parameters[1] if self.circuit == "integers" else 1
-
-    @property
-    def report_bytes(self) -> int:
-        """The bytes of a report."""
-        prio3 = self.prio3
-        shares = prio3.input_share_bytes(_LEADER) + prio3.input_share_bytes(_HELPER)
-        return prio3.nonce_bytes + prio3.public_share_bytes + shares + _SEALING
-
-
-@lru_cache(8)
-def _instance(circuit: Circuit, parameters: tuple[int, ...]) -> Prio3:
-    if circuit == "votes":
-        return Prio3.one_hot_vec(*parameters, field=FIELD64)
-    if circuit == "integers":
-        length, maximum = parameters
-        return Prio3.sum_vec(length, max_measurement=maximum, field=FIELD64)
-    return Prio3.histogram(*parameters)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The reports of one round. `context` binds them to it."""
-
-    task: Task
-    context: bytes = b""
-
-    @property
-    def prio3(self) -> Prio3:
-        """The instance of Prio3."""
-        return self.task.prio3
-
-    @classmethod
-    def of(cls, me: Party, task: Task, basis: bytes) -> "Batch":
-        """The batch of the round that `me` is in, over values that were made from `basis`."""
-        place = f"{me.round}/{task.circuit}/{','.join(map(str, task.parameters))}/".encode()
-        return cls(task, hashlib.sha256(b"tacit batch/" + me.world.run_id + place + basis).digest())
-
-
 @dataclass(frozen=True)
 class Tally:
     """The sum (`Task.shape`), int64, and the clients whose reports were accepted."""
@@ -255,7 +192,7 @@ class Reports(Part):
         task, clients, key = self.task(tables, among), len(among.names), _key_bytes(tables)
         prio3 = task.prio3
         part = _BOUND_BYTES + prio3.nonce_bytes + prio3.public_share_bytes + prio3.prepare_share_bytes
-        part += prio3.input_share_bytes(_HELPER) + _SEALING
+        part += prio3.input_share_bytes(HELPER_SHARE) + SEALING_BYTES
         return {
             "BatchOpened": prio3.verify_key_bytes + self.based * BASIS_BYTES,
             "HelperKey": key,
@@ -263,7 +200,7 @@ class Reports(Part):
             "Report": clients * task.report_bytes,
             "AggregationJob": clients * part,
             "AggregationJobAnswer": clients * prio3.prepare_message_bytes,
-            "AggregateShareWanted": _CHECKSUM_BYTES,
+            "AggregateShareWanted": CHECKSUM_BYTES,
             "HelperAggregate": prio3.aggregate_share_bytes,
         }
 
@@ -279,7 +216,7 @@ def _key_bytes(tables: Any) -> int:
 
 
 BASIS_BYTES = 32
-_BOUND_BYTES = _CHECKSUM_BYTES = 32
+_BOUND_BYTES = 32
 
 
 # A client
@@ -346,9 +283,9 @@ def _hollow_shard(
     batch: Batch, measurement: Any, nonce: bytes, rand: bytes, added: NDArray[np.uint64] | None, *_: Any
 ) -> tuple[bytes, ...]:
     prio3 = batch.prio3
-    size = prio3.input_share_bytes(_HELPER) + _SEALING
+    size = prio3.input_share_bytes(HELPER_SHARE) + SEALING_BYTES
     sealed = blank(size) if added is None else Blank(size, _FALSE)
-    return nonce, blank(prio3.public_share_bytes), blank(prio3.input_share_bytes(_LEADER)), sealed
+    return nonce, blank(prio3.public_share_bytes), blank(prio3.input_share_bytes(LEADER)), sealed
 
 
 @hollow(_hollow_shard)
@@ -419,7 +356,7 @@ async def _count(me: Server, members: Sequence[str], batch: Batch, basis: bytes,
             raise Abort("the helper answered for other reports than it was sent")
         work = {"ring.add": task.elements * len(held)}
         states = list(held.values())
-        own, refused = await me.compute(work, _aggregate, batch, states, answer.messages, answer.refused)
+        own, refused = await me.compute(work, aggregated, batch, states, answer.messages, answer.refused)
         problems = dict(zip(held, refused, strict=True))
         _leave_out(me, {name: problem for name, problem in problems.items() if problem})
         accepted = tuple(name for name, problem in problems.items() if not problem)
@@ -430,10 +367,10 @@ async def _count(me: Server, members: Sequence[str], batch: Batch, basis: bytes,
             raise Abort(f"the sum of round {me.round} was asked for before")
         late = [sent[name].nonce for name, by_helper in zip(held, answer.refused, strict=True)
                 if problems[name] and not by_helper]  # fmt: skip
-        checksum = _checksum([sent[name].nonce for name in accepted])
+        checksum = checksum_of([sent[name].nonce for name in accepted])
         me.send(HELPER, AggregateShareWanted(len(accepted), checksum, late))
         other: HelperAggregate = await _from_helper(me, HelperAggregate, deadline)
-        total = await me.compute({"ring.add": task.elements}, _unshard, batch, own, other.share, len(accepted))
+        total = await me.compute({"ring.add": task.elements}, unsharded, batch, own, other.share, len(accepted))
         if total is None:
             raise Abort("the helper's share of the sum is malformed")
     return Tally(accepted, total)
@@ -457,8 +394,8 @@ async def _reports(me: Server, members: Sequence[str], batch: Batch, deadline: f
         sizes = (
             (report.nonce, prio3.nonce_bytes),
             (report.public_share, prio3.public_share_bytes),
-            (report.leader_share, prio3.input_share_bytes(_LEADER)),
-            (report.helper_share, prio3.input_share_bytes(_HELPER) + _SEALING),
+            (report.leader_share, prio3.input_share_bytes(LEADER)),
+            (report.helper_share, prio3.input_share_bytes(HELPER_SHARE) + SEALING_BYTES),
         )
         if any(len(data) not in ((size,) if report.nonce else (0,)) for data, size in sizes):
             raise ValueError(f"a report has parts of {', '.join(str(size) for _, size in sizes)} bytes, or none")
@@ -503,70 +440,9 @@ def _leave_out(me: Server, problems: Mapping[str, str]) -> None:
         me.dismiss([name], f"the round goes on without you: your report is refused: {problem}")
 
 
-def _checksum(nonces: Sequence[bytes]) -> bytes:
-    """The XOR of the SHA-256 of each, as in DAP."""
-    total = 0
-    for nonce in nonces:
-        total ^= int.from_bytes(hashlib.sha256(nonce).digest(), "big")
-    return total.to_bytes(_CHECKSUM_BYTES, "big")
-
-
-@dataclass(frozen=True)
-class _Held:
-    """An aggregator's hold of one report after its first step; `problem`: why there is none."""
-
-    state: PrepareState | None = field(default=None, repr=False)
-    prepare_share: bytes = field(default=b"", repr=False)
-    problem: str = ""
-
-
-@hollow(lambda batch, key, reports: [_Held(None, blank(batch.prio3.prepare_share_bytes)) for _ in reports])
-def _prepare(batch: Batch, verify_key: bytes, reports: Sequence[Report]) -> list[_Held]:
-    return [_prepared(batch, verify_key, _LEADER, one.nonce, one.public_share, one.leader_share) for one in reports]
-
-
-def _prepared(batch: Batch, key: bytes, aggregator: int, nonce: bytes, public_share: bytes, share: bytes) -> _Held:
-    try:
-        return _Held(*batch.prio3.prepare_init(key, batch.context, aggregator, nonce, public_share, share))
-    except InvalidReport as problem:
-        return _Held(problem=str(problem))
-
-
-def _hollow_aggregate(
-    batch: Batch, held: Sequence[_Held], messages: Sequence[bytes], refused: Sequence[str]
-) -> tuple[bytes, list[str]]:
-    return blank(batch.prio3.aggregate_share_bytes), list(refused)
-
-
-@hollow(_hollow_aggregate)
-def _aggregate(
-    batch: Batch, held: Sequence[_Held], messages: Sequence[bytes], refused: Sequence[str]
-) -> tuple[bytes, list[str]]:
-    """The aggregate share of the reports that are accepted, and why each other one is refused."""
-    prio3, outputs, problems = batch.prio3, [], []
-    for one, message, problem in zip(held, messages, refused, strict=True):
-        if not problem:
-            assert one.state is not None
-            try:
-                outputs.append(prio3.prepare_next(batch.context, one.state, message))
-            except InvalidReport as why:
-                problem = str(why)
-        problems.append(problem)
-    return prio3.aggregate(outputs), problems
-
-
-def _hollow_unshard(batch: Batch, own: bytes, other: bytes, count: int) -> Any:
-    return filled(batch.task.shape, np.int64, count)
-
-
-@hollow(_hollow_unshard)
-def _unshard(batch: Batch, own: bytes, other: bytes, count: int) -> NDArray[np.int64] | None:
-    """The sum of `count` reports; None where the helper's share is malformed, or gives what they cannot add up to."""
-    try:
-        total = np.array(batch.prio3.unshard([own, other], count), object)
-    except InvalidReport:
-        return None
-    return total.astype(np.int64) if total.max(initial=0) <= count * batch.task.most else None
+@hollow(lambda batch, key, reports: [Held(None, blank(batch.prio3.prepare_share_bytes)) for _ in reports])
+def _prepare(batch: Batch, verify_key: bytes, reports: Sequence[Report]) -> list[Held]:
+    return [prepared(batch, verify_key, LEADER, one.nonce, one.public_share, one.leader_share) for one in reports]
 
 
 # The helper
@@ -662,7 +538,7 @@ class Helper(Party):
             if opened.basis:
                 self.disk[_BASES] = [*self.disk.get(_BASES, ()), opened.basis]
             work = {"ring.add": batch.task.elements * len(nonces)}
-            share, _ = await self.compute(work, _aggregate, batch, held, messages, kept)
+            share, _ = await self.compute(work, aggregated, batch, held, messages, kept)
             self.send(self.server, HelperAggregate(share))
 
     def _problem(self, wanted: AggregateShareWanted, nonces: Sequence[bytes], basis: bytes) -> str:
@@ -673,32 +549,32 @@ class Helper(Party):
             return "a batch with the same basis was released before"
         if len(nonces) < self.least:
             return f"{len(nonces)} reports are fewer than {self.least}"
-        if wanted.count != len(nonces) or wanted.checksum != _checksum(nonces):
+        if wanted.count != len(nonces) or wanted.checksum != checksum_of(nonces):
             return f"{wanted.count} reports are not those that it has accepted"
         return ""
 
 
 def _hollow_job(
     batch: Batch, key: bytes, pair: KeyPair, reports: Sequence[HelperPart], fresh: Sequence[str]
-) -> tuple[list[_Held], list[bytes], list[str]]:
+) -> tuple[list[Held], list[bytes], list[str]]:
     messages: list[bytes] = []
     problems = list(fresh)
     for place, part in enumerate(reports):
         if getattr(part.helper_share, "token", b"") == _FALSE:
             problems[place] = problems[place] or INVALID_PROOF
         messages.append(b"" if problems[place] else blank(batch.prio3.prepare_message_bytes))
-    return [_Held() for _ in reports], messages, problems
+    return [Held() for _ in reports], messages, problems
 
 
 @hollow(_hollow_job)
 def _serve_job(
     batch: Batch, key: bytes, pair: KeyPair, reports: Sequence[HelperPart], fresh: Sequence[str]
-) -> tuple[list[_Held], list[bytes], list[str]]:
+) -> tuple[list[Held], list[bytes], list[str]]:
     """The helper's hold of each report, its prepare message, and why it is refused, "" for the others."""
     prio3 = batch.prio3
     held, messages, problems = [], [], []
     for part, problem in zip(reports, fresh, strict=True):
-        one, message = _Held(problem=problem), b""
+        one, message = Held(problem=problem), b""
         if not problem:
             one = _opened(batch, key, pair, part)
         if one.state is not None:
@@ -707,18 +583,18 @@ def _serve_job(
                 message = prio3.prepare_shares_to_prepare_message(batch.context, shares)
                 prio3.prepare_next(batch.context, one.state, message)
             except InvalidReport as why:
-                one, message = _Held(problem=str(why)), b""
+                one, message = Held(problem=str(why)), b""
         held.append(one)
         messages.append(message)
         problems.append(one.problem)
     return held, messages, problems
 
 
-def _opened(batch: Batch, key: bytes, pair: KeyPair, part: HelperPart) -> _Held:
+def _opened(batch: Batch, key: bytes, pair: KeyPair, part: HelperPart) -> Held:
     ephemeral, sealed = part.helper_share[:KEY_BYTES], part.helper_share[KEY_BYTES:]
     try:
         secret = _sealing_key(pair.agree(ephemeral), ephemeral, pair.public, part.bound)
         share = AESGCM(secret).decrypt(bytes(NONCE_BYTES), sealed, part.bound + part.nonce + part.public_share)
     except (InvalidTag, ValueError):
-        return _Held(problem="the helper cannot open its share")
-    return _prepared(batch, key, _HELPER, part.nonce, part.public_share, share)
+        return Held(problem="the helper cannot open its share")
+    return prepared(batch, key, HELPER_SHARE, part.nonce, part.public_share, share)

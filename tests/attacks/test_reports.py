@@ -11,7 +11,8 @@ from tacit import Result, load, run
 from tacit.protocols.crypto.agreement import KeyPair
 from tacit.protocols.crypto.vdaf import FIELD64
 from tacit.protocols.sums import reports
-from tacit.protocols.sums.reports import Batch, HelperPart, Report, Task
+from tacit.protocols.sums.batch import Batch, Task, aggregated, checksum_of
+from tacit.protocols.sums.reports import HelperPart, Report
 from tacit.sim.streams import Entropy
 from tests.scenarios.test_prio3 import AVERAGES, FAULT, TINY
 
@@ -37,7 +38,7 @@ def verdict(sent: Report, batch: Batch = INTEGERS, opened: Batch | None = None) 
     if held[0].problem:
         return False, False
     _, messages, refused = reports._serve_job(opened or batch, KEY, HELPER, [part], [""])
-    _, problems = reports._aggregate(batch, held, messages, refused)
+    _, problems = aggregated(batch, held, messages, refused)
     return not refused[0], not problems[0]
 
 
@@ -178,7 +179,7 @@ def test_a_leader_gets_one_sum_of_enough_reports(file: Path, monkeypatch: pytest
 
     def one_alone(me: Any, wanted: Any) -> list[Any]:
         nonces = me.disk[reports._TAKEN][1]
-        return [reports.AggregateShareWanted(1, reports._checksum(nonces[:1]), nonces[1:])]
+        return [reports.AggregateShareWanted(1, checksum_of(nonces[:1]), nonces[1:])]
 
     for change, reason in (
         (one_alone, "did not answer"),

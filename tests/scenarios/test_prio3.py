@@ -9,17 +9,8 @@ from tacit import Result, ScenarioError, load, run
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.crypto.agreement import KeyPair
 from tacit.protocols.crypto.vdaf import FIELD64
-from tacit.protocols.sums.reports import (
-    Batch,
-    HelperPart,
-    Report,
-    Task,
-    _aggregate,
-    _prepare,
-    _serve_job,
-    _shard,
-    _unshard,
-)
+from tacit.protocols.sums.batch import Batch, Task, aggregated, unsharded
+from tacit.protocols.sums.reports import HelperPart, Report, _prepare, _serve_job, _shard
 from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.reporting.parties import party_tables
@@ -264,9 +255,9 @@ def verdict(helper: KeyPair, sent: Report, *, bound: bytes = BOUND, fresh: str =
     held = _prepare(BATCH, KEY, [sent])
     part = HelperPart(bound, sent.nonce, sent.public_share, sent.helper_share, held[0].prepare_share)
     theirs, messages, refused = _serve_job(BATCH, KEY, helper, [part], [fresh])
-    own, problems = _aggregate(BATCH, held, messages, refused)
-    share, _ = _aggregate(BATCH, theirs, messages, problems)
-    return problems[0], None if problems[0] else _unshard(BATCH, own, share, 1)
+    own, problems = aggregated(BATCH, held, messages, refused)
+    share, _ = aggregated(BATCH, theirs, messages, problems)
+    return problems[0], None if problems[0] else unsharded(BATCH, own, share, 1)
 
 
 def test_both_shares_together_are_the_votes_and_one_alone_is_at_chance() -> None:
