@@ -139,14 +139,13 @@ def _traffic(messages: Iterable[Message]) -> Traffic:
     sent = [one for one in messages if one.hops]
     parties = sorted({one.sender for one in sent} | {one.receiver for one in sent}, key=_by_number)
     groups = _groups(parties)
-    sums: dict[tuple[str, str], int] = {}
-    first: dict[tuple[str, str], tuple[str, str]] = {}  # in the order of their first pair
+    by_sender: dict[str, dict[str, int]] = {name: {} for name in groups.values()}
     for one in sent:
-        key, pair = (groups[one.sender], groups[one.receiver]), (one.sender, one.receiver)
-        sums[key] = sums.get(key, 0) + one.bytes
-        first[key] = min(pair, first.get(key, pair))
+        some, receiver = by_sender[groups[one.sender]], groups[one.receiver]
+        some[receiver] = some.get(receiver, 0) + one.bytes
     names = list(dict.fromkeys(groups.values()))
-    return Traffic(names, {key: sums[key] for key in sorted(sums, key=first.__getitem__)}, len(names) < len(parties))
+    sums = {(name, other): by_sender[name][other] for name in names for other in names if other in by_sender[name]}
+    return Traffic(names, sums, len(names) < len(parties))
 
 
 def _matrix(traffic: Traffic) -> Iterable[Html]:

@@ -167,6 +167,11 @@ _One = TypeVar("_One", Message, Waiting)
 _AGAIN = Fact.AGAIN.value
 
 
+def _end(sender: str, receiver: str) -> str:
+    """The end of a message by which it is found: a client's."""
+    return receiver if sender == "server" else sender
+
+
 def _append(found: dict[_Key, _One | list[_One]], key: _Key, one: _One) -> None:
     """Add one more to those of a key; of which there is one, as of most keys of a large run, it needs no list."""
     before = found.setdefault(key, one)
@@ -200,7 +205,8 @@ class Facts:
         self.slept: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
         self.answered: dict[int, frozenset[str]] = {}
         self._troubled: dict[tuple[str, str], list[Message]] = defaultdict(list)
-        self._between: dict[str, dict[tuple[str, str], Message | list[Message]]] = defaultdict(dict)  # by type
+        # by type and `_end`: a large run has as many pairs as messages
+        self._between: dict[str, dict[str, Message | list[Message]]] = defaultdict(dict)
         self._stamps: dict[tuple[int, int], tuple[int, int]] = {}
         self._sizes: dict[tuple[int, int, int], tuple[tuple[int, int, int], int]] = {}  # and their sum
         self._waits_of: dict[str, Waiting | list[Waiting]] = {}
@@ -266,7 +272,8 @@ class Facts:
         return iter(sorted(found, key=lambda one: one.number))
 
     def _of_type(self, sender: str, receiver: str, kind: str) -> list[Message]:
-        return _listed(self._between[kind].get((sender, receiver))) if kind in self._between else []
+        found = _listed(self._between[kind].get(_end(sender, receiver))) if kind in self._between else []
+        return [one for one in found if one.sender == sender and one.receiver == receiver]
 
     def before(self, message: Message, at: float) -> Message | None:
         """The first message, struck or lost by then, that was still on a connection as `message` entered it.
@@ -324,7 +331,7 @@ class Facts:
         if one is None:
             one = Message(row.message, row.sender, row.receiver, row.type, row.step, self._stamp(row), row.time)
             self.messages[row.message] = one
-            _append(self._between[row.type], (row.sender, row.receiver), one)
+            _append(self._between[row.type], _end(row.sender, row.receiver), one)
         return one
 
     def _stamp(self, row: Row) -> tuple[int, int]:
