@@ -446,7 +446,7 @@ def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
                     number += 1
                     yield f"{path}: row {number}", tile
     except ImportError:
-        need = "Parquet needs pyarrow: pip install pyarrow; or export the columns to CSV"
+        need = "Parquet needs pyarrow: pip install 'tacit-fl[parquet]'; or export the columns to CSV"
         raise ValueError(f"{path}: {need}: {', '.join((*_TILE, 'quadkey'))}") from None
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None

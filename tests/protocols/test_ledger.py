@@ -35,7 +35,7 @@ class FakeParty:
         self.round, self.attempt, self.disk, self.notes = 1, 1, dict[str, Any](), list[str]()
         self.name, self.world = "client/0", self
 
-    def note(self, kind: str, party: str, *, step: str, note: str, origin: tuple[str, int, int]) -> None:
+    def note(self, kind: str, party: str, *, note: str, **more: Any) -> None:
         self.notes.append(note)
 
 
