@@ -97,7 +97,8 @@ def test_one_model_alone_is_not_to_be_averaged(tiny: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         secure(tiny, "training.min_clients=1")
     assert caught.value.key == "training.min_clients" and "allowed: 2 or more" in str(caught.value)
-    with pytest.raises(ScenarioError, match=r'training\.share: 0\.2 of 4 clients .* training\.averaging = "secure" needs 2'):
+    what = r'training\.share: 0\.2 of 4 clients .* training\.averaging = "secure" needs 2'
+    with pytest.raises(ScenarioError, match=what):
         secure(tiny, "training.share=0.2")
 
 
