@@ -42,7 +42,7 @@ _HONEST = "all follow the protocol; no client helps the server"
 _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
 _CODED = ("s", "s, sets", "s, unsigned")
-_COMMITTEE = ("r", "r, unsigned")
+_COMMITTEE = ("r", "r, member", "r, unsigned")
 _FLAMINGO = ("t", "t, unsigned")
 
 OPTIONS = (

@@ -1,7 +1,8 @@
-"""Attacks on a sum by a committee: a server and the members that collude with it show members two sets of survivors.
+"""Attacks on a sum by a committee, by a server and the members that collude with it.
 
-Clients and set-up are those of production, in the miniature of `tacit chaos --server`, with five clients, of whom four
-are members, one of them corrupt, and blocks of two numbers. Three sums open a set.
+They look at what they receive, or show members two sets of survivors. Clients and set-up are those of production, in
+the miniature of `tacit chaos --server`, with five clients, of whom four are members, one of them corrupt, and blocks of
+two numbers. Three sums open a set.
 """
 
 from collections.abc import Iterator
@@ -12,15 +13,16 @@ from unittest.mock import patch
 import numpy as np
 
 from tacit.benchmarks.attacks.finding import Finding, share
+from tacit.protocols.crypto import packed_shamir
 from tacit.protocols.crypto.mersenne import GF31, Elements
-from tacit.protocols.crypto.packed_shamir import combine
+from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine
 from tacit.protocols.sums import committee, consistency
 from tacit.protocols.sums.masking import read
 from tacit.scenarios.chaos.server_lies import parse
 from tacit.scenarios.chaos.server_view import CommitteeView
 from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
 
-__all__ = ["one_set_and_a_part", "two_sets"]
+__all__ = ["one_set_and_a_part", "share_of_a_member", "two_sets"]
 
 _SUM = Miniature("committee", clients=5, min_clients=3)
 _ALL = "0 1 2 3 4"
@@ -45,6 +47,11 @@ def _unsigned() -> Iterator[None]:
         yield
 
 
+def _bare(vector: Elements, packing: Packing, seeds: tuple[bytes, ...]) -> Elements:
+    """Shares whose t uniform values follow from seeds that everybody knows."""
+    return packed_shamir.share(vector, packing, (bytes(SEED_BYTES),) * len(seeds))
+
+
 def _seen(program: str) -> CommitteeView:
     """The view of a server that follows `program`, and of the member that colludes with it."""
     view, _, failure = performed(_SUM, parse(f"{_BEGIN}; {program}", _SUM.clients), contribute, 0)
@@ -64,6 +71,29 @@ def _answers(view: CommitteeView) -> list[dict[int, Elements]]:
         (words,) = read(message.share, [len(one.shares[0])], one.packing.word_bits)
         found[place in found[0]][place] = words.astype(np.uint64)
     return found
+
+
+def share_of_a_member(quick: bool = False) -> Finding:
+    """All follow the protocol, and the corrupt member shows the server the share that a client has sent it.
+
+    If the uniform value of a block is known, the share is a relation of the block's numbers. Who knows one number of
+    each block then has the other.
+    """
+
+    def recovered() -> float:
+        view = _seen(f"left {_ALL}")
+        one = next(upload for upload in view.uploads if upload.client != upload.members[-1])
+        packing, vector = one.packing, view.vectors[one.client, 1]
+        m, r, length = packing.members, packing.block, len(one.shares[0])
+        points = [1, m, *range(m + 1, m + r)]
+        uniform = packing.field.expanded(bytes(SEED_BYTES), length)
+        known = np.stack([uniform, one.shares[m - 1], *vector.reshape(r, length)[:-1]])
+        return share(packing.field.times(packing.field.lagrange(points, [m + r]), known)[0], vector[-length:])
+
+    with patch.object(committee, "share", _bare):
+        weakened = recovered()
+    sought = "server and one member: the rest of a vector of which they know one number in two"
+    return Finding("shares without uniform values", sought, weakened, recovered(), 0.0, 160)
 
 
 def two_sets(quick: bool = False) -> Finding:

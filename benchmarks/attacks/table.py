@@ -73,6 +73,7 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "q, answers": again.answers_again,
     "q, hashes": again.hashes_again,
     "r": committee.two_sets,
+    "r, member": committee.share_of_a_member,
     "r, unsigned": committee.one_set_and_a_part,
     "s": lightsecagg.piece_of_a_client,
     "s, sets": lightsecagg.two_sets,
