@@ -24,9 +24,9 @@ from tacit.sim.hollow import blank, hollow
 from tacit.sim.streams import Entropy
 
 __all__ = [
-    "CIPHERTEXT_BYTES", "POINT_BYTES", "PROOF_BYTES", "SCALAR_BYTES", "TEXT_BYTES", "are_bound", "combined", "deal",
-    "decrypt_work", "encrypt", "encrypt_work", "fits", "lagrange", "opened", "partial", "partial_work", "public_share",
-    "summed", "verified",
+    "CIPHERTEXT_BYTES", "POINT_BYTES", "PROOF_BYTES", "SCALAR_BYTES", "TEXT_BYTES", "are_bound", "at_work", "combined",
+    "deal", "decrypt_work", "encrypt", "encrypt_work", "fits", "lagrange", "opened", "partial", "partial_work",
+    "public_share", "summed", "verified",
 ]  # fmt: skip
 
 _GROUP = find_group("p256")
@@ -96,10 +96,21 @@ def deal(secret: bytes, needed: int, parties: int, entropy: Entropy) -> tuple[by
 
 
 def _at(points: Sequence[Any], x: int) -> Any:
-    value = points[-1]
+    """The committed polynomial at `x` >= 1, which is public and small: a power takes few multiplications."""
+    value, bits = points[-1], f"{x:b}"[1:]
     for point in reversed(points[:-1]):
-        value = _GROUP.multiply(_power(value, x), point)
+        power = value
+        for bit in bits:
+            power = _GROUP.multiply(power, power)
+            if bit == "1":
+                power = _GROUP.multiply(power, value)
+        value = _GROUP.multiply(power, point)
     return value
+
+
+def at_work(needed: int, x: int) -> dict[str, int]:
+    """Operations of `public_share` at `x`, and of `fits` but for a power of the generator."""
+    return {"p256.decode": needed, "p256.multiply": needed * (x.bit_length() + x.bit_count() - 1)}
 
 
 @hollow(lambda commitments, x: bytes(commitments[:POINT_BYTES]))

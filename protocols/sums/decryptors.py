@@ -434,10 +434,11 @@ async def _held(
     texts = await opened(me, ring, sent, "key share", SCALAR_BYTES, ring.generation)
     x, good = 1 + ring.decryptors.index(me.name), {}
     for name, share in texts.items():
-        fits = await me.compute({"p256.power": least}, elgamal.fits, rows[name], x, share, least)
+        work = elgamal.at_work(least, x) | {"p256.generator-power": 1}
+        fits = await me.compute(work, elgamal.fits, rows[name], x, share, least)
         if fits and former.decryptors:  # it deals the share that it has
             place = 1 + former.decryptors.index(name)
-            due = await me.compute({"p256.power": least}, elgamal.public_share, former.commitments, place)
+            due = await me.compute(elgamal.at_work(least, place), elgamal.public_share, former.commitments, place)
             fits = me.world.hollow is not None or due == bytes(rows[name][:POINT_BYTES])
         if fits:
             good[name] = share

@@ -531,7 +531,7 @@ async def _opened(
                 with values_of(me, source, "RoundOpened"):
                     if len(answer.shares) != len(survivors) or any(len(s) not in (0, SHARE) for s in answer.shares):
                         raise ValueError(f"{len(survivors)} shares of {SHARE} bytes, or none, were due")
-                public = await me.compute({"p256.power": one.needed}, elgamal.public_share, ring.commitments, x)
+                public = await me.compute(elgamal.at_work(one.needed, x), elgamal.public_share, ring.commitments, x)
                 work = elgamal.partial_work(len(hidden))
                 found, problem = await me.compute(work, _verified, public, hidden, now.opening, answer.decrypted)
                 with values_of(me, source, "RoundOpened"):
