@@ -16,6 +16,7 @@ A ciphertext is c_1 (33 bytes), the text (16), and the proof (64). Running times
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -75,6 +76,12 @@ def _points(data: bytes) -> list[Any]:
     return [_GROUP.decode(bytes(data[i : i + POINT_BYTES])) for i in range(0, len(data), POINT_BYTES)]
 
 
+@lru_cache(256)
+def _committed(commitments: bytes) -> list[Any]:
+    """The points of commitments, which nobody changes: in a simulation many parties decode the same ones."""
+    return _points(commitments)
+
+
 # Shares
 
 
@@ -96,15 +103,15 @@ def deal(secret: bytes, needed: int, parties: int, entropy: Entropy) -> tuple[by
 
 
 def _at(points: Sequence[Any], x: int) -> Any:
-    """The committed polynomial at `x` >= 1, which is public and small: a power takes few multiplications."""
-    value, bits = points[-1], f"{x:b}"[1:]
+    """The committed polynomial at `x` >= 1, which is public and small: a power takes few multiplications, in place."""
+    value, bits = points[-1].copy(), f"{x:b}"[1:]
     for point in reversed(points[:-1]):
-        power = value
+        base = value.copy()
         for bit in bits:
-            power = _GROUP.multiply(power, power)
+            value.double()
             if bit == "1":
-                power = _GROUP.multiply(power, value)
-        value = _GROUP.multiply(power, point)
+                value += base
+        value += point
     return value
 
 
@@ -116,14 +123,14 @@ def at_work(needed: int, x: int) -> dict[str, int]:
 @hollow(lambda commitments, x: bytes(commitments[:POINT_BYTES]))
 def public_share(commitments: bytes, x: int) -> bytes:
     """g^f(x) of a committed polynomial f: at 0 the public key."""
-    return bytes(commitments[:POINT_BYTES]) if x == 0 else _GROUP.encode(_at(_points(commitments), x))
+    return bytes(commitments[:POINT_BYTES]) if x == 0 else _GROUP.encode(_at(_committed(bytes(commitments)), x))
 
 
 @hollow(lambda commitments, x, share, needed: True)
 def fits(commitments: bytes, x: int, share: bytes, needed: int) -> bool:
     """True if `share` is the value at `x` of the polynomial, of degree `needed` - 1, that is committed to."""
     try:
-        points, value = _points(commitments), _scalar(share)
+        points, value = _committed(bytes(commitments)), _scalar(share)
     except ValueError:
         return False
     return len(points) == needed and value > 0 and _GROUP.generator_power(value) == _at(points, x)
