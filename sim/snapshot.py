@@ -100,14 +100,14 @@ class Snapshot:
         network = world.network.state()
         state = {
             "now": world.loop.time(),
-            "births": world.loop.task_count,
+            "tasks": world.loop.task_count,
             "run": world.run_id,
             "links": [list(ends) for ends in world.network.ends()],
             "parties": writer.entries(parties),
             "ledger": writer.each(astuple(row) for row in world.ledger.rows()),
             "draws": writer.each(network.pop("draws")),
             "to come": writer.each((when, waits.get(id(event), event)) for when, event in env.to_come()),
-            "told": writer.write(
+            "world": writer.write(
                 {
                     "trace": world.trace.state(),
                     "faults": world.faults.state(),
@@ -130,7 +130,7 @@ class Snapshot:
         world.network.connect((near, far) for near, far in state["links"])
         make: dict[type, Callable[[], Any]] = {Timer: lambda: Timer(env, lambda: None)}
         reader = Reader(self._known(), self._kinds, state["objects"], make)
-        stored, draws, to_come = (reader.read(state[name]) for name in ("told", "draws", "to come"))
+        stored, draws, to_come = (reader.read(state[name]) for name in ("world", "draws", "to come"))
         world.run_id = state["run"]
         world.trace.restore(stored["trace"])
         world.ledger.restore(LedgerRow(*fields) for fields in reader.read(state["ledger"]))
@@ -138,7 +138,7 @@ class Snapshot:
         world.computing.restore(stored["computing"])
         world.network.restore(stored["network"] | {"draws": draws})
         env.set_clock(state["now"])
-        self._to_come, self._task_count = to_come, state["births"]
+        self._to_come, self._task_count = to_come, state["tasks"]
         return reader.read(state["parties"]), stored["rest"]
 
     async def schedule(self, begin: Callable[[str, float], Awaitable[None]]) -> None:

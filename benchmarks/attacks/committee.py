@@ -5,18 +5,16 @@ the miniature of `tacit chaos --server`, with five clients, of whom four are mem
 two numbers. Three sums open a set.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from tacit.benchmarks.attacks.finding import Finding, share
+from tacit.benchmarks.attacks.weakened import forgetful, unsigned
 from tacit.protocols.crypto import packed_shamir
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine
-from tacit.protocols.sums import committee, consistency
+from tacit.protocols.sums import committee
 from tacit.protocols.sums.masking import read
 from tacit.scenarios.chaos.server_lies import parse
 from tacit.scenarios.chaos.server_view import CommitteeView
@@ -29,24 +27,6 @@ _ALL = "0 1 2 3 4"
 _BEGIN = f"start {_ALL}; want {_ALL}"
 
 
-@contextmanager
-def _forgetful() -> Iterator[None]:
-    """Members that sign and answer whatever they are shown, as often as they are."""
-    with patch.object(committee, "once_a_round", lambda *_: True):
-        yield
-
-
-@contextmanager
-def _unsigned() -> Iterator[None]:
-    """Members that answer without others' signatures."""
-
-    async def agreed(*_: Any) -> bool:
-        return True
-
-    with patch.object(consistency, "is_agreed", agreed):
-        yield
-
-
 def _bare(vector: Elements, packing: Packing, seeds: tuple[bytes, ...]) -> Elements:
     """Shares whose t uniform values follow from seeds that everybody knows."""
     return packed_shamir.share(vector, packing, (bytes(SEED_BYTES),) * len(seeds))
@@ -57,10 +37,6 @@ def _seen(program: str) -> CommitteeView:
     view, _, failure = performed(_SUM, parse(f"{_BEGIN}; {program}", _SUM.clients), contribute, 0)
     assert isinstance(view, CommitteeView) and not failure
     return view
-
-
-def _minus(left: Elements, right: Elements) -> Elements:
-    return GF31.reduced(left + np.uint64(GF31.prime) - right)
 
 
 def _answers(view: CommitteeView) -> list[dict[int, Elements]]:
@@ -107,10 +83,10 @@ def two_sets(quick: bool = False) -> Finding:
         if min(len(first), len(second)) < packing.needed:
             return 0.0
         opened = [combine(sums, packing, len(vector)) for sums in (first, second)]
-        return share(_minus(*opened), vector)
+        return share(GF31.difference(*opened), vector)
 
     # client/4 does not sign a set without itself; the other three members are enough.
-    with _forgetful():
+    with forgetful(committee):
         weakened = recovered()
     sought, size = "server: the vector of one client", len(next(iter(_seen("end").vectors.values())))
     return Finding("two sets for a committee", sought, weakened, recovered(), 0.0, size)
@@ -138,13 +114,13 @@ def one_set_and_a_part(quick: bool = False) -> Finding:
             return 0.0
         of_all = {place: sums[place] for place in range(1, m)}
         corners = packing.field.lagrange([place + 1 for place in of_all], [1])
-        difference = _minus(packing.field.times(corners, np.stack(list(of_all.values())))[0], sums[0])
+        difference = GF31.difference(packing.field.times(corners, np.stack(list(of_all.values())))[0], sums[0])
         corrupt = m - 1  # the last that is drawn
         points = [1, corrupt + 1, *range(m + 1, m + r)]
         known = np.stack([difference, one.shares[corrupt], *vector.reshape(r, length)[:-1]])
         return share(packing.field.times(packing.field.lagrange(points, [m + r]), known)[0], vector[-length:])
 
-    with _unsigned():
+    with unsigned():
         weakened = recovered()
     sought = "server: the rest of a vector of which it knows one number in two"
     return Finding("a committee without signatures", sought, weakened, recovered(), 0.0, 160)

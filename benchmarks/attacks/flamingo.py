@@ -4,15 +4,10 @@ Clients and set-up are those of production, in the miniature of `tacit chaos --s
 are decryptors. One may collude with the server; two decrypt, and three must sign who is in.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-from unittest.mock import patch
-
 from msgspec import structs
 
 from tacit.benchmarks.attacks.finding import Finding, share
-from tacit.protocols.sums import consistency
+from tacit.benchmarks.attacks.weakened import unsigned
 from tacit.scenarios.chaos.server_lies import parse
 from tacit.scenarios.chaos.server_rounds import RoundsView
 from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
@@ -40,17 +35,6 @@ def too_many_decryptors(quick: bool = False) -> Finding:
     return Finding("t + 1 decryptors help the server", sought, weakened, ours, 0.0, size)
 
 
-@contextmanager
-def _unsigned() -> Iterator[None]:
-    """Decryptors that open what they were shown, whatever others have signed."""
-
-    async def agreed(*_: Any) -> bool:
-        return True
-
-    with patch.object(consistency, "is_agreed", agreed):
-        yield
-
-
 def both_kinds(quick: bool = False) -> Finding:
     """One decryptor is shown a client as in, and opens its own mask; others see it as out, and open its pairs'."""
     view, _, _ = performed(_SUM, parse(f"start {_ALL}", 5), contribute, 0)
@@ -60,7 +44,7 @@ def both_kinds(quick: bool = False) -> Finding:
     victim = honest[-1]
     rest = " ".join(str(number) for number in range(5) if str(number) != victim)
     program = f"start {_ALL}; left {_ALL} to {first}; left {rest} to {others}"
-    with _unsigned():
+    with unsigned():
         weakened, size = _recovered(_SUM, program)
     ours, _ = _recovered(_SUM, program)
     return Finding("decryptors without signatures", "server: the vector of one client", weakened, ours, 0.0, size)

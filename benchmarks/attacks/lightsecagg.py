@@ -5,16 +5,15 @@ the miniature of `tacit chaos --server`, with N = 8 clients, of whom T = 1 is co
 vector has U - T = 4 parts.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
 
 from tacit.benchmarks.attacks.finding import Finding, share
+from tacit.benchmarks.attacks.weakened import forgetful, unsigned
 from tacit.protocols.crypto.coded_masks import PIECE_BITS, decoded, encoding, piece_length
 from tacit.protocols.crypto.mersenne import GF31, Elements
-from tacit.protocols.sums import consistency, lightsecagg
+from tacit.protocols.sums import lightsecagg
 from tacit.protocols.sums.masking import read
 from tacit.scenarios.chaos.server_lies import parse
 from tacit.scenarios.chaos.server_view import CodedView, Masked
@@ -26,24 +25,6 @@ __all__ = ["one_set_and_a_part", "piece_of_a_client", "two_sets"]
 _SUM = Miniature("lightsecagg", clients=8, min_clients=3)
 _ALL, _OTHERS = "0 1 2 3 4 5 6 7", "1 2 3 4 5 6 7"
 _VICTIM = "client/0"
-
-
-@contextmanager
-def _forgetful() -> Iterator[None]:
-    """Clients that sign and answer whatever they are shown, as often as they are."""
-    with patch.object(lightsecagg, "once_a_round", lambda *_: True):
-        yield
-
-
-@contextmanager
-def _unsigned() -> Iterator[None]:
-    """Clients that answer without others' signatures."""
-
-    async def agreed(*_: object) -> bool:
-        return True
-
-    with patch.object(consistency, "is_agreed", agreed):
-        yield
 
 
 def _bare(dimension: int, needed: int, private: int, clients: int, entropy: Entropy) -> tuple[Elements, Elements]:
@@ -68,10 +49,6 @@ def _seen(program: str) -> tuple[CodedView, Masked, list[dict[int, Elements]]]:
     return view, victim, found
 
 
-def _minus(left: Elements, right: Elements) -> Elements:
-    return GF31.reduced(left + np.uint64(GF31.prime) - right)
-
-
 def piece_of_a_client(quick: bool = False) -> Finding:
     """All follow the protocol, and client/7 shows the server its piece of client/0's mask.
 
@@ -83,10 +60,10 @@ def piece_of_a_client(quick: bool = False) -> Finding:
         view, victim, _ = _seen(f"left {_ALL}")
         masked, vector = (one.reshape(-1, _PART) for one in (_sent(victim, view), view.vectors[_VICTIM, 1]))
         factors = encoding(victim.coding.needed, _SUM.clients)[7:8, :4]
-        known = GF31.times(factors[:, :3], _minus(masked[:3], vector[:3]))
-        left = _minus(victim.pieces[7:8], known)
+        known = GF31.times(factors[:, :3], GF31.difference(masked[:3], vector[:3]))
+        left = GF31.difference(victim.pieces[7:8], known)
         last = GF31.multiplied(left, np.broadcast_to(GF31.inverse(factors[:, 3:]), left.shape))[0]
-        return share(_minus(masked[3], last), vector[3])
+        return share(GF31.difference(masked[3], last), vector[3])
 
     with patch.object(lightsecagg, "mask_and_pieces", _bare):
         weakened = recovered()
@@ -103,9 +80,9 @@ def two_sets(quick: bool = False) -> Finding:
         if min(len(first), len(second)) < coding.needed:
             return 0.0
         shape = size, coding.needed, coding.private
-        return share(_minus(decoded(first, *shape), decoded(second, *shape)), victim.mask)
+        return share(GF31.difference(decoded(first, *shape), decoded(second, *shape)), victim.mask)
 
-    with _forgetful():
+    with forgetful(lightsecagg):
         weakened = recovered()
     return Finding(
         "two sets for coded masks", "server: the vector of one client", weakened, recovered(), 0.0, 4 * _PART
@@ -132,13 +109,16 @@ def one_set_and_a_part(quick: bool = False) -> Finding:
         points = [needed + 1 + place for place in of_all]
         wanted = [needed + 1 + place for place in (4, 5, 6)]
         whole = GF31.times(GF31.lagrange(points, wanted), np.stack([sums[place] for place in of_all]))
-        pieces = [*(_minus(one, sums[place]) for one, place in zip(whole, (4, 5, 6), strict=True)), victim.pieces[7]]
+        pieces = [
+            *(GF31.difference(one, sums[place]) for one, place in zip(whole, (4, 5, 6), strict=True)),
+            victim.pieces[7],
+        ]
         masked, vector = (one.reshape(-1, _PART) for one in (_sent(victim, view), view.vectors[_VICTIM, 1]))
-        known = np.stack([*pieces, _minus(masked[0], vector[0])])
+        known = np.stack([*pieces, GF31.difference(masked[0], vector[0])])
         parts = GF31.times(GF31.lagrange([*wanted, needed + 1 + 7, 1], [2, 3, 4]), known)
-        return share(_minus(masked[1:], parts), vector[1:])
+        return share(GF31.difference(masked[1:], parts), vector[1:])
 
-    with _unsigned():
+    with unsigned():
         weakened = recovered()
     sought = "server: the rest of a vector of which it knows one number in four"
     return Finding("coded masks without signatures", sought, weakened, recovered(), 0.0, 3 * _PART)

@@ -41,6 +41,10 @@ class Mersenne:
             values = (values & p) + (values >> bits)
         return np.where(values >= p, values - p, values)
 
+    def difference(self, left: Elements, right: Elements) -> Elements:
+        """`left` - `right`, number by number."""
+        return self.reduced(left + np.uint64(self.prime) - right)
+
     def summed(self, rows: Sequence[Elements]) -> Elements:
         """The sum of rows."""
         total = np.zeros_like(rows[0])
@@ -79,11 +83,11 @@ class Mersenne:
             raise ValueError(
                 f"points must differ and lie between 1 and 2^{self.bits} - 2, not be {list(xs)}, {list(at)}"
             )
-        x, y, p = np.array(xs, np.uint64), np.array(at, np.uint64), np.uint64(self.prime)
+        x, y = np.array(xs, np.uint64), np.array(at, np.uint64)
         # L_i(y) = prod_m (y - x_m) / ((y - x_i) prod_{m != i} (x_i - x_m))
-        own = self.reduced(x[None, :] + p - x[:, None])
+        own = self.difference(x[None, :], x[:, None])
         np.fill_diagonal(own, 1)
-        ways = self.reduced(y[None, :] + p - x[:, None])  # (xs, at): y - x_m
+        ways = self.difference(y[None, :], x[:, None])  # (xs, at): y - x_m
         below = self.multiplied(np.broadcast_to(self._product(own)[:, None], ways.shape), ways)
         return self.multiplied(np.broadcast_to(self._product(ways), ways.shape), self.inverse(below)).T
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from tacit.protocols.federated.secure_averages import ways
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
 from tacit.scenarios.files.checks import check
@@ -81,7 +82,7 @@ def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
 def _takes_keys(scenario: Scenario) -> bool:
     """True if clients agree on keys."""
     protocol = PROTOCOLS[scenario.protocol.name]
-    secure = scenario.training.averaging in ("secure", "lightsecagg", "committee")
+    secure = "protocol.identity" in ways()[scenario.training.averaging].uses
     return secure or "protocol.hamming" in protocol.uses or bool(protocol.helpers(scenario))
 
 
@@ -96,7 +97,7 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
     (
         "protocol.identity",
-        'XCLP, training.averaging = "secure", or prio3',
+        'XCLP, training.averaging other than "plain" and "secagg+", or votes by prio3',
         lambda scenario: _takes_keys(scenario),
     ),
     ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),

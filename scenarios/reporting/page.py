@@ -46,7 +46,7 @@ def page(title: str, about: str, sections: Sequence[Section]) -> str:
         top,
         element("header", element("h1", title), element("p", about, class_="about")),
         element("main", *parts),
-        element("footer", f"Made by tacit report, Tacit {version()}. Times are virtual unless they say wall."),
+        element("footer", f"Made by Tacit {version()}. Times are virtual unless they say wall."),
     )
     return f'<!doctype html>\n<html lang="en">{join((head, body))}</html>\n'
 
