@@ -15,6 +15,7 @@ from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.sums import consistency, flamingo
 from tacit.protocols.sums.decryptors import Decryptors
 from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.reading import read
 from tacit.sim.streams import Entropy
 
 WAY = ("protocol.name=fedavg", "training.averaging=flamingo", "training.rounds=3", "training.decryptor_rounds=2")
@@ -155,3 +156,13 @@ def test_a_caution_says_where_more_decryptors_may_be_corrupt_than_the_sum_withst
 ) -> None:
     found = [one for one in cautions(scenario(tiny, *changes)) if "training.corrupt_clients" in one]
     assert len(found) == bool(warned) and all(warned in one for one in found)
+
+
+@pytest.mark.parametrize("way", ["secure", "lightsecagg", "committee", "flamingo"])
+def test_signed_identities_are_of_use_to_every_sum_that_signs(tiny: Path, way: str) -> None:
+    changes = ["protocol.name=fedavg", f"training.averaging={way}", "protocol.identity=signed"]
+    assert "protocol.identity" not in read(tiny, [*changes, "training.value_bits=12", "data.clients=8"]).needless
+
+
+def test_signed_identities_are_of_no_use_to_a_plain_average(tiny: Path) -> None:
+    assert "protocol.identity" in read(tiny, ["protocol.name=fedavg", "protocol.identity=signed"]).needless
