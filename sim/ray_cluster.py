@@ -96,14 +96,15 @@ class Cluster:
             self._own = not ray.is_initialized()
             if self._own:
                 self._connect(address)
+        self._put: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
+        self._taken = 0
+        self._heard = time.monotonic()
+        self._over = threading.Event()
+        self._asking = threading.Lock()
+        self._questions: dict[Callable[..., Any], Any] = {}
         try:
-            self._put: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
-            self._taken = 0
             self.nodes = self._alive()
             self.silent: frozenset[str] = frozenset()
-            self._heard = time.monotonic()
-            self._over = threading.Event()
-            self._questions: dict[Callable[..., Any], Any] = {}
             threading.Thread(target=self._listen, name="asking the nodes of Ray", daemon=True).start()
             self._room = int(ray.cluster_resources().get("object_store_memory", 0)) // (4 * max(1, len(self.nodes)))
             if not self.cpus:
@@ -165,7 +166,8 @@ class Cluster:
     def _listen(self) -> None:
         """Ask each node and the head repeatedly.
 
-        It runs in a thread, because a call to a frozen head does not return.
+        It runs in a thread, because a call to a frozen head does not return until the head thaws. By then the
+        connection may be closed, and any other call of Ray would open one of its own.
         """
         asked: dict[str, Any] = {}
         heard = {node["NodeID"]: self._heard for node in self.nodes}
@@ -174,11 +176,14 @@ class Cluster:
                 self.nodes = self._alive()
                 self._heard = now = time.monotonic()
                 there = [node["NodeID"] for node in self.nodes if node["Resources"].get("CPU")]
-                ended = self.ray.wait(list(asked.values()), num_returns=len(asked), timeout=0)[0] if asked else []
-                asked = {node: reference for node, reference in asked.items() if reference not in ended}
-                heard |= {node: now for node in there if node not in asked}
-                self.silent = frozenset(node for node, since in heard.items() if now - since > SILENCE)
-                asked |= {node: self.ask(node, own_node) for node in there if node not in asked}
+                with self._asking:
+                    if self._over.is_set():
+                        return
+                    ended = self.ray.wait(list(asked.values()), num_returns=len(asked), timeout=0)[0] if asked else []
+                    asked = {node: reference for node, reference in asked.items() if reference not in ended}
+                    heard |= {node: now for node in there if node not in asked}
+                    self.silent = frozenset(node for node, since in heard.items() if now - since > SILENCE)
+                    asked |= {node: self.ask(node, own_node) for node in there if node not in asked}
             except Exception:  # of many kinds: the connection ends, or the head restarts; then it is not heard
                 continue
 
@@ -215,6 +220,8 @@ class Cluster:
     def close(self) -> None:
         """Close the connection, and stop Ray if it was started here."""
         self._over.set()
+        if self._asking.acquire(timeout=_ASKING):  # at once, except beside a question to a frozen head
+            self._asking.release()
         self._put = OrderedDict()
         if self._own:
             from ray._private import worker

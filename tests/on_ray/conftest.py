@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -65,6 +66,12 @@ class Nodes:
         for one in self._frozen:
             with suppress(psutil.NoSuchProcess):
                 one.resume()
+        import ray
+
+        until = time.monotonic() + 30.0
+        while ray.is_initialized() and time.monotonic() < until:
+            time.sleep(0.1)  # a connection to a frozen head is closed once the head thaws
+        ray.shutdown()
         self._cluster.shutdown()
 
 
