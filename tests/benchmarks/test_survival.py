@@ -130,11 +130,16 @@ ENDS = {
 @pytest.mark.long
 @pytest.mark.parametrize("title", ENDS)
 def test_the_shares_of_many_ranges_of_seeds_vary_as_binomial_ones(title: str) -> None:
-    """200 ranges of 1,000 neighbouring seeds, the first of which are those of the table in docs/howto/survival.md."""
+    """200 ranges of 250 neighbouring seeds, the first of which are those of the table in docs/howto/survival.md.
+
+    A test of 199 degrees of freedom at 0.001 on each side finds shares whose variance is 1.53 times that of independent
+    draws, or 0.63 times, with a probability of 90 %, however long the ranges are. The share of all 50,000 seeds is
+    within 0.7 % of the exact one.
+    """
     (ends, exact), scenario = ENDS[title], read(case(title)).scenario
     seeds = range(scenario.seed, scenario.seed + 200)
     assert [fate.completed for fate in fates_of(scenario, seeds)] == list(map(ends, seeds))
-    firsts = range(scenario.seed, scenario.seed + 200_000, 1000)
-    found = Spread(title, 1000, tuple(sum(map(ends, range(first, first + 1000))) for first in firsts))
+    firsts = range(scenario.seed, scenario.seed + 50_000, 250)
+    found = Spread(title, 250, tuple(sum(map(ends, range(first, first + 250))) for first in firsts))
     assert 0.001 < found.probability < 0.999
-    assert abs(found.share - exact) <= 3 * (exact * (1 - exact) / 200_000) ** 0.5
+    assert abs(found.share - exact) <= 3 * (exact * (1 - exact) / 50_000) ** 0.5
