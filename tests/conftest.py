@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from tacit.scenarios.running.process import spare_for_good
 from tests.browser import Browser, needed
+from tests.budgets import Meter
 
 gc.disable()  # until the tests begin: what is imported and collected stays
 
@@ -36,6 +37,10 @@ _LONGEST = (
     "test_fault_messages.py",
 )  # fmt: skip
 """Files of tests that take long; what begins last should be short, for all workers to end together."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Meter(config))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
