@@ -12,7 +12,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-__all__ = ["FAST", "LONG", "Meter", "exceeded", "folder_of"]
+__all__ = ["FAST", "LONG", "Meter", "exceeded", "folder_of", "is_long"]
 
 TOP = "*.py"
 """The test files that stand in no folder."""
@@ -30,6 +30,11 @@ LONG = {
 """The budgets of ``make test-long``, in seconds."""
 
 _PROPERTY = "processor seconds"
+
+
+def is_long(config: pytest.Config) -> bool:
+    """Return true if the long tests are run, as by ``make test-long``."""
+    return str(config.option.markexpr) == "long"
 
 
 def folder_of(test: str) -> str:
@@ -65,7 +70,7 @@ class Meter:
     """
 
     def __init__(self, config: pytest.Config) -> None:
-        self.budgets = LONG if config.option.markexpr == "long" else FAST
+        self.budgets = LONG if is_long(config) else FAST
         self.spent: Counter[str] = Counter()
         self._began: float | None = None
         self._ends = False
