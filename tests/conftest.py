@@ -44,7 +44,7 @@ _LONGEST_OF_LONG = (
     "test_partitions.py", "test_shipped.py", "test_xclp.py", "test_broad.py", "test_garbage.py", "test_absences.py",
     "test_interrupts.py", "test_three_machines.py", "test_versions.py", "test_page.py", "test_many_clients.py",
 )  # fmt: skip
-"""Those of the long tests, begun with some that compute and some that wait for deadlines."""
+"""Files of long tests that take longest: some that compute, and some that wait for deadlines."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

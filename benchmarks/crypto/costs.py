@@ -196,7 +196,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
     encrypt = seconds_each(lambda: packed_hamming.encode(key, vectors, entropy), few, repeats)
     first = min(timed(lambda copy=copy: copy.encrypt(0, entropy)) for copy in fresh)  # type: ignore[misc]
     seconds = {
-        "keygen": _keygen(bits, 8 if quick else 30),
+        "keygen": _keygen(bits, 3 if quick else 30),
         "encrypt": encrypt,
         "encrypt-table": first - encrypt,
         "proof-root": seconds_each(lambda: key_proof.prove(key, b"costs"), key_proof.ROOTS, repeats),
