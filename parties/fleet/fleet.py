@@ -19,7 +19,7 @@ from tacit.parties.fleet.energy import ClassEnergy, ClientEnergy, Energy, Power,
 from tacit.parties.fleet.file import devices_file, uptimes_file
 from tacit.parties.fleet.kinds import Amount, Kind, kind_of
 from tacit.parties.fleet.presets import PRESETS
-from tacit.sim.access import Access
+from tacit.sim.conditions import Access
 from tacit.sim.faults import Crash, availability
 from tacit.sim.handling import Handling
 from tacit.sim.latency import Latency, added, parse_latency

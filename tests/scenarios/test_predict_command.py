@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.folder import byte_rows
-from tacit.sim.tcp_window import SET_UP, SET_UP_NAME
+from tacit.sim.tcp import SET_UP, SET_UP_NAME
 
 
 def predict(*arguments: str | Path) -> Result:
