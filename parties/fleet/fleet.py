@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.fleet.energy import ClassEnergy, ClientEnergy, Energy, Power, parse_processor, parse_radio
-from tacit.parties.fleet.file import devices_file, uptimes_file
-from tacit.parties.fleet.kinds import Amount, Kind, kind_of
-from tacit.parties.fleet.presets import PRESETS
+from tacit.parties.fleet.keys import PRESETS
+from tacit.parties.fleet.kinds import Amount, Kind, devices_file, kind_of, uptimes_file
 from tacit.sim.conditions import Access
 from tacit.sim.faults import Crash, availability
 from tacit.sim.handling import Handling

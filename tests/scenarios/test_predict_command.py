@@ -53,7 +53,7 @@ def test_what_is_predicted_need_not_fit_into_memory(quick: Path, monkeypatch: py
     class Little:
         available = 2
 
-    monkeypatch.setattr("tacit.protocols.xclp.checks.psutil.virtual_memory", Little)
+    monkeypatch.setattr("tacit.protocols.xclp.declaration.psutil.virtual_memory", Little)
     assert CliRunner().invoke(app, ["run", str(quick)]).exit_code == 2
     assert predict(quick).stdout == expected
 

@@ -5,7 +5,7 @@ import json
 import os
 import pickle
 from collections import OrderedDict
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit import Client, Scenario
-from tacit.parties.fleet.convert import availability_lines, device_lines, write_lines
-from tacit.parties.fleet.file import devices_file, uptimes_file
 from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.fleet.kinds import devices_file, uptimes_file
 from tacit.parties.fleet.published import (
     Row,
     Trace,
+    availability_lines,
+    device_lines,
     fedscale_file,
     flash_file,
     ookla_file,
     plain_pickle,
     with_classes,
+    write_lines,
 )
 
 
