@@ -102,7 +102,7 @@ def segments(size: int) -> int:
 def headers(size: int) -> int:
     """The bytes that TCP and IP add to a message of `size` bytes: headers of its segments, and their
     acknowledgements."""
-    count = -(-size // SEGMENT)
+    count = segments(size)
     return HEADERS * count + ACKNOWLEDGEMENT * -(-count // 2)
 
 

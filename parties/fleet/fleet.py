@@ -105,11 +105,6 @@ class Fleet:
         """The index of the [[host]] on which `party` runs; None if it has its own machine."""
         return next((place for place, (some, _) in enumerate(self._hosts) if _is_meant(party, some)), None)
 
-    @property
-    def hosts(self) -> list[tuple[tuple[str, ...], int]]:
-        """The patterns and the cores of each [[host]]."""
-        return [(patterns, host.cores) for patterns, host in self._hosts]
-
     def groups(self) -> Iterator[tuple[Numbers, Kind]]:
         """The kinds of clients with the numbers of their clients, in order; the default kind is first."""
         codes, first = np.unique(self._codes, return_index=True)
