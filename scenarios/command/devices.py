@@ -142,8 +142,7 @@ def _write(
     `left_out`: the problems of the phones that `read` has left out, once it is called.
     """
     from tacit.parties.datasets.error import DataError
-    from tacit.parties.fleet.convert import availability_lines, device_lines, write_lines
-    from tacit.parties.fleet.published import Row, Trace
+    from tacit.parties.fleet.published import Row, Trace, availability_lines, device_lines, write_lines
     from tacit.scenarios.console import printing
 
     console = printing.make_console()
