@@ -197,7 +197,7 @@ def fixed(clients: int, deals: bool) -> Iterator[Program]:
         yield (start, keys, want, Move("left", one, low), Move("left", other, high))
     yield (start, keys, want, Move("left", most, most), Move("keys", most, most), Move("left", fewer, fewer))
     # The first client is shown a small A, in which few shares recover its seed. The two other clients of that A are
-    # each told that the other is lost, and the remaining clients that both are.
+    # each shown that the other is lost, and the remaining clients that both are.
     few, rest = everybody[:3], everybody[3:]
     yield (
         start, Move("keys", few, few[:1]), Move("keys", everybody, everybody[1:]), want, Move("left", few, few[:1]),
