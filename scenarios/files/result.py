@@ -115,9 +115,8 @@ class Result(ResultFields, kw_only=True):
         """Return a view of the run's record as a pandas DataFrame.
 
         `name` is a view of ``run.sqlite``: events, messages, hops, rounds, steps, waits, computing, faults, losses,
-        metrics, notices, refusals or outcomes. The page of the record in the documentation describes their columns.
-        Raises ValueError for another name, ImportError without pandas, and sqlite3.Error for a record that cannot be
-        read.
+        metrics, notices, refusals or outcomes. The page on the record in the documentation describes their columns.
+        Raises ValueError for another name, ImportError without pandas, and sqlite3.Error for an unreadable record.
         """
         pandas = _pandas()
         path = self.folder / "run.sqlite"

@@ -19,26 +19,26 @@ X = {"rounds": "round", "bytes": "megabytes sent so far", "time": "virtual secon
 """The quantities for the x axis, with their labels."""
 
 _COLUMNS = ("accuracy", "seconds", "bytes", "messages", "called", "answers")
-"""The quantities for the y axis of the view `rounds`; further those that were measured, by name."""
+"""The quantities for the y axis from the view `rounds`; the names of measurements are allowed as well."""
 
 _STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 _MARKS = "osD^vX"
 _COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d1f")
-"""Colours that are distinct to the colour-blind; styles and marks differ as well, and so survive printing in grey."""
+"""Colours that are distinct to the colour-blind. Styles and marks differ as well, for printing in grey."""
 
 _NAMED = 3
-"""How many differing keys a legend names."""
+"""The most differing keys that a legend names."""
 
 
 class Curve(Struct, frozen=True):
-    """The points of one run, with the `label` that it has in the legend."""
+    """The points of one run, with the `label` for the legend."""
 
     label: str
     points: list[tuple[float, float]]
 
 
 def check_plot(path: Path) -> None:
-    """Raise FolderError unless a figure of this name can be made here."""
+    """Raise FolderError unless a figure can be written to `path`."""
     if path.suffix.lower() not in FORMATS:
         raise FolderError(f"--out: {path} must end in one of {', '.join(FORMATS)}")
     try:
@@ -48,18 +48,18 @@ def check_plot(path: Path) -> None:
 
 
 def curves(folders: Sequence[Path], x: str, y: str) -> list[Curve]:
-    """A curve for each run. Raises FolderError where a run has no rounds, or no `y`."""
+    """A curve for each run. Raises FolderError if a run has no rounds, or no `y`."""
     return curves_over(folders, (x,), y)[x]
 
 
 def curves_over(folders: Sequence[Path], over: Iterable[str], y: str) -> dict[str, list[Curve]]:
-    """Curves as those of `curves` over each of several x, for which each record is read once."""
+    """The curves of `curves` over each of several x; each record is read once."""
     runs = [(label, _measured(folder, y)) for label, folder in zip(labels(folders), folders, strict=True)]
     return {x: [Curve(label, [(at[x], value) for at, value in measured]) for label, measured in runs] for x in over}
 
 
 def _measured(folder: Path, y: str) -> list[tuple[dict[str, float], float]]:
-    """The values of `y` in rounds, each with where it is on the axes of `X`."""
+    """The values of `y` in rounds, each with its places on the axes of `X`."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
     with opened(folder) as connection:
@@ -89,7 +89,7 @@ def _measured(folder: Path, y: str) -> list[tuple[dict[str, float], float]]:
 
 
 def labels(folders: Sequence[Path]) -> list[str]:
-    """By what runs differ: the keys of their scenarios, else their folders."""
+    """Labels that distinguish the runs: the keys that differ, else the names of their folders."""
     keys = [keys_of(folder) for folder in folders] if len(folders) > 1 else []
     names = [name for name in dict.fromkeys(name for one in keys for name in one) if name not in ("name", "title")]
     differ = [name for name in names if any(one.get(name) != keys[0].get(name) for one in keys)]
@@ -101,7 +101,7 @@ def labels(folders: Sequence[Path]) -> list[str]:
 
 
 def draw(path: Path, found: Sequence[Curve], x: str, y: str) -> None:
-    """Write the figure, as wide as a column of a paper; the same curves give the same SVG. Raises OSError."""
+    """Write the figure, as wide as a column of a paper. The same curves give the same SVG. Raises OSError."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
