@@ -250,7 +250,7 @@ def _of_figures(runs: Sequence[RecordedRun]) -> Iterable[Html]:
 
 
 def _curves(runs: Sequence[RecordedRun]) -> dict[str, list[charts.Series]]:
-    """The lines of accuracy over each of `X`; {} if accuracy was not measured."""
+    """The lines of accuracy over each of `X`; {} if it was not measured."""
     measured = [run for run in runs if any(one["accuracy"] is not None for one in run.rounds)]
     try:
         drawn = curves_over([run.folder for run in measured], X, "accuracy") if measured else {}

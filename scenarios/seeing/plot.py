@@ -53,13 +53,13 @@ def curves(folders: Sequence[Path], x: str, y: str) -> list[Curve]:
 
 
 def curves_over(folders: Sequence[Path], over: Iterable[str], y: str) -> dict[str, list[Curve]]:
-    """The curves of `curves` over each of several x; each record is read once."""
+    """Curves as those of `curves` over each of several x, for which each record is read once."""
     runs = [(label, _measured(folder, y)) for label, folder in zip(labels(folders), folders, strict=True)]
     return {x: [Curve(label, [(at[x], value) for at, value in measured]) for label, measured in runs] for x in over}
 
 
 def _measured(folder: Path, y: str) -> list[tuple[dict[str, float], float]]:
-    """The values of `y` in rounds, each with its places on the axes of `X`."""
+    """The values of `y` in rounds, each with where it is on the axes of `X`."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
     with opened(folder) as connection:
