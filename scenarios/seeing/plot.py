@@ -48,7 +48,7 @@ def check_plot(path: Path) -> None:
 
 
 def curves(folders: Sequence[Path], x: str, y: str) -> list[Curve]:
-    """A curve for each run. Raises FolderError if a run has no rounds, or no `y`."""
+    """A curve for each run. Raises FolderError where a run has no rounds, or no `y`."""
     return curves_over(folders, (x,), y)[x]
 
 
@@ -89,7 +89,7 @@ def _measured(folder: Path, y: str) -> list[tuple[dict[str, float], float]]:
 
 
 def labels(folders: Sequence[Path]) -> list[str]:
-    """Labels that distinguish the runs: the keys that differ, else the names of their folders."""
+    """By what runs differ: the keys of their scenarios, else their folders."""
     keys = [keys_of(folder) for folder in folders] if len(folders) > 1 else []
     names = [name for name in dict.fromkeys(name for one in keys for name in one) if name not in ("name", "title")]
     differ = [name for name in names if any(one.get(name) != keys[0].get(name) for one in keys)]
