@@ -1,4 +1,4 @@
-"""Attacks on what two aggregators count: what one alone reads, what both do, and false clients."""
+"""Attacks on counts by two aggregators: by one aggregator alone, by both together, and by dishonest clients."""
 
 from contextlib import suppress
 from typing import Any
@@ -45,8 +45,8 @@ Numbers = NDArray[np.float64]
 def _shares(
     number: int, added: NDArray[np.uint64] | None = None, task: Task = _TASK, measured: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.int64], bytes, list[bytes]]:
-    """The measurement of one client, labels drawn at random by default; its nonce; and the shares of the leader and
-    the helper."""
+    """The measurement of one client, by default random labels; its nonce and public share; the leader's and helper's
+    shares."""
     labels = randomness("reports", number).integers(_CLASSES, size=_POINTS) if measured is None else measured
     entropy = Entropy.seeded(number, "reports")
     nonce, rand = entropy.bytes(16), entropy.bytes(task.prio3.rand_bytes)
@@ -59,7 +59,7 @@ def _shares(
 
 
 def _outputs(nonce_and_public: bytes, shares: list[bytes]) -> list[NDArray[np.object_]]:
-    """The numbers (n, C) that each aggregator has of a report, below the modulus."""
+    """The numbers (n, C) below the modulus that each aggregator derives from a report."""
     prio3, found = _TASK.prio3, []
     for place, one in enumerate(shares):
         state, _ = prio3.prepare_init(bytes(32), _CONTEXT, place, nonce_and_public[:16], nonce_and_public[16:], one)
@@ -68,7 +68,7 @@ def _outputs(nonce_and_public: bytes, shares: list[bytes]) -> list[NDArray[np.ob
 
 
 def _alone(place: int, who: str, quick: bool) -> Finding:
-    """The labels that the numbers of one aggregator say, and those that the numbers of both say."""
+    """The share of labels found from the numbers of one aggregator, and from those of both."""
     trials, right, both = 20 if quick else 100, 0.0, 0.0
     for number in range(trials):
         labels, public, shares = _shares(number)
@@ -101,7 +101,8 @@ def helper_alone(quick: bool = False) -> Finding:
 
 
 class _Reporter(Client):
-    """A client that sends a report of `labels`; `known`: by which the helper signs, if it does."""
+    """A client that sends a report of `labels`. `known`: the identities that verify the helper's signature, if it
+    signs."""
 
     def __init__(self, world: World, labels: NDArray[np.int64], known: Identities | None) -> None:
         nothing = np.zeros(0, np.int64)
@@ -114,7 +115,7 @@ class _Reporter(Client):
 
 
 class _Swapping(Server):
-    """A server that hands out a key of its own as the helper's, and reads the labels in the report that it gets."""
+    """A server that shows its own key as the helper's, and reads the labels in the report that it gets."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world, ["client/0"])
@@ -139,7 +140,7 @@ class _Swapping(Server):
 
 
 def _read(number: int, known: Identities | None) -> float:
-    """The share of a client's labels that a server reads which swaps the helper's key."""
+    """The share of a client's labels that a server reads if it swaps the helper's key."""
     world = World(number, cost=Free())
     labels = randomness("reports", number).integers(_CLASSES, size=_POINTS)
     server = _Swapping(world)
@@ -149,7 +150,7 @@ def _read(number: int, known: Identities | None) -> float:
 
 
 def swapped_helper_key(quick: bool = False) -> Finding:
-    """The server hands out a key of its own as the helper's, and opens both shares. Ours: the helper signs its key."""
+    """The server shows its own key as the helper's, and opens both shares. In ours, the helper signs its key."""
     trials = 5 if quick else 20
     weakened, ours = (
         float(np.mean([_read(number, known) for number in range(trials)])) for known in (None, Identities.simulated(1))
@@ -224,7 +225,7 @@ def filled_batch(quick: bool = False) -> Finding:
 
 
 def stuffed_votes(quick: bool = False) -> Finding:
-    """A client counts each of its votes a thousand times; a secure sum accepts that, a proof does not."""
+    """A client counts each of its votes a thousand times; a secure sum accepts this, a proof rejects it."""
     trials, by_sum, by_proof = 10 if quick else 50, 0, 0
     for number in range(trials):
         labels, *_ = _shares(number)
@@ -260,7 +261,7 @@ def scaled_models(quick: bool = False) -> Finding:
 def _passes(
     number: int, added: NDArray[np.uint64] | None, task: Task = _TASK, measurement: NDArray[Any] | None = None
 ) -> bool:
-    """True if both aggregators accept the report to whose share `added` was added."""
+    """True if both aggregators accept the client's report, to whose share `added` was added."""
     prio3, (_, public, shares) = task.prio3, _shares(number, added, task, measurement)
     nonce, public = public[:16], public[16:]
     prepared = [prio3.prepare_init(bytes(32), _CONTEXT, i, nonce, public, one) for i, one in enumerate(shares)]

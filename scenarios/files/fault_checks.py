@@ -39,7 +39,7 @@ def check_fault_places(scenario: Scenario) -> None:
 
 
 def fault_cautions(scenario: Scenario) -> list[str]:
-    """A line for each `round` after the last one, and for each `back_after` without effect."""
+    """A line for each fault with a `round` after the last one, or a `back_after` without effect."""
     rounds, found = PROTOCOLS[scenario.protocol.name].rounds(scenario), []
     vain = vain_returns(scenario)
     for number, fault in enumerate(scenario.fault):
@@ -53,10 +53,10 @@ def fault_cautions(scenario: Scenario) -> list[str]:
 
 
 def vain_returns(scenario: Scenario) -> dict[int, str]:
-    """The numbers of the faults whose `back_after` has no effect, because no round is left that the party could take
-    part in; and why.
+    """The numbers of the faults whose `back_after` has no effect, and why.
 
-    This is known for faults at a step of a round; a party that goes down before the first round may be back for it.
+    It has none if no round is left in which the party could take part. This is known for faults at a step of a round;
+    a party that goes down during enrolment may be back for the first round.
     """
     rounds, found = PROTOCOLS[scenario.protocol.name].rounds(scenario), dict[int, str]()
     for number, fault in enumerate(scenario.fault):
@@ -65,7 +65,7 @@ def vain_returns(scenario: Scenario) -> dict[int, str]:
         step = fault.start or fault.after
         if step is None or step in {step.name for step in ENROLL}:
             continue
-        if fault.party == "server":  # clients end sooner for it
+        if fault.party == "server":  # a server that returns has an effect: clients wait for it
             continue
         if rounds == 1:
             found[number] = "there is only one round"
@@ -75,7 +75,8 @@ def vain_returns(scenario: Scenario) -> dict[int, str]:
 
 
 def check_party(key: str, party: str, clients: int, patterns: bool = True, helpers: Sequence[str] = ()) -> None:
-    """Raise ScenarioError at `key` if `party` is no name, nor an allowed pattern that matches one."""
+    """Raise ScenarioError at `key` if `party` is neither a party's name nor, with `patterns`, a pattern that matches
+    one."""
     known = parties(clients, helpers)
     if not (matching(party, known) if patterns else party in known):
         problem = "matches no party" if patterns and set(party) & set("*?[") else "is not a party"
@@ -91,7 +92,7 @@ def read_text(key: str, parse: Callable[[str], object], value: str | float) -> N
         raise ScenarioError("", key, str(error)) from None
 
 
-# --- with the data, which may decide on the number of clients
+# --- checks that need the number of clients, which the data may determine
 
 
 def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
@@ -106,7 +107,7 @@ def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
 
 
 def _roles(fault: Fault, scenario: Scenario) -> list[str]:
-    """The roles of the parties that may be struck."""
+    """The roles of the parties that the fault may strike."""
     struck = matching(fault.get("party") or "*", parties_of(scenario))
     return list(dict.fromkeys(party.partition("/")[0] for party in struck))
 
@@ -135,7 +136,7 @@ def _check_message(key: str, fault: Fault, scenario: Scenario) -> None:
 
 
 def _choices(scenario: Scenario) -> str:
-    """The choices that add steps or messages, in words."""
+    """The protocol's choices that add steps or messages, in words."""
     choices = PROTOCOLS[scenario.protocol.name].choices(scenario)
     return ", ".join(f"{key.partition('.')[2]} = {toml(value)}" for key, value in choices.items()) or "these keys"
 

@@ -19,26 +19,26 @@ X = {"rounds": "round", "bytes": "megabytes sent so far", "time": "virtual secon
 """The quantities for the x axis, with their labels."""
 
 _COLUMNS = ("accuracy", "seconds", "bytes", "messages", "called", "answers")
-"""The quantities for the y axis of the view `rounds`; further those that were measured, by name."""
+"""The quantities for the y axis from the view `rounds`; the names of measurements are allowed as well."""
 
 _STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 _MARKS = "osD^vX"
 _COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d1f")
-"""Colours that are distinct to the colour-blind; styles and marks differ as well, and so survive printing in grey."""
+"""Colours that are distinct to the colour-blind. Styles and marks differ as well, for printing in grey."""
 
 _NAMED = 3
-"""How many differing keys a legend names."""
+"""The most differing keys that a legend names."""
 
 
 class Curve(Struct, frozen=True):
-    """The points of one run, with the `label` that it has in the legend."""
+    """The points of one run, with the `label` for the legend."""
 
     label: str
     points: list[tuple[float, float]]
 
 
 def check_plot(path: Path) -> None:
-    """Raise FolderError unless a figure of this name can be made here."""
+    """Raise FolderError unless a figure can be written to `path`."""
     if path.suffix.lower() not in FORMATS:
         raise FolderError(f"--out: {path} must end in one of {', '.join(FORMATS)}")
     try:
@@ -101,7 +101,7 @@ def labels(folders: Sequence[Path]) -> list[str]:
 
 
 def draw(path: Path, found: Sequence[Curve], x: str, y: str) -> None:
-    """Write the figure, as wide as a column of a paper; the same curves give the same SVG. Raises OSError."""
+    """Write the figure, as wide as a column of a paper. The same curves give the same SVG. Raises OSError."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator

@@ -1,4 +1,4 @@
-"""Forged reports of Prio3, and an aggregator that deviates: what honest aggregators refuse, and how a batch goes on."""
+"""Forged reports of Prio3 and deviating aggregators: honest aggregators refuse them, and the batch continues."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ LARGEST = np.full(5, 255)
 honest = reports._shard
 
 Verdict = tuple[bool, bool]
-"""Two truth values: the helper accepts the report, and the leader does."""
+"""Two truth values: the helper accepts the report; the leader accepts it."""
 
 
 def report(seed: int, batch: Batch = INTEGERS, measurement: Any = LARGEST, added: Any = None) -> Report:
@@ -33,7 +33,7 @@ def report(seed: int, batch: Batch = INTEGERS, measurement: Any = LARGEST, added
 
 
 def verdict(sent: Report, batch: Batch = INTEGERS, opened: Batch | None = None) -> Verdict:
-    """The verdicts of the two aggregators of a `batch`; the helper takes the batch for the one `opened`."""
+    """The verdicts of the two aggregators of a `batch`; the helper is shown the batch `opened` instead, if given."""
     held = reports._prepare(batch, KEY, [sent])
     part = HelperPart(BOUND, sent.nonce, sent.public_share, sent.helper_share, held[0].prepare_share)
     if held[0].problem:
@@ -46,10 +46,10 @@ def verdict(sent: Report, batch: Batch = INTEGERS, opened: Batch | None = None) 
 def two_faced(
     batch: Batch, measurement: Any, nonce: bytes, rand: bytes, added: Any, pair: KeyPair, key: bytes, bound: bytes
 ) -> tuple[bytes, ...]:
-    """A report that the helper accepts and the leader refuses: the leader is shown a false part of the helper's.
+    """A report that the helper accepts and the leader refuses: the leader is shown a false part of the helper's share.
 
-    The two then use different joint randomness, and the proof is made for the sum of their wires. It passes, as all
-    bits are 1: then the products that the circuit sums are 0 whatever the randomness.
+    The two then use different joint randomness, and the proof is made for the sum of their wires. The proof passes
+    because all bits are 1: then the products that the circuit sums are 0 for any randomness.
     """
     prio3, context = batch.prio3, batch.context
     circuit, system, field = prio3.circuit, prio3._system, prio3.field
@@ -74,7 +74,7 @@ def two_faced(
 
 
 class _Wired:
-    """A circuit whose wires are given."""
+    """A circuit with given wires."""
 
     def __init__(self, circuit: Any, wires: Any) -> None:
         self._circuit, self._given = circuit, wires
@@ -165,7 +165,7 @@ def test_a_report_that_one_aggregator_accepts_does_not_end_the_batch(
 
 
 def lying(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any, Any], Any]) -> None:
-    """Let every message of a type be what `change` makes of it, with its sender."""
+    """Replace every message of a type by `change` of the message and its sender."""
     send = reports.Party.send
 
     def changed(me: Any, receiver: str, message: Any) -> None:
@@ -176,7 +176,8 @@ def lying(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any, Any
 
 
 def test_a_leader_gets_one_sum_of_enough_reports(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It leaves all but one out after they were accepted, asks twice, and asks for others than were accepted."""
+    """The leader leaves out all reports but one after they were accepted, asks twice, and asks for reports not
+    accepted."""
 
     def one_alone(me: Any, wanted: Any) -> list[Any]:
         nonces = me.disk[reports._TAKEN][1]
@@ -249,7 +250,7 @@ def test_a_helper_that_answers_twice_or_short_does_not_confuse_the_leader(
 
 
 def test_a_nonce_is_taken_once_over_a_crash(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two clients send one nonce: the second is refused. A helper that comes back has not forgotten those it took."""
+    """If two clients send one nonce, the second is refused, also by a helper that crashed and returned in between."""
 
     def shard(batch: Batch, measurement: Any, nonce: bytes, *rest: Any) -> tuple[bytes, ...]:
         return honest(batch, measurement, bytes(16) if rest[-1] != reports._bound(batch, "client/0") else nonce, *rest)

@@ -1,4 +1,4 @@
-"""Runs over TLS: the same results and the same bytes as in the simulator, and one folder of all processes' records."""
+"""Runs over TLS: the results and bytes of the simulator, and one folder for the records of all processes."""
 
 import sqlite3
 from contextlib import closing
@@ -22,9 +22,12 @@ def simulated(scenario: Scenario, path: Path) -> Result:
 
 
 def assert_alike(real: Result, simulated: Result) -> None:
-    """The same results, and the same bytes by step and message type."""
+    """Assert equal results, and equal bytes by step and message type."""
     assert (real.outcome, real.reason, real.accuracy) == (simulated.outcome, simulated.reason, simulated.accuracy)
-    assert real.equals_plaintext in (None, simulated.equals_plaintext)  # each round's models stay with their parties
+    assert real.equals_plaintext in (
+        None,
+        simulated.equals_plaintext,
+    )  # None if the models of rounds stay with their parties
     digests = ("labels_digest", "hamming_digest", "model_digest", "endings", "output")
     assert {name: getattr(real, name) for name in digests} == {name: getattr(simulated, name) for name in digests}
     assert sorted(byte_rows(real.folder), key=str) == sorted(byte_rows(simulated.folder), key=str)
