@@ -200,9 +200,8 @@ class Facts:
         self._spells: dict[str, list[Spell]] = defaultdict(list)
         self.jobs: dict[str, list[Job]] = defaultdict(list)
         self.entered: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
-        self._times: dict[tuple[str, int, int], list[float]] = defaultdict(
-            list
-        )  # the times at which clients entered a step, in order
+        # The times at which clients entered a step, in order.
+        self._times: dict[tuple[str, int, int], list[float]] = defaultdict(list)
         self.losses: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self._objections: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self.least_deadline = float("inf")

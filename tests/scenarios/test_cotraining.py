@@ -314,9 +314,8 @@ def test_clients_label_the_points_of_another_data_set(small: Path) -> None:
     assert result.outcome == "completed"
     assert result.measured_on == "the clients' unlabeled points"
     assert [one.agreed for one in result.round_records] == [1.0] * 3
-    assert {one.agreed_accuracy for one in result.round_records} == {
-        None
-    }  # the clients' data has none of the classes of digits
+    # The clients' data has none of the classes of digits.
+    assert {one.agreed_accuracy for one in result.round_records} == {None}
     assert result.message_bytes["up"] == 25
     with pytest.raises(ScenarioError, match=r"public\.source: .digits. has labels of other classes, and fedmd learns"):
         load(small, [*changes, "protocol.name=fedmd"])

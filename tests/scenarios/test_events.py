@@ -56,9 +56,8 @@ def test_a_client_that_crashed(quick: Path) -> None:
     assert lost.because[-1].startswith("client/2 crashed at ")
     assert lost.because[-1].endswith(" in hamming.evaluate (before hamming.evaluate)")
     missed = next(line for line in lines if line.kind == "deadline" and line.party == "server")
-    assert missed.text.endswith(
-        ", waiting for OwnBlock or Masks or MaskedDistances from client/2"
-    )  # only client/2 is named
+    # Only client/2 is named.
+    assert missed.text.endswith(", waiting for OwnBlock or Masks or MaskedDistances from client/2")
     assert lines[-1].text == "completed"
 
 

@@ -46,9 +46,8 @@ def test_a_sized_run_is_the_real_one_but_for_the_contents(quick: Path, tmp_path:
     )  # fmt: skip
     for name in same:
         assert getattr(sized, name) == getattr(real, name), name
-    assert (sized.trace_hash == real.trace_hash) == (
-        "protocol.hamming=direct" in settings
-    )  # the direct variant has no cryptography to leave out
+    # The direct variant has no cryptography to leave out.
+    assert (sized.trace_hash == real.trace_hash) == ("protocol.hamming=direct" in settings)
     measured = {kind: size for kind, size in predicted(sized.folder).items() if size}
     assert measured == {kind: size for kind, size in predicted(real.folder).items() if size}
     assert sum(measured.values()) == sized.bytes_payload

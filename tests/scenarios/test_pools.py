@@ -57,11 +57,8 @@ def test_a_pool_leaves_the_same_trace(tiny: Path, changes: tuple[str, ...], faul
 
 def test_a_longer_job_goes_to_a_worker_as_soon_as_there_is_one(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    heavy = (
-        "protocol.name=fedavg",
-        "model.name=fedct_fashionmnist",
-        "training.epochs=5",
-    )  # jobs long enough for the pool
+    # Jobs long enough for the pool.
+    heavy = ("protocol.name=fedavg", "model.name=fedct_fashionmnist", "training.epochs=5")
     inline, pool = ran(tiny, *heavy, engine="inline"), ran(tiny, *heavy)
     assert (inline.trace_hash, inline.model_digest) == (pool.trace_hash, pool.model_digest)
 

@@ -54,9 +54,8 @@ def test_heartbeats_tell_both_and_are_counted(tmp_path: Path) -> None:
     assert all(not {"client/3", "client/5"} & members for members in called(result)[3:])
     beats = [row for row in tacit.bytes(tmp_path / "run").frame().to_dict("records") if row["type"] == "Heartbeat"]
     assert [(row["step"], row["payload"]) for row in beats] == [("presence.heartbeat", 0)]
-    assert beats[0]["messages"] == 10 * int(
-        result.virtual_seconds / 3
-    )  # the two other clients are gone before their first heartbeat
+    # The two other clients are gone before their first heartbeat.
+    assert beats[0]["messages"] == 10 * int(result.virtual_seconds / 3)
     assert beats[0]["envelope"] > 0
     story = "\n".join(str(line) for line in tacit.events(tmp_path / "run"))
     assert "client/3 crashed at 1 s" in story and "known to be gone" in story

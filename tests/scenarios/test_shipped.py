@@ -154,19 +154,14 @@ def test_whoever_is_lost_the_sets_are_those_that_must_come_out(
     found = [(one.members, one.contributors, one.labeled) for one in rounds]
     assert found[0] == (without("client/1"),) * 3  # lost in SecureHamming: not in any set
     assert found[1] == (without("client/4"),) * 3  # cannot reach client/2: the later of the two is lost
-    assert found[2] == (
-        CLIENTS,
-        without("client/3"),
-        without("client/3"),
-    )  # lost before its masked values were received
-    after_masking = (
-        "client/5" if recovery == "restart" else ""
-    )  # in the graph in any case; its labels count unless a new attempt begins
+    # Lost before its masked values were received.
+    assert found[2] == (CLIENTS, without("client/3"), without("client/3"))
+    # In the graph in any case; its labels count unless a new attempt begins.
+    after_masking = "client/5" if recovery == "restart" else ""
     assert found[3] == (CLIENTS, without("client/1", after_masking), without("client/1", "client/5"))
     assert found[4] == (CLIENTS, CLIENTS, without("client/2"))  # lost after the sum
-    assert (
-        found[5] == (without("client/2"), (), ()) and not rounds[5].finished
-    )  # back too late; then the server is lost
+    # Back too late; then the server is lost.
+    assert found[5] == (without("client/2"), (), ()) and not rounds[5].finished
 
 
 def test_who_rejoins_takes_part_in_the_next_round(result_of: Callable[[str], Result]) -> None:

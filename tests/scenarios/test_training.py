@@ -121,11 +121,8 @@ def test_the_folder_holds_models_figures_and_rounds(tiny: Path) -> None:
     assert record["measured_on"] == "the test part of the data set"
     assert record["environment"]["device"] == "cpu"
     assert record["model_digest"] == result.model_digest and record["labels_digest"] == ""
-    assert [one["accuracy"] is None for one in record["rounds"]] == [
-        True,
-        False,
-        False,
-    ]  # the last round is always measured
+    # The last round is always measured.
+    assert [one["accuracy"] is None for one in record["rounds"]] == [True, False, False]
     assert result.accuracy == result.round_records[-1].accuracy
     counts = rows(result, "SELECT name, count(*) FROM metrics WHERE party = 'server' GROUP BY name ORDER BY name")
     assert counts == [("accuracy", 2), ("loss", 3), ("pseudo_accuracy", 3), ("validation", 2)]

@@ -64,9 +64,8 @@ def test_who_stands_still_takes_no_turn() -> None:
         return [first, second]
 
     try:
-        assert loop.run(main()) == pytest.approx(
-            [15, 5]
-        )  # each has done 1 s of 4 at 2 s; then the other continues alone
+        # Each has done 1 s of 4 at 2 s; then the other continues alone.
+        assert loop.run(main()) == pytest.approx([15, 5])
     finally:
         loop.finish()
 

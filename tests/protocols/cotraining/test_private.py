@@ -102,9 +102,8 @@ def test_bits_flip_with_the_stated_probability_and_anew_with_each_seed() -> None
 def test_ties_favour_no_class() -> None:
     labels = np.zeros((5, 20_000), np.int64)
     found = shared(NoisyLabels(flip=0.5), labels, 10)[1]
-    assert (
-        np.bincount(found, minlength=10).min() > 1700
-    )  # if ties went to the lowest class, class 9 would have almost none
+    # If ties went to the lowest class, class 9 would have almost none.
+    assert np.bincount(found, minlength=10).min() > 1700
     assert (shared(NoisyLabels("qualified", 0.9, 0.5), labels, 10)[1] == -1).all()
 
 
@@ -225,9 +224,8 @@ def test_a_round_of_dp_pate_teaches_a_student_at_the_server_and_sends_nothing_ba
     noise = gaussian((50, 3), Entropy(World(1).entropy("server", 1, 1, 1, "agreeing").bytes(32)))
     taught = (counts + 1.5 * noise).argmax(1)
     assert np.array_equal(packing.unpack(server.agreed, 50, 3), taught)
-    assert np.array_equal(
-        Nearest().predict(server.student, public.points), taught
-    )  # it was trained on these points only
+    # It was trained on these points only.
+    assert np.array_equal(Nearest().predict(server.student, public.points), taught)
     assert {row.receiver for row in world.ledger.rows() if row.type == "LocalPredictions"} == {"server"}
     assert next(row.payload for row in world.ledger.rows() if row.type == "CotrainingRound") < 60
 

@@ -52,9 +52,8 @@ def test_what_adds_up_is_not_seen() -> None:
     """A client moves another client's vote; only a proof that its own votes are one-hot could detect this."""
     honest = packed(np.array([0, 1]), 2, 3) + packed(np.array([0, 2]), 2, 3)
     crafted = packed(np.array([1, 0]), 2, 3)
-    crafted[0] += (np.uint64(1) << np.uint64(32)) - (
-        np.uint64(1) << np.uint64(16)
-    )  # a second vote for class 1, taken from class 0
+    # A second vote for class 1, taken from class 0.
+    crafted[0] += (np.uint64(1) << np.uint64(32)) - (np.uint64(1) << np.uint64(16))
     counts, voters = counted(honest + crafted, 2, 3)
     assert voters == 3 and counts[0].tolist() == [1, 2, 0]
 

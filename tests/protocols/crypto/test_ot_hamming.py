@@ -214,10 +214,8 @@ def test_slices_change_nothing(monkeypatch, length):
 
 
 def test_chunks_change_no_value(monkeypatch):
-    b, x = (
-        random_bits(1, 3, 24),
-        random_bits(2, 7, 24),
-    )  # 24 bits are whole groups, so corrections of chunks can be concatenated
+    # 24 bits are whole groups, so corrections of chunks can be concatenated.
+    b, x = random_bits(1, 3, 24), random_bits(2, 7, 24)
     whole = by_iknp(b, x)[1]
     for size in (1, 2, 3):
         monkeypatch.setattr(ot_pair, "_CHUNK", (0, 24 * 3 * 5 // 8 * size))

@@ -53,9 +53,8 @@ def test_private_shares_are_uniform_and_each_further_one_leaks_a_relation(
     count = data.draw(st.integers(t, t + r))
     places = data.draw(st.permutations(range(m)))[:count]
     assert rank([rows[place][:t] for place in places[:t]], packing.field) == t
-    assert (
-        rank([rows[place] for place in places], packing.field) == count
-    )  # so count - t relations concern only the block
+    # So count - t relations concern only the block.
+    assert rank([rows[place] for place in places], packing.field) == count
 
 
 @given(st.sampled_from([GF31, GF61]), st.integers(0, 99), st.integers(1, 5), st.integers(1, 5), st.integers(1, 90))

@@ -336,9 +336,8 @@ def test_what_fedmatch_sends_is_the_average_and_two_helpers() -> None:
         return mean(sent) + b"".join(other for j, other in enumerate(sent) if j != i)
 
     ((_, make),) = method_of("fedmatch").additions
-    method = Method(
-        additions=((FedMatch(consistency=300.0, confidence=0.1), make),)
-    )  # a low confidence, so that helpers count
+    # A low confidence, so that helpers count.
+    method = Method(additions=((FedMatch(consistency=300.0, confidence=0.1), make),))
     alone, expected = by_hand(method, 3, lambda i, sent: mean(sent)), by_hand(method, 3, outgoing)
     near(trained(method, 3)[0], expected, 1e-6)
     assert (alone - expected).abs().max() > 1e-4

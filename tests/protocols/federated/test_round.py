@@ -293,9 +293,8 @@ def test_a_secure_sum_goes_on_without_who_is_lost_in_it() -> None:
     fault = Crash("client/2", after="sum.mask")
     server, _, records, _ = trained(Method(Across(SPEC, XCLP)), fault, rounds=2, averaging=Secure())
     assert [len(record.averaged) for record in records] == [CLIENTS, CLIENTS - 1]
-    assert [loss.party for loss in server.lost] == [
-        "client/2"
-    ]  # once for the second round, not once for each part of the protocol
+    # Once for the second round, not once for each part of the protocol.
+    assert [loss.party for loss in server.lost] == ["client/2"]
     fault = Crash("client/2", at="sum.mask", back_after=1.0)
     _, _, records, _ = trained(PLAIN, fault, rounds=2, averaging=Secure())
     assert records[0].averaged == ("client/0", "client/1", "client/3")
@@ -331,9 +330,8 @@ def test_points_of_rare_classes_count_more_where_class_weights_are_asked_for() -
     for label, before, after in zip(one.labels.tolist(), one.weights, other.weights, strict=True):
         factor = len(found) / (10 * found.count(label)) if label >= 0 else 0.0
         assert after == pytest.approx(factor * before, rel=1e-6)
-    assert (
-        weighted[0].data(None).weights.tolist() == plain[0].data(None).weights.tolist()
-    )  # without pseudo-labels there are no class weights
+    # Without pseudo-labels there are no class weights.
+    assert weighted[0].data(None).weights.tolist() == plain[0].data(None).weights.tolist()
     server, *_ = trained(Method(Alone(SPEC, 256, 5, 0.99)), class_weights=True)
     assert server.model != trained(Method(Alone(SPEC, 256, 5, 0.99)))[0].model
 

@@ -74,9 +74,8 @@ def app(folder: Path, body: str) -> Path:
 
 def test_a_client_that_sleeps_is_the_cause_of_a_missed_reply(run_app: Run, tmp_path: Path) -> None:
     """Tacit simulates the sleep, and the record has it."""
-    result = run_app(
-        app(tmp_path, SLEEPS), "protocol.timeout=2min", clients=3
-    )  # client/2 sleeps for 40 s, longer than the 30 s of the wait
+    # The app of client/2 sleeps for 40 s, longer than the 30 s of the wait.
+    result = run_app(app(tmp_path, SLEEPS), "protocol.timeout=2min", clients=3)
     lines = tacit.events(result, unfolded=True)
     ends = {chain[-1].text for line in lines if line.kind in ("lost", "deadline") for chain in line.causes}
     assert ends and all(text.startswith("client/2 slept in flower.query from ") for text in ends)

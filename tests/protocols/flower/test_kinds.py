@@ -125,7 +125,6 @@ def test_pool_and_inline_and_hash_seeds_have_one_trace(app: str, settings: str, 
         subprocess.run([*line, *options], env=os.environ | {"PYTHONHASHSEED": number}, check=True)
         result = read_result(out)
         assert result.outcome == "completed"
-        found.add(
-            result.shape_hash if app == "secure" else result.trace_hash
-        )  # its keys are drawn from the operating system
+        # Its keys are drawn from the operating system.
+        found.add(result.shape_hash if app == "secure" else result.trace_hash)
     assert len(found) == 1

@@ -369,9 +369,8 @@ def test_twenty_thousand_messages_open_in_two_seconds(browser: Browser, page: Ca
     seconds = browser.seconds_to_open()
     print(f"opened in {seconds:.2f} s; at most 2 s where nothing else is running")
     assert seconds < PATIENCE
-    assert (
-        browser.run("return document.querySelector('.timeline').dataset.drawn") == "0"
-    )  # too many to draw each message
+    # Too many to draw each message.
+    assert browser.run("return document.querySelector('.timeline').dataset.drawn") == "0"
     x, y = middle(browser)
     for _ in range(6):
         browser.wheel(x, y, -400)
