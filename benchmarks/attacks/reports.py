@@ -9,26 +9,30 @@ from numpy.typing import NDArray
 from tacit.benchmarks.attacks.finding import Finding, randomness, share
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
+from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play_out
 from tacit.parties.server import Server
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.secure_votes import counted, packed
 from tacit.protocols.crypto import fixed_point
-from tacit.protocols.crypto.agreement import KeyPair
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.byzantine import FalseUpdate
 from tacit.protocols.federated.secure_averages import out_of_range
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.sums import reports
-from tacit.protocols.sums.batch import Batch, Task
+from tacit.protocols.sums.batch import Batch, Task, aggregated, checksum_of, unsharded
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy
 from tacit.sim.world import World
 
-__all__ = ["helper_alone", "leader_alone", "scaled_models", "stuffed_votes", "swapped_helper_key"]
+__all__ = [
+    "filled_batch", "helper_alone", "leader_alone", "scaled_models", "stuffed_votes", "swapped_helper_key",
+]  # fmt: skip
 
 _POINTS, _CLASSES = 20, 10
 _TASK = Task("votes", (_POINTS, _CLASSES))
@@ -152,6 +156,70 @@ def swapped_helper_key(quick: bool = False) -> Finding:
         float(np.mean([_read(number, known) for number in range(trials)])) for known in (None, Identities.simulated(1))
     )
     name, sought = "a swapped key of the helper", "server: each client's labels of public points"
+    remark = 'ours is protocol.identity = "signed"; without it nothing prevents this'
+    return Finding(name, sought, weakened, ours, 0.0, trials * _POINTS, remark=remark)
+
+
+_LEAST = 5
+
+
+class _Filling(Server):
+    """A server that fills the batch of its one client with reports of its own, and takes their votes off the counts."""
+
+    def __init__(self, world: World, signed: bool) -> None:
+        super().__init__(world, ["client/0"])
+        self.read, self.signed = np.full(_POINTS, -1), signed
+
+    async def main(self) -> None:
+        self.advance(1, 0)
+        batch, key = Batch.of(self, _TASK, b""), self.entropy("verification key").bytes(32)
+        self.send(HELPER, reports.BatchOpened(key, b""))
+        opened = await self.recv(reports.HelperKey, HELPER, _DEADLINE)
+        self.broadcast(self.clients, reports.ReportsWanted(opened.public_key, opened.incarnation))
+        sent = {**(await self.collect(reports.Report, self.clients, deadline=_DEADLINE)).answers}
+        for name in [f"client/{number}" for number in range(1, _LEAST)]:  # each a vote for class 0 at each point
+            entropy = self.entropy("own report", name)
+            arguments = entropy.bytes(16), entropy.bytes(_TASK.prio3.rand_bytes), None, KeyPair.generate(entropy)
+            bound = reports._bound(batch, name)
+            own = reports._shard(batch, np.zeros(_POINTS, int), *arguments, opened.public_key[:KEY_BYTES], bound)
+            sent[name] = reports.Report(*own[:3], own[3] + bytes(SIGNATURE_BYTES * self.signed))
+        held = dict(zip(sent, reports._prepare(batch, key, list(sent.values())), strict=True))
+        parts = [
+            reports.HelperPart(f"{name}#1".encode() if self.signed else reports._bound(batch, name),
+                               one.nonce, one.public_share, one.helper_share, held[name].prepare_share)
+            for name, one in sent.items()
+        ]  # fmt: skip
+        self.send(HELPER, reports.AggregationJob(parts))
+        answer = await self.recv(reports.AggregationJobAnswer, HELPER, _DEADLINE)
+        own_share, refused = aggregated(batch, list(held.values()), answer.messages, answer.refused)
+        accepted = [one.nonce for one, problem in zip(sent.values(), refused, strict=True) if not problem]
+        self.send(HELPER, reports.AggregateShareWanted(len(accepted), checksum_of(accepted), []))
+        with suppress(NoAnswer):
+            other = await self.recv(reports.HelperAggregate, HELPER, _DEADLINE)
+            counts = unsharded(batch, own_share, other.share, len(accepted))
+            assert counts is not None
+            counts[:, 0] -= len(accepted) - 1
+            self.read = counts.argmax(1)
+
+
+def _read_alone(number: int, known: Identities | None) -> float:
+    """The share of a client's labels that a server reads which fills the batch."""
+    world = World(number, cost=Free())
+    labels = randomness("reports", number).integers(_CLASSES, size=_POINTS)
+    server = _Filling(world, known is not None)
+    helper = reports.Helper(world, lambda number: _TASK, _LEAST, _DEADLINE, 10 * _DEADLINE, known)
+    play_out([server, helper, _Reporter(world, labels, known)])
+    return share(server.read, labels)
+
+
+def filled_batch(quick: bool = False) -> Finding:
+    """The server fills a batch with reports of its own, and reads the one that is left. Ours: clients sign reports."""
+    trials = 3 if quick else 20
+    weakened, ours = (
+        float(np.mean([_read_alone(number, known) for number in range(trials)]))
+        for known in (None, Identities.simulated(1))
+    )
+    name, sought = "a batch filled with the server's own reports", "server: each client's labels of public points"
     remark = 'ours is protocol.identity = "signed"; without it nothing prevents this'
     return Finding(name, sought, weakened, ours, 0.0, trials * _POINTS, remark=remark)
 

@@ -84,6 +84,7 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "v, helper": reports.helper_alone,
     "v, stuffed": reports.stuffed_votes,
     "v, scaled": reports.scaled_models,
+    "v, batch": reports.filled_batch,
     "v, key": reports.swapped_helper_key,
 }
 """The attacks by name. Each takes one argument, `quick`, for fewer trials of the same attack."""

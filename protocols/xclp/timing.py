@@ -1,4 +1,4 @@
-"""A rough estimate of the duration of SecureHamming, without a run."""
+"""SecureHamming without a run: its payloads, to the byte, by formula, and a rough estimate of its duration."""
 
 import math
 from collections.abc import Mapping
@@ -10,15 +10,30 @@ from typing import Any
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import SERVER, Fleet
 from tacit.protocols.setup import Group
-from tacit.protocols.xclp.choices import variant_of
-from tacit.protocols.xclp.keys import XclpTables
-from tacit.protocols.xclp.payloads import TO_SERVER, hamming_payloads
+from tacit.protocols.xclp.choices import options_of, variant_of
+from tacit.protocols.xclp.keys import ProtocolKeys, XclpTables
 from tacit.protocols.xclp.variants import VARIANTS
 from tacit.sim.compute import CostTable, processor_of
 from tacit.sim.toml_text import toml
 from tacit.sim.units import duration, format_bytes, format_duration
 
-__all__ = ["HammingTime", "deadline_cautions", "hamming_time"]
+__all__ = ["HammingTime", "deadline_cautions", "hamming_payloads", "hamming_time"]
+
+
+TO_SERVER = ("Masks", "MaskedDistances", "Hashes")
+"""The messages of SecureHamming that no client gets."""
+
+
+def hamming_payloads(keys: ProtocolKeys, points: Mapping[str, int]) -> dict[str, int]:
+    """The payload of each message type of SecureHamming among clients with n_j `points`, each message counted once.
+
+    Raises LookupError for a plugin's variant without a formula.
+    """
+    formula = VARIANTS[keys.hamming].formula
+    if formula is None:
+        raise LookupError(f"protocol.hamming = {toml(keys.hamming)} has no formula of its payloads")
+    return formula(options_of(keys), points)
+
 
 _SENT_BY_J = frozenset(
     ("PlainBits", "EncryptedBits", "BaseRequest", "Corrections", "TransferSetup", "TransferReply", "MaskedDistances")

@@ -72,8 +72,7 @@ def outline(
     debug: Debug = False,
 ) -> int:
     """Write the outline of clients' private data that the other parties need: rows, labels, columns and class names."""
-    from tacit.parties.data.files import load_file
-    from tacit.parties.data.outlines import write_outline
+    from tacit.parties.data.files import load_file, write_outline
 
     sources = [(path, load_file(path, label_column, client_column)) for path in files]
     for number, (rows, labels) in enumerate(write_outline(out, sources)):

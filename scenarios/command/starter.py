@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from tacit.parties.fleet.presets import PRESETS
+from tacit.parties.fleet.keys import PRESETS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import ENROLL
 from tacit.scenarios.files.reading import read

@@ -37,7 +37,7 @@ def own_data(scenario: Scenario, party: str, file: Path | None = None) -> tuple[
     """The data that `party` knows: its own share, public points, and at the server the test data.
 
     The split follows from the scenario's seed, so that each process computes its share by itself. A client's points are
-    those of `file`, if given: then the scenario's data are an outline (`tacit.parties.data.outlines`), with the file's
+    those of `file`, if given: then the scenario's data are an outline (`tacit.parties.data.files`), with the file's
     numbers of rows and labels for that client. Raises DataError.
     """
     parts = parts_of(scenario)

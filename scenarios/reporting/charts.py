@@ -248,7 +248,8 @@ def _drawn(chart: Any, title: str) -> Html:
         .configure_legend(**text, **font, symbolStrokeWidth=0, titleLimit=320)
         .configure_view(stroke=None)
     )  # fmt: skip
-    return _adapted(vl_convert.vegalite_to_svg(chart.to_dict()), title)
+    # Altair's check of a whole chart takes as long as the drawing; each part was checked as it was made
+    return _adapted(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)), title)
 
 
 def _adapted(drawing: str, title: str) -> Html:

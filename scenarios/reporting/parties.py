@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from tacit.parties.fleet.fleet import HELPER, SERVER, Fleet
+from tacit.parties.fleet.keys import PRESETS
 from tacit.parties.fleet.kinds import Kind
-from tacit.parties.fleet.presets import PRESETS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.latency import parse_latency

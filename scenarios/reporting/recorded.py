@@ -1,5 +1,6 @@
 """A run as recorded in its folder, no matter if it has ended, is under way or was broken off."""
 
+import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -101,7 +102,7 @@ def read_run(folder: Path) -> RecordedRun:
         figures: dict[str, dict[int, float]] = {}
         for name, number, value in connection.execute(_FIGURES):
             figures.setdefault(name, {})[number] = value
-        (last,) = connection.execute("SELECT max(time) FROM events").fetchone()
+        seconds = _last_moment(connection) if result is None else result.virtual_seconds
     rows = byte_rows(folder)
     formula, problem = _formula(folder, rows)
     return RecordedRun(
@@ -111,7 +112,7 @@ def read_run(folder: Path) -> RecordedRun:
         result=result,
         scenario=scenario_of(folder),
         about=about,
-        seconds=(last or 0.0) if result is None else result.virtual_seconds,
+        seconds=seconds,
         losses=losses if result is None else result.lost,
         rounds=rounds,
         figures=figures,
@@ -120,6 +121,11 @@ def read_run(folder: Path) -> RecordedRun:
         formula_problem=problem,
         scenario_text=_text(folder / "scenario.toml"),
     )
+
+
+def _last_moment(connection: sqlite3.Connection) -> float:
+    (last,) = connection.execute("SELECT max(time) FROM events").fetchone()
+    return last or 0.0
 
 
 def _formula(folder: Path, rows: Sequence[ByteRow]) -> tuple[dict[str, int], str]:

@@ -32,7 +32,7 @@ from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.seeing import timeline
 from tacit.scenarios.seeing.compare import flat_keys
 from tacit.scenarios.seeing.facts import Message
-from tacit.scenarios.seeing.plot import X, curves_over, labels
+from tacit.scenarios.seeing.plot import X, labels, on_axes
 from tacit.scenarios.seeing.reading import without_collecting
 from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.labelled import Labelled
@@ -250,15 +250,24 @@ def _of_figures(runs: Sequence[RecordedRun]) -> Iterable[Html]:
 
 
 def _curves(runs: Sequence[RecordedRun]) -> dict[str, list[charts.Series]]:
-    """The lines of accuracy over each of `X`; {} if it was not measured."""
+    """The lines of accuracy over each of `X`, of the runs that measured it; {} if one has no round of it that ended."""
     measured = [run for run in runs if any(one["accuracy"] is not None for one in run.rounds)]
+    placed = [
+        [(place, float(one["accuracy"])) for one, place in on_axes(run.rounds) if one["accuracy"] is not None]
+        for run in measured
+    ]
+    if not placed or not all(placed):
+        return {}
     try:
-        drawn = curves_over([run.folder for run in measured], X, "accuracy") if measured else {}
+        names = labels([run.folder for run in measured])
     except FolderError:
         return {}
     return {
-        x: [charts.Series(one.label, [(at, value, None) for at, value in one.points]) for one in found]
-        for x, found in drawn.items()
+        x: [
+            charts.Series(label, [(place[x], value, None) for place, value in points])
+            for label, points in zip(names, placed, strict=True)
+        ]
+        for x in X
     }
 
 

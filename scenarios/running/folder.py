@@ -40,7 +40,7 @@ from tacit.scenarios.running.disk import Reserve, disk_problem
 from tacit.scenarios.running.record_format import ALIKE, FORMAT
 from tacit.scenarios.running.whole import LATER, FolderError, check_whole, digests, opened_record, sealed
 from tacit.scenarios.schema.scenario import Scenario
-from tacit.sim.tcp_window import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
+from tacit.sim.tcp import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
 
 if sys.platform != "win32":
     import fcntl

@@ -25,7 +25,7 @@ from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.whole import opened_record
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
-from tacit.sim.tcp_window import SET_UP, SET_UP_NAME, headers
+from tacit.sim.tcp import SET_UP, SET_UP_NAME, headers
 from tacit.sim.toml_text import toml
 from tacit.sim.trace import Event
 from tacit.sim.wire import LedgerRow

@@ -17,6 +17,7 @@ from tacit.protocols.privacy.released import with_rounds_again
 from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type
+from tacit.scenarios.files.fault_checks import vain_returns
 from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read
 from tacit.scenarios.files.splits import parts_of, split
@@ -351,16 +352,16 @@ def result_of(
 def _late_returns(scenario: Scenario, result: Result) -> Iterator[str]:
     """A line for each `back_after` with which no party had returned at the end of the run, unless a caution covers
     it."""
+    vain = vain_returns(scenario)
     for number, fault in enumerate(scenario.fault):
-        key, struck = f"fault.{number}.back_after", [one for one in result.faults if one.fault == number]
-        back_after = fault.get("back_after")
-        if back_after is None or not struck or any(line.startswith(f"{key} ") for line in result.warnings):
+        struck, back_after = [one for one in result.faults if one.fault == number], fault.get("back_after")
+        if back_after is None or not struck or number in vain:
             continue
         back = min(one.time for one in struck) + duration(back_after)
         if back >= result.virtual_seconds:
             party, ended = struck[0].party, format_duration(result.virtual_seconds)
             problem = f"{party} was to return at {format_duration(back)}, and the run ended at {ended}"
-            yield f"{key} = {toml(back_after)} changed nothing: {problem}"
+            yield f"fault.{number}.back_after = {toml(back_after)} changed nothing: {problem}"
 
 
 def _device(scenario: Scenario) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tacit import Result, load, run
 from tacit.protocols.crypto.agreement import KeyPair
@@ -195,6 +196,38 @@ def test_a_leader_gets_one_sum_of_enough_reports(file: Path, monkeypatch: pytest
     result = ran(file)
     sent = result.frame("messages")
     assert (sent.type == "HelperAggregate").sum() == len(result.round_records) == 3
+
+
+def test_a_signed_report_is_taken_once_and_from_who_has_signed_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server shows the helper reports under other names, twice, or changed: each such report is refused."""
+
+    def changed(place: int, **fields: Any) -> Callable[[Any, Any], Any]:
+        def change(me: Any, job: Any) -> list[Any]:
+            parts = list(job.reports)
+            parts[place] = replace(parts[place], **{name: value(parts) for name, value in fields.items()})
+            return [type(job)(parts)]
+
+        return change
+
+    signed = "protocol.identity=signed"
+    plain, other = (run(load(file, some), out=file.parent / f"plain{len(some)}") for some in ([], [signed]))
+    assert (other.outcome, other.labels_digest, other.lost) == ("completed", plain.labels_digest, [])
+    for number, (change, reason) in enumerate((
+        (changed(1, bound=lambda parts: b"client/9#1"), "the signature of client/9 on its report does not verify"),
+        (changed(1, bound=lambda parts: parts[0].bound), "another report of the same client is in the batch"),
+        (changed(1, bound=lambda parts: b"client/1#2"), "the signature of client/1 on its report does not verify"),
+        (changed(1, bound=lambda parts: b"server#1"), "it has no client's name"),
+        (changed(1, bound=lambda parts: b"\xff"), "it has no client's name"),
+        (changed(1, nonce=lambda parts: bytes(16)), "the signature of client/1 on its report does not verify"),
+        (changed(1, helper_share=lambda parts: parts[0].helper_share), "the signature of client/1"),
+        (changed(1, helper_share=lambda parts: b""), "the signature of client/1"),
+    )):  # fmt: skip
+        with monkeypatch.context() as patch:
+            lying(patch, "AggregationJob", change)
+            result = run(load(file, [signed]), out=file.parent / f"run{number}")
+        assert {loss.party for loss in result.lost} == {"client/1"}, number
+        assert all(reason in loss.action for loss in result.lost), (number, result.lost)
+        assert {one.answered for one in result.round_records} == {("client/0", "client/2", "client/3")}
 
 
 def test_a_helper_that_answers_twice_or_short_does_not_confuse_the_leader(

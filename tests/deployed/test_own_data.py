@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.parties.data.files import load_file
-from tacit.parties.data.outlines import write_outline
+from tacit.parties.data.files import load_file, write_outline
 from tacit.parties.data.sets import load as load_data
 from tacit.parties.datasets.error import DataError
 from tacit.scenarios.deploying.own_data import own_data

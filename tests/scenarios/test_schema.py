@@ -366,7 +366,7 @@ def test_a_run_that_will_not_fit_into_memory_says_so(monkeypatch: pytest.MonkeyP
     class Little:
         available = 2_000_000
 
-    monkeypatch.setattr("tacit.protocols.xclp.checks.psutil.virtual_memory", Little)
+    monkeypatch.setattr("tacit.protocols.xclp.declaration.psutil.virtual_memory", Little)
     with pytest.raises(ScenarioError) as caught:
         load("xclp-digits")
     assert str(caught.value).endswith(

@@ -5,7 +5,7 @@ import json
 import os
 import pickle
 from collections import OrderedDict
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit import Client, Scenario
-from tacit.parties.fleet.convert import availability_lines, device_lines, write_lines
-from tacit.parties.fleet.file import devices_file, uptimes_file
 from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.fleet.kinds import devices_file, uptimes_file
 from tacit.parties.fleet.published import (
     Row,
     Trace,
+    availability_lines,
+    device_lines,
     fedscale_file,
     flash_file,
     ookla_file,
     plain_pickle,
     with_classes,
+    write_lines,
 )
 
 
@@ -281,10 +283,11 @@ def test_devices_are_read_as_they_were_written(
     assert 1 <= len(read) <= most
     if len(devices) <= most:
         assert sum(line["share"] for line in read) == sum(row.weight for row in devices)
-        fastest = max(read, key=lambda line: line["speed"])
-        assert fastest["device_class"] in ("all", "fast", f"class 1 of {classes}") or len(devices) < classes
-        assert min(line["speed"] for line in read) <= 0.5 * (1 + 1e-5)
-        assert max(line["speed"] for line in read) >= 0.5 * (1 - 1e-5)
+        speeds, names = [line["speed"] for line in read], [line["device_class"] for line in read]
+        assert speeds == sorted(speeds, reverse=True)
+        assert len(list(groupby(names))) == len(set(names)) <= classes  # each class has neighbours in speed
+        assert speeds[-1] <= 0.5 * (1 + 1e-5)
+        assert speeds[0] >= 0.5 * (1 - 1e-5)
 
 
 def test_classes_are_of_equal_weight() -> None:

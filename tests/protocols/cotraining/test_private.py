@@ -13,11 +13,10 @@ from tacit.parties.playing import play
 from tacit.protocols.cotraining import packing
 from tacit.protocols.cotraining.consensus import majority
 from tacit.protocols.cotraining.dp_fedct import NoisyLabels
-from tacit.protocols.cotraining.dp_pate import NoisyTeachers
 from tacit.protocols.cotraining.experiment import ALGORITHMS, Options
 from tacit.protocols.cotraining.fedct import HardLabels
 from tacit.protocols.cotraining.local_training import Public
-from tacit.protocols.cotraining.pate import Teachers
+from tacit.protocols.cotraining.pate import NoisyTeachers, Teachers
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from tacit.protocols.privacy.noise import gaussian, laplace
 from tacit.protocols.privacy.xor_mechanism import epsilon_of, flip_probability

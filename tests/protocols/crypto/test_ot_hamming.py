@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.protocols.crypto import iknp, ot_hamming, ot_pair, ot_slices
+from tacit.protocols.crypto import iknp, ot_hamming, ot_pair
 from tacit.protocols.crypto.fields import field_bytes, unpack_fields
 from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.crypto.ot_hamming import (
@@ -208,7 +208,7 @@ def test_slices_change_nothing(monkeypatch, length):
     b, x = random_bits(1, 5, length), random_bits(2, 4, length)
     whole = by_iknp(b, x)
     for slice_bytes in (1, 16 * 40, 16 * 100, 16 * 260):
-        monkeypatch.setattr(ot_slices, "_SLICE", slice_bytes)
+        monkeypatch.setattr(ot_hamming, "_SLICE", slice_bytes)
         distances, travelled = by_iknp(b, x)
         assert (distances == whole[0]).all() and travelled == whole[1]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from tacit.parties.learning.extras import MissingExtra
-from tacit.protocols.cotraining.dp_pate import noisy_max
+from tacit.protocols.cotraining.pate import noisy_max
 from tacit.protocols.privacy import accounting
 from tacit.protocols.privacy.xor_mechanism import flip_probability
 from tacit.sim.streams import Entropy

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.protocols.crypto.vdaf.polynomials import double, extend, lagrange_weights, transform
 from tacit.protocols.crypto.vdaf.prime_field import FIELD64, FIELD128, PrimeField, nodes
+from tacit.protocols.crypto.vdaf.proof_system import double, extend, lagrange_weights, transform
 
 FIELDS = pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=repr)
 

@@ -15,7 +15,7 @@ import pytest
 from tacit.protocols.crypto.vdaf import FIELD64, FIELD128, InvalidReport, PrepareState, Prio3
 from tacit.protocols.crypto.vdaf.circuits import Circuit, Polynomial, SumVec
 from tacit.protocols.crypto.vdaf.prime_field import Elements
-from tacit.protocols.crypto.vdaf.xof import derive_seed, expand
+from tacit.protocols.crypto.vdaf.prio3 import derive_seed, expand
 
 VECTORS = json.loads(lzma.decompress((Path(__file__).parent / "draft_20.json.xz").read_bytes()))
 PRIO3 = VECTORS["prio3"]
