@@ -365,7 +365,7 @@ class Facts:
         if not row.message:
             return
         one = self.messages.get(row.message) or self._message(row)
-        self._go(one, row)
+        self._record_hop(one, row)
         one.copies += 1
         if row.peer != row.receiver and not one.relay:
             one.relay = row.peer
@@ -376,12 +376,12 @@ class Facts:
         if not row.message:
             return
         one = self.messages.get(row.message) or self._message(row)
-        self._go(one, row)
+        self._record_hop(one, row)
         one.copies += bool(row.fact)
         if one.relayed is None:
             one.relay, one.relayed = row.party, row.time
 
-    def _go(self, one: Message, row: Row) -> None:
+    def _record_hop(self, one: Message, row: Row) -> None:
         """Record that a copy of a message was sent on a hop."""
         sizes = row.payload, row.sealing, row.envelope
         one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))

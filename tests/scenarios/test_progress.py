@@ -98,4 +98,4 @@ def test_a_terminal_shows_the_same_in_one_line(tiny: Path, tmp_path: Path) -> No
 
 def test_no_time_is_left_where_all_that_was_planned_is_done() -> None:
     progress = Progress(Console(file=io.StringIO()))
-    assert progress.left(100.0, 100.0) == progress.left(100.0, 130.0) == progress.left(100.0, 1.0) == ""
+    assert progress.time_left(100.0, 100.0) == progress.time_left(100.0, 130.0) == progress.time_left(100.0, 1.0) == ""
