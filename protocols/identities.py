@@ -14,6 +14,7 @@ digest of the set-up as the signer has seen it: who takes part, with which keys;
 | dealt key | second X25519 key | DealtKey, DealtKeys, Adjacent |
 | survivors | A, U3 | Agreed, Agreement (see `dealing`, `lightsecagg`, `committee`) |
 | helper key | the X25519 key of a batch, the batch's context | HelperKey, ReportsWanted (see `reports`) |
+| report | batch and client, nonce, public share, sealed share | Report, AggregationJob (see `reports`) |
 
 A signature follows the bytes that it is of, in the same field. A set-up has the attempt in which its round was opened.
 

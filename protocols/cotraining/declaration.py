@@ -66,7 +66,7 @@ from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.batch import Task
-from tacit.protocols.sums.reports import HelperAggregate, Report, Reports, wanted_of
+from tacit.protocols.sums.reports import HELPER_LEARNS, HelperAggregate, Report, Reports, wanted_of
 from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name
 from tacit.sim.setting_error import Problem
@@ -282,7 +282,7 @@ class Cotraining(Declaration):
     def learned(self) -> Mapping[str, str]:
         said = {"server": f"each client's numbers of points and labels; {self.shares}", "client": self.returns}
         if "cotraining.votes" in self.own_keys:
-            said["helper"] = "with prio3 votes: how many reports there are and which are refused"
+            said["helper"] = f"with prio3 votes: {HELPER_LEARNS}"
         return said
 
     @property

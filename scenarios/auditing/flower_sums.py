@@ -65,7 +65,8 @@ class _Run:
 class _Round:
     """A round of a run: the inputs by client, the survivors, the number of clients called, and the aggregates by place.
 
-    `updates` are by node; `absent` has the weights, from other rounds, of clients that computed nothing.
+    `updates` are keyed by Flower node. `absent` has the clients that were called and computed nothing, each with the
+    weight that it has in other rounds.
     """
 
     number: int
@@ -107,9 +108,10 @@ def audit_app(
 ) -> Audit:
     """Audit the scenario of an app.
 
-    `mod`: the name of its secure mod, "none", or None for the outermost one that hides updates. `rule`: its way to
-    aggregate, None to find out. `at_once` clients are lost at a time. The scenario's own faults come first, if it has
-    some. Raises ScenarioError if the app does not run, or has no such mod.
+    `mod`: the name of the app's secure mod, "none", or None for the outermost mod that hides updates. `rule`: the app's
+    rule of aggregation; None to infer it from the run without the mod. `at_once`: the number of clients that are lost
+    at a time. The scenario's own faults, if any, are tried first. Raises ScenarioError if the app does not run, or has
+    no such mod.
     """
     watch = watch or (lambda done, of, words: None)
     watch(0, 0, CALM)
@@ -129,7 +131,7 @@ def audit_app(
     own = [Losses(tuple(scenario.fault), "the scenario's own faults")] if scenario.fault else []
     tried = [*own, *losses(trial.events, _STEPS, list(first.names.values()), at_once, _MAIN)]
     plain = _run(scenario, Losses((), CALM), "", frozenset({name}), calm) if name else first
-    meant = _Meant(audit, plain, rule)
+    meant = _Aggregating(audit, plain, rule)
     audit.rows += meant.rows(first)
     if plain is not first:
         audit.rows += meant.rows(plain)
@@ -153,7 +155,7 @@ def _run(scenario: Scenario, struck: Losses, mod: str, without: frozenset[str], 
     from tacit.protocols.flower.recording import Recorder
 
     recorder = Recorder(without=without)
-    with recorder.installed(), redirect_stdout(io.StringIO()):  # what the app prints, a dozen times
+    with recorder.installed(), redirect_stdout(io.StringIO()):  # the app prints the same in each of a dozen runs
         trial = perform(scenario, struck.faults, calm)
     if isinstance(trial.error, ImportError | SyntaxError):
         raise ScenarioError(_app(scenario), "", f"the app cannot be imported: {trial.error}") from trial.error
@@ -162,8 +164,9 @@ def _run(scenario: Scenario, struck: Losses, mod: str, without: frozenset[str], 
     return _Run(trial, recorder, names, struck.words, mod)
 
 
-class _Meant:
-    """The app's way to aggregate, found from its calm run without the secure mod: a rule, or the strategy itself."""
+class _Aggregating:
+    """The app's rule of aggregation, inferred from its run without faults and without the secure mod, or its strategy
+    itself."""
 
     def __init__(self, audit: Audit, plain: _Run, rule: Rule | None) -> None:
         self._given = rule
@@ -302,7 +305,7 @@ def _repeated(one: _Round, run: _Run) -> Verdict:
     return Verdict("wrong", text, largest, bound)
 
 
-# From what was recorded to rounds
+# Rounds, made from the recorder's messages
 
 
 def _rounds(run: _Run) -> Iterator[_Round]:
@@ -355,7 +358,7 @@ def _seen(
         if aggregation.found is not None:
             yield _STRATEGY, _flat(aggregation.found)
     if recorder.watched and (aggregation is None or aggregation.found is None):
-        return  # a model that follows is the one before
+        return  # the strategy aggregated nothing, so the next model is the earlier one
     after = recorder.evaluated.get(number)
     if after is None and following is not None:
         after = recorder.models.get(following)

@@ -47,9 +47,10 @@ _ORACLE = "oracle"
 def audit_scenario(
     scenario: Scenario, faults: Sequence[AnyFault] = (), *, at_once: int = 1, watch: Watch | None = None
 ) -> Audit:
-    """Audit a scenario without faults; under `faults`, those of its file, it runs as well.
+    """Audit a scenario: without faults, under `faults` together, and with `at_once` clients lost at each step.
 
-    `at_once` clients are lost at a time. Raises ScenarioError if the calm run has no result.
+    `faults` are those of the scenario's file, and may be empty. Raises ScenarioError if the run without faults has no
+    result.
     """
     watch = watch or (lambda done, of, words: None)
     engine = Remembering()
@@ -114,7 +115,7 @@ def _of_parts(trial: Trial, words: str) -> Iterator[Row]:
             continue
         verdict = _of_part(trial, protocol, found, name)
         if verdict.status == "ok" and "server" not in affected:
-            last = [*found].index(name) == 0  # one that crashed and is back need not be in later parts
+            last = [*found].index(name) == 0  # a client that crashed and is back may miss later parts
             missing = [
                 one.name
                 for one in trial.simulation.clients

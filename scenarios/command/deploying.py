@@ -230,7 +230,7 @@ def _ignore(line: str) -> None:
 
 
 def _use_one_thread() -> None:
-    """Let libraries that are not loaded yet use one thread: a sum must not depend on the number of threads."""
+    """Make libraries that are loaded later use one thread, since sums must not depend on the number of threads."""
     from tacit.sim.compute import ONE_THREAD
 
     os.environ.update(ONE_THREAD)

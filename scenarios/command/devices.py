@@ -139,7 +139,7 @@ def _write(
 ) -> int:
     """Write the devices and traces that `read` returns, and print the table that names the files.
 
-    `left_out`: the problems of the phones that `read` has left out, once it is called.
+    `left_out`: a list to which `read` adds a message for each phone that it leaves out. Raises DataError.
     """
     from tacit.parties.datasets.error import DataError
     from tacit.parties.fleet.published import Row, Trace, availability_lines, device_lines, write_lines
@@ -172,7 +172,8 @@ def _write(
 
 
 def _dates(traces: Sequence[Trace]) -> list[str]:
-    """The dates between which FLASH's traces have messages, and the --start of the first; nothing for other traces."""
+    """A line with the dates between which FLASH's traces have messages, and the --start of the first; [] for other
+    traces."""
     from tacit.parties.fleet.published import FLASH_ZERO
 
     if not any(trace.begin for trace in traces):

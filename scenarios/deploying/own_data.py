@@ -17,7 +17,8 @@ __all__ = ["OwnShards", "own_data"]
 
 
 class OwnShards(Shards):
-    """The share of client `own` (None for another party), and only the numbers of points and labels of the others."""
+    """The share of client `own` (None: of no client), and only the numbers of points and labels of all other
+    clients."""
 
     def __init__(self, all_shards: Shards, empty: Dataset, own: int | None) -> None:
         self.labels, self.points = all_shards.labels, all_shards.points

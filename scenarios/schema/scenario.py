@@ -1,8 +1,8 @@
 """The keys of a scenario: each with its type, unit, default and the protocols that use it.
 
 The structs are the single source: files are converted into them (`tacit.scenarios.files.reading`), and
-`tacit.scenarios.schema.keys` makes the table that `tacit keys` and the docs print. What a type cannot hold (k below the
-number of points) is checked in `tacit.scenarios.files.checks`.
+`tacit.scenarios.schema.keys` derives the table that `tacit keys` and the docs print. Rules that a type cannot express,
+such as k below the number of points, are checked in `tacit.scenarios.files.checks`.
 """
 
 from typing import Annotated, Literal
@@ -48,9 +48,9 @@ __all__ = [
 
 
 class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[expect]: what makes the file a test; only the keys that are given are compared.
+    """[expect]: the expectations that make the file a test; only the given keys are compared.
 
-    Whatever it holds, every fault must come, but for those with a probability.
+    In addition, every fault without a probability must be applied.
     """
 
     outcome: Annotated[
@@ -93,16 +93,16 @@ class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     @property
     def losses(self) -> tuple[tuple[str, str, str], ...]:
-        """Key, party and step of each entry in `lost` and `lost_includes`; the step is "" where none is given."""
+        """Key, party and step of each entry in `lost` and `lost_includes`; the step is "" if none is given."""
         entries = [(key, entry) for key in ("lost", "lost_includes") for entry in getattr(self, key) or ()]
         return tuple((key, *entry.partition(" at ")[::2]) for key, entry in entries)
 
 
-# The table [attack]: what a curious server is after.
+# The table [attack]: the attack of a curious server.
 
 
 class Attack(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[attack]: whether the messages show which points a client was trained on."""
+    """[attack]: an attack that infers from the messages which points a client was trained on."""
 
     kind: Annotated[
         Literal["", "membership"],
@@ -152,7 +152,7 @@ class Attack(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be run, in one line: where it stands, which key, what is wrong and allowed."""
+    """A scenario that cannot be run, as one line: the file, the key, the problem and the allowed values."""
 
     def __init__(self, where: str, key: str, problem: str) -> None:
         self.where, self.key = (" ".join(text.splitlines()) for text in (where, key))
@@ -168,7 +168,7 @@ Client, Link, Host = ClientKeys, LinkKeys, HostKeys
 
 
 class Data(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[data]: whose points, and how they are spread over the clients."""
+    """[data]: the clients' points, and their distribution among the clients."""
 
     name: Annotated[
         str,
@@ -357,7 +357,7 @@ class Network(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[device]: what the parties compute on."""
+    """[device]: the computing power of the parties."""
 
     speed: Annotated[
         float,
@@ -433,7 +433,7 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weakref=True):
-    """A whole scenario. Made in Python it is checked when it is run; `load` checks as it reads."""
+    """A whole scenario. One made in Python is checked when it is run; `load` checks while reading."""
 
     title: Annotated[str, Meta(description="One line that describes the scenario.")] = ""
     name: Annotated[str, Meta(description="Name used for run folders (default: the name of the file).")] = ""
@@ -510,7 +510,7 @@ class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weak
 
 
 def as_table(scenario: Scenario) -> dict[str, object]:
-    """Return the scenario as plain dictionaries with every default filled in, without keys that say nothing."""
+    """Return the scenario as plain dictionaries with all defaults filled in, without keys whose value is None."""
 
     def strip(value: object) -> object:
         if isinstance(value, dict):

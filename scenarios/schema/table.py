@@ -1,7 +1,8 @@
-"""The keys `scale`, [scales.paper] and [table] of a scenario file: many runs, laid out as a table of a paper.
+"""The keys `scale`, [scales.paper] and [table] of a scenario file: many runs that fill in a table of a paper.
 
-They say how the runs of one file differ, so they belong to files and not to the `Scenario` that a run is.
-`tacit.scenarios.files.table_layout` checks what a type cannot hold, `tacit.scenarios.sweeping.tables` runs them.
+They define how the runs of one file differ, so they belong to files and not to the `Scenario` of a run.
+`tacit.scenarios.files.table_layout` checks the rules that types cannot express, `tacit.scenarios.sweeping.tables` runs
+the table.
 """
 
 from typing import Annotated, Any, Literal
@@ -19,7 +20,7 @@ _SET = 'Keys and values, such as `{ "protocol.k" = 3 }`'
 
 
 class Part(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """The shared keys of a row and a column."""
+    """The keys that rows and columns share."""
 
     label: Annotated[str, Meta(description="Text of the row's or column's heading; must be unique.")]
     label_paper: Annotated[str, Meta(description='Label at `scale = "paper"`, if the paper has another setting.')] = ""
@@ -78,7 +79,7 @@ class Row(Part, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Order(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[[table.order]]: what the paper claims, and each table checks: one mean is larger than another."""
+    """[[table.order]]: a claim of the paper, checked on each table: one mean is larger than another."""
 
     above: Annotated[
         str, Meta(description="Label of a column that must be higher in every row; or of a row, in every column.")
@@ -90,7 +91,7 @@ class Order(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Table(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[table]: what `tacit sweep` runs and prints of a file that has it."""
+    """[table]: the runs that `tacit sweep` makes and prints for a file with this table."""
 
     title: Annotated[str, Meta(description="Heading of the table (default: the file's title).")] = ""
     source: Annotated[str, Meta(description="Source of the layout and of the paper's figures.")] = ""
@@ -125,7 +126,7 @@ class Scales(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class ScenarioFile(Scenario, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """All that a scenario file may say."""
+    """All keys of a scenario file."""
 
     scale: Annotated[
         Scale,
@@ -140,4 +141,4 @@ class ScenarioFile(Scenario, kw_only=True, frozen=True, forbid_unknown_fields=Tr
 
 
 OWN = ("scale", "scales", "table")
-"""The keys of a file that are not a scenario's."""
+"""The keys of a file that do not belong to a scenario."""

@@ -1,4 +1,4 @@
-"""A party's own file: it is in no other's process, and what does not fit the outline is named."""
+"""A party's own data file: no other process has it, and differences from the outline are named."""
 
 import csv
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_a_run_on_own_files_finds_what_one_on_all_of_them_does(files: list[Path]
 
 
 def found_in(folder: Path) -> list[tuple[str, ...]]:
-    """Client, label and confidence of each point that was labeled."""
+    """The client, label and confidence of each point that was labeled."""
     with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
         return [(row["party"], row["label"], row["confidence"]) for row in csv.DictReader(file)]
 

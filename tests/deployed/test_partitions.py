@@ -1,4 +1,4 @@
-"""Partitions by firewalls in network namespaces, and by the router between them: as in the simulator's partition."""
+"""Partitions by firewalls in network namespaces, and by the router between them: equal to the simulator's partition."""
 
 import shutil
 import subprocess
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 LINKS = LinkSetting("slow", 500, 100)
-CUT = 0.2  # seconds after the run began: the first message has left the server, and has not arrived
+CUT = 0.2  # seconds after the run began, while the first message of the server is in flight
 CHANGES = [*XCLP, *LINKS.changes]
 WAYS = (("client/2", "server"), ("server", "client/2"))
 
@@ -43,9 +43,9 @@ table inet parted {{
 
 
 def parted(path: Path, by: str, deadline: str, *options: str, heals_after: float | None = None) -> Result:
-    """A deployed run in which `client/2` is cut off while the first message is on its way to it.
+    """A deployed run in which `client/2` is cut off while the first message to it is in flight.
 
-    By their `firewall` machines drop what they would send each other; the `router` drops it on the way.
+    With `firewall`, machines drop the packets that they would send each other; the `router` drops packets on the way.
     """
     changes = [*CHANGES, f"protocol.deadline={deadline}", "fault=[]"]
 
@@ -75,7 +75,7 @@ def parted(path: Path, by: str, deadline: str, *options: str, heals_after: float
 
 
 def simulated(path: Path, deadline: str, fault: str) -> Result:
-    """The same in the simulator, whose first message arrives after 2.5 s, as it sets up the connection."""
+    """The same run in the simulator, whose first message arrives after 2.5 s because it sets up the connection."""
     table = f'fault=[{{kind="partition", party="client/2", time="2.51s"{fault}}}]'
     return run(load("xclp-digits", [*CHANGES, f"protocol.deadline={deadline}", table, "expect.lost=[]"]), out=path)
 

@@ -27,7 +27,7 @@ Stage = Any
 def test_nothing_gets_through_a_partition_and_all_that_was_sent_does_when_it_heals(stage: Stage) -> None:
     fault = Partition("b", peer="a", time=1.5, lasts=2.0)
     run = stage({"a": stage.listens(), "b": stage.says(*"123456")}, [fault], retransmission_timeout=0.3).run()
-    # 3 is sent at 2, and again 0.3, 0.9 and 2.1 s after its first, second and third copy; 4 waits for it.
+    # Message 3 is sent at 2, and again 0.3, 0.9 and 2.1 s later; message 4 waits for it.
     assert run.heard("a") == [("1", 0.01), ("2", 1.01), ("3", 4.11), ("4", 4.11), ("5", 4.11), ("6", 5.01)]
     assert {why for *_, why in run.told("lose")} == {"cut off by a partition"}
     assert run.told("fault") == [
@@ -63,7 +63,7 @@ def test_acknowledgements_that_a_partition_cuts_off_bring_second_copies_which_ar
         [Partition("a", peer="b", time=0.5, one_way=True, lasts=3.0)],
     )
     assert run.run().heard("a") == [("1", 0.01), ("2", 1.01)]
-    # The second note is sent at 1 and again at 2 and 4; the acknowledgement of that one gets through.
+    # The second note is sent at 1, and again at 2 and 4; the last copy is acknowledged.
     assert [(when, note) for when, _, note in run.told("send") if note] == [
         (2.0, "sent again: 1"),
         (4.0, "sent again: 2"),
@@ -112,13 +112,14 @@ def test_each_party_of_a_pattern_is_cut_off_at_its_own_step(stage: Stage) -> Non
 
 
 def test_a_partition_that_never_heals_does_not_go_on_for_ever(stage: Stage) -> None:
-    """A message is sent again 15 times, at most 60 s apart; then its connection is given up, with what is behind it."""
+    """A message is sent again 15 times, at most 60 s apart. Then its connection is given up, with all later
+    messages."""
     run = stage({"a": stage.listens(2000), "b": stage.says("1", "2")}, [Partition("b", time=0.0)]).run()
     assert run.heard("a") == []
     times = [when for when, _, _ in run.told("send")]
     assert times[0] == 0.0
     assert times[-1] < 700
-    assert len(times) == 1 + 15 + 1 + 14  # the second is sent again, too, until the first is given up
+    assert len(times) == 1 + 15 + 1 + 14  # the second message is also sent again, until the first is given up
     assert run.world.network.in_flight == 0
 
 
@@ -173,7 +174,7 @@ def test_what_is_on_its_way_is_cut_off_also_where_others_are_held_back(stage: St
     assert run.told("lose") == [(1.0, "b", "cut off by a partition")]
 
 
-# A network that looks out for faults of links is the same as one that does not, until one strikes
+# Until a fault of a link is applied, looking for such faults changes nothing
 
 
 @pytest.mark.parametrize("topology", ["mesh", "star"])
@@ -193,7 +194,7 @@ def test_a_fault_that_never_strikes_changes_nothing(stage: Stage, topology: str,
     assert hashes() == hashes(Partition("server", at="demo.never")) == hashes(Lose(message="Never"))
 
 
-# Messages of an old life
+# Messages of an earlier incarnation
 
 
 @pytest.mark.parametrize("victim", ["a", "b"])
@@ -216,7 +217,7 @@ def test_a_fault_that_never_strikes_changes_nothing(stage: Stage, topology: str,
     ids=lambda faults: "+".join(f"{fault.kind} {fault.party}" for fault in faults),
 )
 def test_no_message_of_an_old_life_is_heard(stage: Stage, faults: list[Fault], topology: str, victim: str) -> None:
-    """The first life's note is under way in some way or other when one of the two crashes and comes back."""
+    """A note of the first incarnation is in flight when one of the two parties crashes and returns."""
 
     async def speak(me: Any) -> None:
         me.say("a", f"of life {me.incarnation}")
@@ -238,7 +239,7 @@ def test_no_message_of_an_old_life_is_heard(stage: Stage, faults: list[Fault], t
         assert "late of life 2" in heard
     else:
         assert heard[:2] == ["life 1", "life 2"]
-        # Who stands still says nothing; what it says later is for the new life.
+        # A paused party sends nothing; its later messages are for the new incarnation.
         assert ("of life 1" in heard) == (faults == [Pause("b", time=0.0, lasts=5.0)])
         assert "late of life 1" in heard
     assert run.world.network.in_flight == 0

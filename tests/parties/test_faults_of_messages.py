@@ -159,11 +159,12 @@ def test_a_flipped_bit_of_a_sealed_message_is_refused_by_the_receiver(stage: Sta
         (note,) = [note for *_, note in run.told("drop")]
         assert note.startswith("StageNote from b: ")
         notes[note.split(":")[1][:12]] += 1
-    assert len(notes) > 1  # header and body were struck
+    assert len(notes) > 1  # header and body were both changed
 
 
 def test_no_flipped_bit_of_a_sealed_message_gets_in(stage: Stage) -> None:
-    """Each bit of the frame, header and body: nothing is heard, and one drop names the true sender and type."""
+    """For each bit of the frame, header and body: no message is received, and one drop names the true sender and
+    type."""
     lower, upper = channel(True), channel(False)
     run = stage({"a": stage.listens(1), "b": stage.nothing, "c": stage.nothing})
     actor = run.actors["a"]
@@ -183,7 +184,7 @@ def test_no_flipped_bit_of_a_sealed_message_gets_in(stage: Stage) -> None:
     assert (actor.round, actor.attempt) == (0, 0)
 
 
-# The same each time
+# Determinism
 
 message_faults = st.builds(
     lambda kind, party, how: kind[0](party, **kind[1], **how),

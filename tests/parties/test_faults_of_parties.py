@@ -129,7 +129,7 @@ def test_a_probability_strikes_now_and_then_and_each_seed_otherwise(stage: Stage
 def test_what_a_party_has_sent_goes_out_after_it_left_and_not_after_it_crashed(stage: Stage) -> None:
     def heard(fault: Fault) -> int:
         async def speak(me: Any) -> None:
-            me.say("a", *(str(number) * 1000 for number in range(5)))  # a second each
+            me.say("a", *(str(number) * 1000 for number in range(5)))  # one second of uplink each
             await me.work(100)
 
         return len(stage({"a": stage.listens(20), "b": speak}, [fault], access={"up": 1100.0}).run().heard("a"))
@@ -189,7 +189,7 @@ def test_the_message_that_triggers_a_pause_waits_for_its_end(stage: Stage) -> No
 
 def test_computing_stands_still_in_a_pause(stage: Stage) -> None:
     async def compute(me: Any) -> None:
-        await me.together(me.work(2), me.work(1))  # one core: one after the other
+        await me.together(me.work(2), me.work(1))  # one core runs them one after the other
         me.heard.append(me.now)
 
     run = stage({"a": lasts(20), "b": compute}, [Pause("b", time=1.5, lasts=3.0), Pause("b", time=5.25, lasts=1.0)])
@@ -269,7 +269,7 @@ def test_a_paused_relay_relays_when_it_resumes(stage: Stage) -> None:
     assert run.heard("a") == [("1", 5.01), ("2", 5.01)]
 
 
-# Everything at once, and the same each time
+# All faults together, and determinism
 
 moments = st.floats(0, 4).map(lambda value: round(value, 3))
 triggers = st.one_of(
@@ -294,7 +294,7 @@ faults_of_parties = st.builds(
 
 
 def gossip(stage: Stage, faults: list[Fault], **options: Any) -> Any:
-    """Three parties that compute, write to each other and read for a while."""
+    """Three parties that compute, send each other messages and read, for some time."""
     names = ("server", "client/0", "client/1")
 
     async def live(me: Any) -> None:
@@ -329,7 +329,7 @@ def test_whatever_befalls_parties_the_run_ends_accounts_for_all_and_repeats(
     for name, actor in first.actors.items():
         heard = [text.split()[:3] for text in first.texts(name)]
         assert len({tuple(words) for words in heard}) == len(heard) or actor.incarnation > 1
-        if conditions.get("transport") != "datagram":  # each life of each sender is heard in order
+        if conditions.get("transport") != "datagram":  # messages of one incarnation are received in order
             for life in {(words[0], words[1]) for words in heard}:
                 numbers = [int(words[2]) for words in heard if (words[0], words[1]) == life]
                 assert numbers == sorted(numbers)

@@ -1,4 +1,4 @@
-"""examples/secure_variance.py: a protocol of one's own of two parts, and what a wrong one leads to."""
+"""examples/secure_variance.py: a user's protocol of two parts, and the effects of mistakes in it."""
 
 import shutil
 import sqlite3
@@ -98,7 +98,7 @@ def test_its_formula_is_what_it_sends(folder: Path, topology: str) -> None:
 
 
 def test_an_oracle_over_other_clients_is_not_met(folder: Path) -> None:
-    """The shards given for each part are those of clients whose inputs count in that part."""
+    """The oracle gets for each part the shards of the clients whose inputs count in that part."""
     file = folder / "secure_variance.py"
     file.write_text(file.read_text().replace('mean = x["mean"].mean()', 'mean = x.get("variance", x["mean"]).mean()'))
     assert run(load(folder / "secure_variance.toml", ["expect={}"])).equals_plaintext is False

@@ -209,7 +209,7 @@ def test_a_run_with_a_lost_helper_is_predicted_to_the_byte(file: Path, changes: 
     [
         ("public.size=10",),
         ("public.size=10", "byzantine.clients=1", "byzantine.kind=stuffed"),
-        (*AVERAGES, "byzantine.clients=1", "byzantine.kind=noise"),
+        (*AVERAGES, "byzantine.clients=1", "byzantine.kind=noise", "protocol.identity=signed"),
     ],
 )
 def test_promises_hold_under_chaos(file: Path, changes: tuple[str, ...]) -> None:
@@ -224,6 +224,7 @@ def test_promises_hold_under_chaos(file: Path, changes: tuple[str, ...]) -> None
         ("byzantine.kind=noise", "data.labeled_clients=3"),
         ("byzantine.kind=noise", "cotraining.votes=secure"),
         (*AVERAGES, "byzantine.kind=scaled"),
+        (*AVERAGES, "byzantine.kind=noise", "protocol.identity=signed"),
         (*AVERAGES, "byzantine.kind=noise", "byzantine.clipped=true"),
         (*AVERAGES, "byzantine.kind=stuffed", "training.averaging=secure"),
     ],

@@ -1,17 +1,17 @@
-"""The trace of a run: what there is of its record, as processes, threads, slices, flows and counters.
+"""The trace of a run: its record as processes, threads, slices, flows and counters.
 
-| in the trace | what it is |
+| in the trace | meaning |
 | --- | --- |
 | a process | a party; the server first |
-| a thread `core N` of it | its jobs; the record does not say which core, so they are on the first that is free |
-| its tracks `events`, `steps`, `waits` | faults, as bands where they last, and losses; its steps; its waits |
-| a slice on `sent` | a message, until it is received, lost for good or the record ends; its bytes are beside it |
-| a flow | from there to the moment on `received` at which the message is delivered |
-| counters | bytes in flight of all parties, and of each what it has on its way; what was measured, as accuracy |
-| tracks of no process | rounds, and the critical path |
+| a thread `core N` of it | its jobs, on the first free core, because the record does not name cores |
+| its tracks `events`, `steps`, `waits` | faults, as bands if they last, and losses; its steps; its waits |
+| a slice on `sent` | a message, until it is received, lost for good or the record ends, with its bytes |
+| a flow | from the message to the moment on `received` at which it is delivered |
+| counters | bytes in flight of all parties and of each party; measurements, such as accuracy |
+| tracks without a process | rounds, and the critical path |
 
-A message counts as bytes in flight while a copy of it is on a link; what is still there at the end of the record is
-taken off there. Jobs and waits without an end in the record end as the timeline shows them.
+A message counts as bytes in flight while a copy of it is on a link; bytes that are on a link at the end of the record
+are removed there. Jobs and waits without an end in the record end as in the timeline.
 """
 
 import heapq
@@ -34,7 +34,7 @@ __all__ = ["check_trace", "write_trace"]
 
 
 def check_trace() -> None:
-    """Raise FolderError unless a trace can be made here."""
+    """Raise FolderError unless a trace can be written here."""
     try:
         require("perfetto", "trace", "a trace for Perfetto")
     except MissingExtra as missing:
@@ -44,7 +44,7 @@ def check_trace() -> None:
 def write_trace(folder: Path, path: Path) -> int:
     """Write the trace of the run in `folder` to the new file `path`, and return the number of messages in it.
 
-    A run that is under way, or was killed, is written as far as it is recorded. Raises FolderError and OSError.
+    For a run in progress, or one that was killed, the trace has the recorded part. Raises FolderError and OSError.
     """
     from tacit.scenarios.seeing.tracing.writer import Writer
 
@@ -61,14 +61,14 @@ def write_trace(folder: Path, path: Path) -> int:
 
 
 class _Item(NamedTuple):
-    """Something that begins at a time, and the function that writes it."""
+    """An entry of the trace that begins at a time, and the function that writes it."""
 
     time: float
     write: Callable[[], None]
 
 
 class _Tracks:
-    """The tracks of a party, each made when it is needed first."""
+    """The tracks of a party, each made on first use."""
 
     def __init__(self, writer: "Writer", party: str, pid: int) -> None:
         self._writer, self._pid = writer, pid
@@ -122,11 +122,11 @@ class _Tracks:
 
 
 _THREADS = 1000
-"""Numbers of threads are apart by so much from one party to the next."""
+"""The difference between the thread numbers of one party and those of the next."""
 
 
 class _Trace:
-    """Writes all that there is, from sources that are each in the order of time."""
+    """Writes all entries, merged from sources that are each in the order of time."""
 
     def __init__(self, writer: "Writer", model: Model, connection: sqlite3.Connection) -> None:
         from tacit.scenarios.seeing.tracing.writer import Counter, Lanes
@@ -138,7 +138,7 @@ class _Trace:
         self._parties: dict[str, _Tracks] = {}
         for party in model.parties:
             self._of(party)
-        self._last = {one.number: one.ended for one in model.copies}  # the last copy's, which is the last of them
+        self._last = {one.number: one.ended for one in model.copies}  # the last copy's end is the message's
 
     def write(self) -> None:
         """Write everything."""
@@ -150,7 +150,7 @@ class _Trace:
             item.write()
 
     def _of(self, party: str) -> _Tracks:
-        """The tracks of `party`; of a fault that is nobody's, those of the network."""
+        """The tracks of `party`; for "", those of the network."""
         if party not in self._parties:
             self._parties[party] = _Tracks(self._writer, party or "network", len(self._parties) + 1)
         return self._parties[party]
@@ -169,7 +169,7 @@ class _Trace:
         return _Item(time, lambda: self._writer.instant(self._of(party).events.first, time, name, category, facts))
 
     def _whole(self) -> Iterator[_Item]:
-        """The rounds, and the critical path."""
+        """The entries for rounds and for the critical path."""
         found = [
             self._slice(self._rounds, one.began, one.ended, f"round {one.name}", "round", {"how it ended": one.text})
             for one in self._model.rounds
@@ -181,7 +181,7 @@ class _Trace:
         return iter(sorted(found, key=lambda item: item.time))
 
     def _events(self) -> Iterator[_Item]:
-        """Faults and what they begin, losses, and how each client's part ended."""
+        """The entries for faults and their states, losses, and the ends of clients' programs."""
         found = [
             self._slice(self._of(party).events, one.began, one.ended, one.kind, "fault", {"what": one.text})
             for one in self._model.bands
@@ -223,7 +223,8 @@ class _Trace:
             )
 
     def _broken_off(self, party: str, entered: float) -> float | None:
-        """When a step was left that has no end in the record: as the party went down, or went on to another."""
+        """The end of a step that has no end in the record: when the party went down or entered another step; else
+        None."""
         again = "SELECT min(time) FROM events WHERE kind = 'enter' AND party = ? AND time > ?"
         (next_one,) = self._connection.execute(again, (party, entered)).fetchone()
         downs = (one.began for one in self._model.bands if self._is_down(one, party) and one.began >= entered)
@@ -264,7 +265,7 @@ class _Trace:
             self._writer.arrival(self._of(one.receiver).received, one.received, one.type, "message", ends, flow)
 
     def _hops(self) -> Iterator[_Item]:
-        """The bytes of each copy of a message, on each link that it goes over."""
+        """The entries for the bytes of each copy of a message, on each link of its way."""
         for sent, ended, sender, size in self._rows("SELECT sent, ended, sender, bytes FROM hops ORDER BY sent"):
             yield _Item(sent, self._carried(sent, self._model.end if ended is None else ended, sender, size))
 
