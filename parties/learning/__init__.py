@@ -1,6 +1,5 @@
 """Networks that clients train, and the local update that training methods extend. Importing it needs no torch."""
 
-from tacit.parties.learning.additions import Addition
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.parties.learning.jobs import (
     accuracy,
@@ -17,7 +16,7 @@ from tacit.parties.learning.jobs import (
     trained_size,
 )
 from tacit.parties.learning.learner import Learner, NetworkLearner
-from tacit.parties.learning.settings import LocalData, LocalUpdate, Trained
+from tacit.parties.learning.local_update import Addition, LocalData, LocalUpdate, Trained
 from tacit.parties.learning.spec import MODELS, ModelSpec
 from tacit.parties.learning.vectors import average
 

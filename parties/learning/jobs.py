@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning.extras import require
-from tacit.parties.learning.settings import LocalData, LocalUpdate, Trained
+from tacit.parties.learning.local_update import LocalData, LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.compute import Work
 from tacit.sim.hollow import blank, filled, hollow

@@ -18,7 +18,6 @@ from tacit.parties.learning.learners import LEARNERS
 from tacit.parties.learning.spec import MODELS
 from tacit.protocols import setup
 from tacit.protocols.cotraining.byzantine import LIES
-from tacit.protocols.cotraining.dp_fedct import NoisyLabels
 from tacit.protocols.cotraining.experiment import (
     CotrainingRun,
     exchanges_of,
@@ -29,6 +28,7 @@ from tacit.protocols.cotraining.experiment import (
     settings_of,
     votes_of,
 )
+from tacit.protocols.cotraining.fedct import NoisyLabels
 from tacit.protocols.cotraining.keys import Cotraining as CotrainingKeys
 from tacit.protocols.cotraining.keys import CotrainingTables, Learner
 from tacit.protocols.cotraining.local_training import CotrainingMethod

@@ -12,8 +12,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.life import Present
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.scores import accuracy, balanced_accuracy
-from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
+from tacit.protocols.experiment.simulated import Ended, Ending, Simulated, accuracy, balanced_accuracy
 from tacit.protocols.federated.experiment import Kinds, Training
 from tacit.protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
 from tacit.protocols.federated.keys import TrainingTables

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import Trained
+from tacit.parties.learning.local_update import Trained
 from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.promises import Affected, Promise, Trial

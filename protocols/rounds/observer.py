@@ -11,8 +11,16 @@ from tacit.parties.client import Client
 from tacit.parties.data.sets import Dataset
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.scores import counting
-from tacit.protocols.experiment.simulated import SHOWN, Ended, Ending, ResultFields, Round, Simulated, more_than
+from tacit.protocols.experiment.simulated import (
+    SHOWN,
+    Ended,
+    Ending,
+    ResultFields,
+    Round,
+    Simulated,
+    counting,
+    more_than,
+)
 from tacit.protocols.privacy.released import Releasing, nothing_released
 from tacit.protocols.privacy.spent import Spending, Spent
 from tacit.protocols.rounds.endings import EndingsObserver

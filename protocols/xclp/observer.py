@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Loss
-from tacit.protocols.experiment.scores import accuracy, balanced_accuracy, counting
-from tacit.protocols.experiment.simulated import Ended, Ending, Prediction, Round, Simulated
+from tacit.protocols.experiment.simulated import (
+    Ended,
+    Ending,
+    Prediction,
+    Round,
+    Simulated,
+    accuracy,
+    balanced_accuracy,
+    counting,
+)
 from tacit.protocols.privacy.released import Releasing, nothing_released
 from tacit.protocols.rounds.endings import EndingsObserver, returned
 from tacit.protocols.xclp import oracle

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tacit.parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
-from tacit.parties.learning.additions import Active, Batch, Run
+from tacit.parties.learning.local_update import Active, Batch, Run
 from tacit.parties.learning.vectors import decode, encode
 from tacit.sim.pool import Pool
 from tacit.sim.streams import generator
