@@ -19,6 +19,7 @@ from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.observer import TrainingObserver
 from tacit.protocols.federated.round import Record
 from tacit.protocols.privacy.released import Randomised, released
+from tacit.protocols.rounds.observer import reported
 from tacit.protocols.setup import Group
 from tacit.protocols.xclp.choices import shown
 from tacit.protocols.xclp.observer import Observer
@@ -77,7 +78,7 @@ class PredictionObserver(TrainingObserver):
             model_digest=hashlib.sha256(server.model).hexdigest(),
             randomised=self.randomised(self._begun),
             lost=[*lost, *found.lost],
-            round_records=[*self.reported(lost), *found.round_records],
+            round_records=[*reported(self.rounds, lost), *found.round_records],
             keep=partial(self._save, server.model, None),
         )
 
