@@ -238,7 +238,7 @@ class Proving(Part):
 
     takes = (
         Choice("attack.kind", {"": Part(), "membership": Asked()}),
-        Reports(lambda tables, among: Task("votes", (among.dimension, among.classes))),
+        Reports(lambda tables, among: Task("votes", (among.dimension, among.classes)), signs=True),
     )
     messages = ()
     uses = ("protocol.identity",)

@@ -180,7 +180,7 @@ class _Aggregating:
                 why = plain.trial.reason or "it aggregates nothing"
                 audit.notes.append(f"Without its secure mod the app gives no sum ({why}): {RULES[0].words} is assumed.")
             elif not any(self._rules.values()):
-                audit.notes.append(_odd(rounds, places))
+                audit.notes.append(_no_rule_note(rounds, places))
         found = next(filter(None, self._rules.values()), None)
         if rule is None and not places:
             found = RULES[0]
@@ -231,7 +231,7 @@ class _Aggregating:
             if rule is not None:
                 found.append((place, judge(one.sum_of(place, rule, earlier.get(place, {})))))
         if not found and _STRATEGY in one.seen:
-            found.append((f"{_STRATEGY}, repeated", _repeated(one, run)))
+            found.append((f"{_STRATEGY}, repeated", _strategy_verdict(one, run)))
         wrong = [each for each in found if each[1].status == "wrong"]
         if not found:
             return structs.replace(
@@ -254,7 +254,7 @@ def _fitting(rounds: Sequence[_Round], place: str) -> Rule | None:
     return fitting(usable)
 
 
-def _odd(rounds: Sequence[_Round], places: Mapping[str, None]) -> str:
+def _no_rule_note(rounds: Sequence[_Round], places: Mapping[str, None]) -> str:
     place = next(iter(places))
     reasons = [
         verdict.reason
@@ -286,7 +286,7 @@ def _errors(record: RoundRecord) -> list[tuple[str, str]]:
     return [(name, error) for one in record.exchanges for name, error in one.errors.items()]
 
 
-def _repeated(one: _Round, run: _Run) -> Verdict:
+def _strategy_verdict(one: _Round, run: _Run) -> Verdict:
     """Compare the aggregate with that of the same strategy on the survivors' updates."""
     assert one.aggregation is not None
     numbers = {name: number for number, name in run.names.items()}
@@ -336,7 +336,7 @@ def _rounds(run: _Run) -> Iterator[_Round]:
             called=len(called),
             layers=_layers(next(iter(updates.values())).arrays) if updates else {},
             before=_flat(recorder.models[number]) if number in recorder.models else None,
-            seen=dict(_seen(recorder, number, following, aggregation)),
+            seen=dict(_aggregates(recorder, number, following, aggregation)),
             quantiser=_quantiser(settings) if settings and run.mod else None,
             aggregation=aggregation,
             updates=updates,
@@ -346,7 +346,7 @@ def _rounds(run: _Run) -> Iterator[_Round]:
         previous |= {name: each.vector for name, each in inputs.items()}
 
 
-def _seen(
+def _aggregates(
     recorder: "Recorder", number: int, following: int | None, aggregation: "Aggregation | None"
 ) -> Iterator[tuple[str, Vector]]:
     """Yield the aggregates of a round, by the places where they were seen."""

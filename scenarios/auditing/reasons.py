@@ -60,7 +60,7 @@ def reason_of(one: RoundSum) -> str:
     if layers := _layers(one, wrong):
         return layers
     found = _saturated(one, wrong) or _wrapped(one, difference, wrong) or _shares(one, slack + _LEFT * largest)
-    return found or _plainly(one, largest, wrong)
+    return found or _unexplained(one, largest, wrong)
 
 
 def _slack(one: RoundSum) -> float:
@@ -69,7 +69,7 @@ def _slack(one: RoundSum) -> float:
     return min(allowed, float(np.abs(one.found - one.expected).max()) / 2)
 
 
-def _plainly(one: RoundSum, largest: float, wrong: Flags) -> str:
+def _unexplained(one: RoundSum, largest: float, wrong: Flags) -> str:
     if not one.found[wrong].any():
         return f"{int(wrong.sum())} of {len(wrong)} numbers are 0, as if left out"
     if np.abs(np.sort(one.found) - np.sort(one.expected)).max() <= float(one.allowed().max()):
@@ -83,10 +83,10 @@ def _plainly(one: RoundSum, largest: float, wrong: Flags) -> str:
 def _mistakes(one: RoundSum) -> Iterator[_Mistake]:
     yield from _stale(one)
     yield from _of_quantiser(one)
-    yield from _others_counted(one)
+    yield from _miscounted_clients(one)
     yield from _other_rules(one)
     yield from _signs(one)
-    yield from _cut(one)
+    yield from _clipped_inputs(one)
     yield from _offset(one)
     yield from _coarse_floats(one)
 
@@ -159,7 +159,7 @@ def _clipped(one: RoundSum) -> str:
     return f"{words} (up to {most:.3g}{why if heaviest > quantiser.most_weight else ''}); raise max_weight"
 
 
-def _others_counted(one: RoundSum) -> Iterator[_Mistake]:
+def _miscounted_clients(one: RoundSum) -> Iterator[_Mistake]:
     """Yield mistakes in which clients other than exactly the survivors are counted, or are counted differently."""
     weights = {name: each.weight for name, each in one.inputs.items()}
     survivors, lost = list(one.survivors), [name for name in one.inputs if name not in one.survivors]
@@ -263,7 +263,7 @@ def _signs(one: RoundSum) -> Iterator[_Mistake]:
         yield _Mistake(f"the sign of {name}'s input is flipped", one.combined(turned))
 
 
-def _cut(one: RoundSum) -> Iterator[_Mistake]:
+def _clipped_inputs(one: RoundSum) -> Iterator[_Mistake]:
     """Yield the mistake that inputs are clipped, at the limit between 0 and the largest number that fits best."""
     shares = one.rule.coefficients(one.weights)
     largest = max(float(np.abs(one.inputs[name].vector).max(initial=0.0)) for name in shares)
@@ -334,13 +334,13 @@ def _layers(one: RoundSum, wrong: Flags) -> str:
     bad = [name for name, part in one.layers.items() if wrong[part].any()]
     if not bad or len(bad) == len(one.layers):
         return ""
-    held = {_held(one, one.layers[name]) for name in bad}
+    held = {_layer_contents(one, one.layers[name]) for name in bad}
     said = held.pop() if len(held) == 1 else ""
     several = "are" if len(bad) > 1 else "is"
     return f"{len(bad)} of {len(one.layers)} layers {several} wrong: {_listed(bad)}{said}"
 
 
-def _held(one: RoundSum, part: slice) -> str:
+def _layer_contents(one: RoundSum, part: slice) -> str:
     """The contents of a wrong layer, in words."""
     found = one.found[part]
     if not found.any():

@@ -108,7 +108,7 @@ def _affected_by_pause(reach: Reach, fault: Pause, fired: Fired) -> Until:
 
 
 def _slow(draw: Draw) -> Fault:
-    party = draw.one(draw.clients)
+    party = draw.option(draw.clients)
     lasts = draw.outage() if draw.chance(0.5) else None
     return Slow(party, **draw.trigger(party), factor=draw.seconds(1, 1000), lasts=lasts)
 

@@ -39,7 +39,7 @@ from tacit.scenarios.running.workers import Jobs
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.streams import generator
 
-__all__ = ["PROMISES", "Breach", "Sweep", "Trial", "Trials", "programs_of", "sums_of", "sweep", "tried"]
+__all__ = ["PROMISES", "Breach", "Sweep", "Trial", "Trials", "programs_of", "run_trial", "sums_of", "sweep"]
 
 PROMISES = {
     "no client's input": "No combination of what the server received is of fewer than min_clients clients' inputs; of "
@@ -146,15 +146,15 @@ def sweep(
     found = Trials([], []) if found is None else found
     calls: list[tuple[Miniature, Program, Contribute]] = []
     for miniature in sums:
-        honest = tried(miniature, (), part)
+        honest = run_trial(miniature, (), part)
         found.trials.append(honest)
         calls += [(miniature, program, part) for program in programs_of(honest, plan)]
-    chaos.gather(plan.jobs, tried, calls, found.trials, watch)
+    chaos.gather(plan.jobs, run_trial, calls, found.trials, watch)
     found.breaches += _breaches(found.trials, part)
     return found
 
 
-def tried(miniature: Miniature, program: Program, part: Contribute = contribute) -> Trial:
+def run_trial(miniature: Miniature, program: Program, part: Contribute = contribute) -> Trial:
     """Run `program` and return the trial."""
     return Trial(miniature, program, perform(miniature, program, part))
 
@@ -194,7 +194,7 @@ def _shrunk(one: Trial, promise: str, part: Contribute) -> Trial:
     place = 0
     while place < len(one.program):
         shorter = (*one.program[:place], *one.program[place + 1 :])
-        smaller = tried(one.sum, shorter, part) if shorter else None
+        smaller = run_trial(one.sum, shorter, part) if shorter else None
         if smaller is not None and promise in smaller.broken:
             one = smaller
         else:

@@ -214,9 +214,8 @@ def survivors_of_its_own(around: Sequence[_Set], threshold: int) -> Program:
     client as a survivor. `around`: each client and its neighbours, by number; t = `threshold`.
     """
     everybody = tuple(range(len(around)))
-    room = {
-        n: len(near) - 1 - threshold for n, near in enumerate(around)
-    }  # the number of lost neighbours that each client accepts
+    # The number of lost neighbours that each client accepts.
+    room = {n: len(near) - 1 - threshold for n, near in enumerate(around)}
     lost: dict[int, set[int]] = {n: set() for n in everybody}
     for gone in around[0]:
         holders = sorted((n for n in around[gone] if gone and n not in (gone, 0)), key=lambda n: -room[n])

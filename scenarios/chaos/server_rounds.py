@@ -78,7 +78,7 @@ class RoundsView(View):
         found: dict[str, tuple[Ring, Ring]] = {}
         for packet, message in self._received:
             if isinstance(message, MaskedVector) and packet.sender not in self.colluding:
-                (relation,) = self._taken_apart(packet, message)
+                (relation,) = self._decomposed(packet, message)
                 values = np.frombuffer(message.values, "<u8").copy()
                 for (key, _), factor in relation.masks.items():
                     if key in known:

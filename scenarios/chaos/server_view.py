@@ -175,7 +175,7 @@ class View:
 
     def relations(self) -> list[Relation]:
         """The masked blocks as relations. Raises ValueError for a block that is not a sum of inputs and masks."""
-        return [relation for packet, message in self._received for relation in self._taken_apart(packet, message)]
+        return [relation for packet, message in self._received for relation in self._decomposed(packet, message)]
 
     def opened(self) -> list[Mask]:
         """The masks whose keys follow from the messages received."""
@@ -224,7 +224,7 @@ class View:
                     raise ValueError("a share was revealed that no client has dealt: it cannot be judged.")
                 for secret, x in self._dealt.get(share, ()):
                     held.setdefault(secret, {})[x] = share
-        return [secret for secret, shares in held.items() if _give(shares) == secret]
+        return [secret for secret, shares in held.items() if _combined(shares) == secret]
 
     def _known_keys(self, stamps: set[tuple[int, int]]) -> set[bytes]:
         """All keys that follow from the server's secrets, for any of the (round, attempt) in `stamps` and any
@@ -250,7 +250,7 @@ class View:
                     }  # fmt: skip
         return known
 
-    def _taken_apart(self, packet: Packet, message: Any) -> Iterator[Relation]:
+    def _decomposed(self, packet: Packet, message: Any) -> Iterator[Relation]:
         if type(message) not in self.masked:
             return
         keys = list(self._keys.get((packet.sender, packet.round, packet.attempt), {}))
@@ -285,7 +285,7 @@ class View:
         return [*others, *self._blocks][:count]
 
 
-def _give(shares: Mapping[int, bytes]) -> bytes:
+def _combined(shares: Mapping[int, bytes]) -> bytes:
     """The secret that these shares, given by their x, combine to; b"" or a wrong value if there are too few."""
     table = np.frombuffer(b"".join(shares.values()), np.uint8).reshape(len(shares), 1, SHARE)
     try:
@@ -415,7 +415,7 @@ class CommitteeView:
     def judged(self, keys: set[bytes], least: int) -> Judged:
         """Judge all that was received, with the values of the seeds `keys` known as well."""
         known = [(key, 0) for key in self.keys & keys]
-        sums = [self._taken_apart(packet, message) for packet, message in self.sums]
+        sums = [self._decomposed(packet, message) for packet, message in self.sums]
         relations = [*sums, *self._colluding()]
         primes = sorted({one.packing.field.prime for one in self.uploads})
         return Judged(exposed(relations, known, least, primes), len(sums), len(relations) - len(sums), len(known))
@@ -426,7 +426,7 @@ class CommitteeView:
             for name in one.collude:
                 yield Relation(*one.relation(one.members.index(name)))
 
-    def _taken_apart(self, packet: Packet, message: CommitteeSum) -> Relation:
+    def _decomposed(self, packet: Packet, message: CommitteeSum) -> Relation:
         """The sum in `message` as a relation. Raises ValueError if it is not a sum of shares."""
         known = [one for one in self.uploads if packet.sender in one.members]
         for some_known in ([one for one in known if one.round == packet.round], known):

@@ -59,9 +59,8 @@ class _Joined:
             except ValueError as error:
                 raise RefusedError(str(error)) from None
         stored = _Stored(welcome.incarnation, welcome.run_id)
-        write_whole(
-            path, msgspec.json.encode(stored)
-        )  # stored before use, so that no two processes are the same incarnation
+        # Stored before use, so that no two processes are the same incarnation.
+        write_whole(path, msgspec.json.encode(stored))
         if not self.begun:
             if self.run.recorder is None:
                 incarnation, run_id = welcome.incarnation, welcome.run_id

@@ -131,9 +131,8 @@ class PartyRun:
                 server.observers.clear()  # this observer needs the clients; `gathering` calls it after the run
                 server.observers.append(self._records.append)
             server.observers.insert(0, lambda record: recorder.end_round(loop.time(), server, record))
-            server.observers.append(
-                lambda record: self._write_ending(alive=False)
-            )  # in case the process is killed from outside
+            # In case the process is killed from outside.
+            server.observers.append(lambda record: self._write_ending(alive=False))
         self._go_on_observing(incarnation)
 
     def _go_on_observing(self, incarnation: int) -> None:

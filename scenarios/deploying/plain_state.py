@@ -70,9 +70,8 @@ def _kinds() -> dict[str, type]:
     """The record classes that may be stored, by ``MODULE:NAME`` without ``tacit.``; each module is scanned once."""
     for title in sys.modules.keys() - _scanned:
         ours = title.startswith(_ROOMS) and not title.startswith(_SECRET)
-        if ours and getattr(
-            sys.modules[title].__spec__, "_initializing", False
-        ):  # another thread is importing the module
+        # Another thread is importing the module.
+        if ours and getattr(sys.modules[title].__spec__, "_initializing", False):
             continue
         _scanned.add(title)
         if not ours:

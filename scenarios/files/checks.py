@@ -138,7 +138,7 @@ def _check_specs(scenario: Scenario) -> None:
     try:
         parse_partition(scenario.data.partition)
     except DataError as error:
-        raise _about_data(error, "partition") from None
+        raise _at_data_key(error, "partition") from None
     read_text("public.distribution", alpha_of, scenario.public.distribution)
     read_text("protocol.deadline", duration, protocol.deadline)
     if duration(protocol.deadline) == 0:
@@ -190,7 +190,7 @@ def _parts(scenario: Scenario) -> Parts:
     except Problem:
         raise
     except ValueError as error:  # a DataError, or an invalid file name
-        raise _about_data(error, "path" if data.path else "name") from None
+        raise _at_data_key(error, "path" if data.path else "name") from None
     except MissingExtra as missing:
         raise ScenarioError("", "data.features", str(missing)) from None
 
@@ -203,10 +203,10 @@ def _deal(scenario: Scenario, dataset: Dataset) -> Shards:
     try:
         return split(dataset, data, scenario.seed)
     except DataError as error:
-        raise _about_data(error, "partition") from None
+        raise _at_data_key(error, "partition") from None
 
 
-def _about_data(error: ValueError, key: str) -> ScenarioError:
+def _at_data_key(error: ValueError, key: str) -> ScenarioError:
     """The error at the data setting that it concerns, if it names one, otherwise at `key`."""
     if isinstance(error, DataSettingError):
         return ScenarioError("", f"data.{error.key}", f"{error.shown} {error.problem}")

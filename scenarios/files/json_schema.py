@@ -73,9 +73,8 @@ def scenario_schema() -> Schema:
             _complete(definitions[names[kind] if path == "protocol." else node.cls.__name__], path, node, rows, (name,))
     for one in KINDS.values():
         _fault(one, definitions[one.__name__], _described(rows[f"fault.{EACH}.kind", ()]))
-    definitions[root.cls.__name__]["properties"]["fault"]["items"].pop(
-        "discriminator", None
-    )  # only OpenAPI knows this keyword
+    # Only OpenAPI knows this keyword.
+    definitions[root.cls.__name__]["properties"]["fault"]["items"].pop("discriminator", None)
     _join(definitions, {name: names[kind] for name, kind in own.items()})
     head = {"$schema": DRAFT, "title": TITLE, "description": "A scenario of Tacit: `tacit run FILE` runs it."}
     return (
@@ -134,9 +133,8 @@ def _complete(
         elif pattern := _pattern(row.unit, node.cls):
             _match(made, pattern)
         if "default" in made:
-            made["default"] = msgspec.json.decode(
-                msgspec.json.encode(made["default"])
-            )  # as JSON: a tuple becomes a list
+            # As JSON: a tuple becomes a list.
+            made["default"] = msgspec.json.decode(msgspec.json.encode(made["default"]))
         definition["properties"][field.encode_name] = {"description": _described(row)} | made
 
 

@@ -104,14 +104,14 @@ def _parts_of(scenario: Scenario) -> Parts:
         _check_memory(data.clients)
         return Parts(replace(_PLACEHOLDER, points=np.zeros((data.clients, 1)), labels=np.zeros(data.clients, np.int64)))
     if not needs.testing:
-        return Parts(_whole(data, scenario.seed))
+        return Parts(_all_rows(data, scenario.seed))
     test: Dataset | None = None
     if data.path and data.test is None:
-        held = _whole(data, scenario.seed)
+        held = _all_rows(data, scenario.seed)
     else:
-        whole, rest = load_split(data.name) if data.test is None else _apart(data, data.test, scenario.seed)
+        whole, rest = load_split(data.name) if data.test is None else _test_split(data, data.test, scenario.seed)
         held, test = (featured(part.first(data.limit), data.features, needs.texts) for part in (whole, rest))
-    held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _named(name, data))
+    held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _other_source(name, data))
     share, n = scenario.training.validation, len(held.labels)
     count = round(share * n) if needs.validation else 0
     if not 1 <= count < n:
@@ -157,10 +157,10 @@ def split(held: Dataset, data: Data, seed: int) -> Shards:
     )
 
 
-def _whole(data: Data, seed: int) -> Dataset:
+def _all_rows(data: Data, seed: int) -> Dataset:
     """All data to distribute when no rows are held out for testing, unless `data.test` sets some."""
     if data.test is not None:
-        whole = _apart(data, data.test, seed)[0].first(data.limit)
+        whole = _test_split(data, data.test, seed)[0].first(data.limit)
     elif data.path:
         whole = load_file(data.path, data.label_column, data.client_column, data.limit)
     else:
@@ -168,14 +168,14 @@ def _whole(data: Data, seed: int) -> Dataset:
     return featured(whole, data.features)
 
 
-def _apart(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
+def _test_split(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
     """All rows but `test` of them, and these `test` rows, drawn with the seed. Numbers of a file are used unchanged."""
     if data.path:
         return drawn(load_file(data.path, data.label_column, data.client_column), test, seed)
     return load_drawn(data.name, test, seed)
 
 
-def _named(name: str, data: Data) -> Dataset:
+def _other_source(name: str, data: Data) -> Dataset:
     """The training part of another data set, named `name`, with the same features."""
     return featured(load_split(name)[0], data.features)
 

@@ -152,9 +152,8 @@ def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labe
         shown = ", ".join(f"{value:.6g}" for value in result.output[:_OUTPUT])
         more = f", ... ({len(result.output)} numbers)" if len(result.output) > _OUTPUT else ""
         lines.append(Labelled("output", f"{shown}{more}"))
-    if any(
-        getattr(one, "changed", None) is not None for one in result.round_records
-    ):  # in at least two rounds clients agreed on labels
+    # A change is known if clients agreed on labels in at least two rounds.
+    if any(getattr(one, "changed", None) is not None for one in result.round_records):
         changes = (
             "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"
         )

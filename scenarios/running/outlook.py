@@ -66,13 +66,13 @@ def survival_cautions(scenario: Scenario) -> list[str]:
         if len(_kept) == 64:
             del _kept[next(iter(_kept))]
         try:
-            _kept[text] = _tried(scenario, keys, trial)
+            _kept[text] = _caution_by_trials(scenario, keys, trial)
         except ScenarioError:  # the run itself reports the error
             _kept[text] = []
     return _kept[text]
 
 
-def _tried(scenario: Scenario, keys: Sequence[str], trial: _Trial) -> list[str]:
+def _caution_by_trials(scenario: Scenario, keys: Sequence[str], trial: _Trial) -> list[str]:
     from tacit.scenarios.running.fates import fates_of
 
     completed, failed, reasons = 0, list[int](), list[str]()

@@ -276,7 +276,7 @@ def _complete(
     """Write all files but the last one. Returns the error if the disk is full."""
     try:
         if recorder is not None:
-            found, now = simulated or _so_far(simulation), 0.0 if simulation is None else simulation.now
+            found, now = simulated or _partial_result(simulation), 0.0 if simulation is None else simulation.now
             recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.round_records))
             folder.write_rounds()
         if simulated is not None:
@@ -308,7 +308,7 @@ def result_of(
     outcome, reason = _outcome(simulated, error)
     rows = [] if simulation is None else simulation.ledger.rows()
     total = {column: sum(getattr(row, column) for row in rows) for column in _COLUMNS}
-    found = simulated or _so_far(simulation)
+    found = simulated or _partial_result(simulation)
     result = Result(
         scenario=name,
         title=scenario.title,
@@ -373,7 +373,7 @@ def _device(scenario: Scenario) -> str:
 _COLUMNS = ("messages", "payload", "sealing", "envelope")
 
 
-def _so_far(simulation: Simulation | None) -> ResultFields:
+def _partial_result(simulation: Simulation | None) -> ResultFields:
     """The known fields of the result of a run that did not end."""
     if simulation is None or not isinstance(simulation.observer, PartialReporter):
         return ResultFields()

@@ -167,9 +167,8 @@ class Walk:
         self._delivered = _Events()  # deliveries by receiver
         self._waited, self._deadlines = _Events(), _Events()
         self._jobs = _Events()  # by the time of their end at full speed
-        self._doings: dict[str, array[int]] = defaultdict(
-            lambda: array("q")
-        )  # events of a party's program, from its first job on
+        # Events of a party's program, from its first job on.
+        self._doings: dict[str, array[int]] = defaultdict(lambda: array("q"))
         self._hops = _Numbers(), _Numbers()  # the events of hops 1 and 2, by copy
         self._first: dict[tuple[int, int], int] = {}  # by message and hop, if the first copy has another number
         self._begun = _Numbers()  # the beginnings of waits

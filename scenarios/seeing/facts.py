@@ -200,9 +200,8 @@ class Facts:
         self._spells: dict[str, list[Spell]] = defaultdict(list)
         self.jobs: dict[str, list[Job]] = defaultdict(list)
         self.entered: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
-        self._times: dict[tuple[str, int, int], list[float]] = defaultdict(
-            list
-        )  # the times at which clients entered a step, in order
+        # The times at which clients entered a step, in order.
+        self._times: dict[tuple[str, int, int], list[float]] = defaultdict(list)
         self.losses: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self._objections: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self.least_deadline = float("inf")
@@ -366,7 +365,7 @@ class Facts:
         if not row.message:
             return
         one = self.messages.get(row.message) or self._message(row)
-        self._go(one, row)
+        self._record_hop(one, row)
         one.copies += 1
         if row.peer != row.receiver and not one.relay:
             one.relay = row.peer
@@ -377,12 +376,12 @@ class Facts:
         if not row.message:
             return
         one = self.messages.get(row.message) or self._message(row)
-        self._go(one, row)
+        self._record_hop(one, row)
         one.copies += bool(row.fact)
         if one.relayed is None:
             one.relay, one.relayed = row.party, row.time
 
-    def _go(self, one: Message, row: Row) -> None:
+    def _record_hop(self, one: Message, row: Row) -> None:
         """Record that a copy of a message was sent on a hop."""
         sizes = row.payload, row.sealing, row.envelope
         one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))

@@ -20,7 +20,7 @@ from tacit.protocols.sums.dealing import SHARE, DealtKey, DealtKeys, DealtShares
 from tacit.protocols.sums.masking import joined, masks
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.xclp import rowsums, rowsums_shamir
-from tacit.scenarios.chaos.server import Sweep, sums_of, sweep, tried
+from tacit.scenarios.chaos.server import Sweep, run_trial, sums_of, sweep
 from tacit.scenarios.chaos.server_lies import parse, programs, single_lies, text
 from tacit.scenarios.chaos.server_view import Relation, exposed
 from tacit.scenarios.chaos.server_world import Miniature, Outcome, perform
@@ -254,7 +254,7 @@ TWO_SETS = {
 def test_a_committee_opens_one_set_and_no_part_of_another(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of four members colludes. Without signatures, sums of the other set give relations of the difference."""
     miniature = Miniature("committee", clients=5, min_clients=3)
-    ours = tried(miniature, parse(program, 5))
+    ours = run_trial(miniature, parse(program, 5))
     assert not ours.broken and ours.outcome.relations <= 4
     if program not in list(TWO_SETS.values())[:2]:  # members without signatures answer both sets of these
         return
@@ -275,7 +275,7 @@ def test_sums_of_integers_are_judged_in_their_words(kind: str, bits: int, monkey
     honest = perform(miniature, ())
     assert honest == perform(Miniature(kind, 4, 3), ()) and honest.relations == 2 * 8 and not honest.exposed
     some = f"start 0 1 2 3; {ALL}; left 0 1 2 3; stay; start 0 1 2; keys 0 1 2; want 0 1 2; left 0 1 2"
-    assert not tried(miniature, parse(some, 4)).broken
+    assert not run_trial(miniature, parse(some, 4)).broken
     monkeypatch.setattr(refusal, "may_answer", lambda me, basis, **_: True)
     assert perform(miniature, parse(some, 4)).exposed == ("client/3",)
 
@@ -297,7 +297,7 @@ def test_a_sum_with_coded_masks_opens_one_set_and_no_part_of_another(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of eight clients colludes, and five must answer. Without signatures, relations of one vector follow."""
-    ours = tried(CODED, parse(program, 8))
+    ours = run_trial(CODED, parse(program, 8))
     assert not ours.broken and ours.outcome.relations <= 8 + 8  # masked vectors, and sums of pieces
     if program != SETS_OF_EIGHT["to two parts"]:  # in the other programs, clients refuse the second set by themselves
         return
@@ -336,12 +336,12 @@ FLAMINGO = Miniature("flamingo", clients=5, min_clients=3)
 @pytest.mark.parametrize("program", TWO_SETS.values(), ids=TWO_SETS)
 def test_decryptors_open_one_set_and_no_part_of_another(program: str) -> None:
     """One of four decryptors colludes, so each honest decryptor's answer opens its mask."""
-    ours = tried(FLAMINGO, parse(program, 5))
+    ours = run_trial(FLAMINGO, parse(program, 5))
     assert not ours.broken and ours.outcome.relations == 5
 
 
 def test_a_client_that_is_shown_itself_alone_makes_no_keys() -> None:
-    found = tried(Miniature("flamingo", clients=4, min_clients=3), parse("SeedAgreed#1 alone 0", 4))
+    found = run_trial(Miniature("flamingo", clients=4, min_clients=3), parse("SeedAgreed#1 alone 0", 4))
     assert not found.broken
 
 
@@ -397,7 +397,7 @@ def test_without_the_owners_masks_a_second_attempt_would_tell(monkeypatch: pytes
 @pytest.mark.parametrize("miniature", [*SUMS, *SIGNING], ids=lambda miniature: miniature.kind)
 def test_some_lies_and_programs(miniature: Miniature) -> None:
     some = [*programs(4, miniature.deals, quick=True)][::13] + [*single_lies(perform(miniature, ()).sent, (0, 3))][::13]
-    broken = {text(program): one.broken for program in some if (one := tried(miniature, program)).broken}
+    broken = {text(program): one.broken for program in some if (one := run_trial(miniature, program)).broken}
     assert not broken
 
 

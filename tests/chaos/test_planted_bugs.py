@@ -70,10 +70,8 @@ def test_survivors_that_are_not_agreed(with_shamir: Scenario, monkeypatch: pytes
     monkeypatch.setattr(Server, "broadcast", disagreeing)
     found = failures(with_shamir)
     assert "the same set for all" in found
-    assert set(found) & {
-        "equal to the oracle",
-        "aborts only for a loss",
-    }  # shares of both kinds do not combine
+    # Shares of both kinds do not combine.
+    assert set(found) & {"equal to the oracle", "aborts only for a loss"}
     for failure in found.values():
         assert len(failure.faults) == 1
         assert failure.faults[0].party.startswith("client/")

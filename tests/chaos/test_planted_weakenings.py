@@ -21,7 +21,7 @@ from tacit.protocols.sums import dealing, masking, neighbours, quorum, refusal, 
 from tacit.protocols.sums.dealing import Dealt, OwnKeys
 from tacit.protocols.sums.refusal import Least, latest
 from tacit.protocols.xclp import rowsums_shamir, xclp
-from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, tried
+from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial
 from tacit.scenarios.chaos.server_noise import NoiseTrial, ask, askings, has_noise
 from tacit.scenarios.chaos.server_world import Miniature
 from tacit.scenarios.command.main import app
@@ -36,8 +36,8 @@ def sum_of(kind: str, clients: int, least: int = 3) -> Miniature:
 
 def first_breach(miniature: Miniature) -> Trial | None:
     """The first trial of a sweep of `miniature` that breaks a promise."""
-    honest = tried(miniature, ())
-    trials = (tried(miniature, program) for program in programs_of(honest, Sweep(schedules=0, quick=True)))
+    honest = run_trial(miniature, ())
+    trials = (run_trial(miniature, program) for program in programs_of(honest, Sweep(schedules=0, quick=True)))
     return honest if honest.broken else next((one for one in trials if one.broken), None)
 
 
@@ -204,15 +204,15 @@ def test_a_weakening_is_found_among_thirty(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("miniature", dict.fromkeys(PLANTED.values()), ids=lambda one: one.label)
 def test_nothing_is_found_where_nothing_is_planted(miniature: Miniature) -> None:
-    programs = [*programs_of(tried(miniature, ()), Sweep(schedules=0, quick=True))][:29]
-    assert not [one.broken for program in programs if (one := tried(miniature, program)).broken]
+    programs = [*programs_of(run_trial(miniature, ()), Sweep(schedules=0, quick=True))][:29]
+    assert not [one.broken for program in programs if (one := run_trial(miniature, program)).broken]
 
 
 def test_the_graph_that_is_not_complete_is_not_said_to_hold() -> None:
     """The lie outside the model reads a client's input among 30 clients, and the sweep reports it."""
     miniature = sum_of("secagg+", 30)
-    *_, last = programs_of(tried(miniature, ()), Sweep(schedules=0))
-    one = tried(miniature, last)
+    *_, last = programs_of(run_trial(miniature, ()), Sweep(schedules=0))
+    one = run_trial(miniature, last)
     assert one.outcome.exposed == ("client/0",) and one.outside and not one.broken
 
 

@@ -13,7 +13,7 @@ from tacit.benchmarks.reality.lab import unavailable
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.runner import run
-from tests.deployed.test_processes import XCLP, what_became
+from tests.deployed.test_processes import XCLP, endings_of
 
 pytestmark = [
     pytest.mark.long,
@@ -83,7 +83,7 @@ def simulated(path: Path, deadline: str, fault: str) -> Result:
 @pytest.mark.parametrize("by", BY)
 def test_a_client_behind_a_partition_is_lost_as_in_the_simulator(by: str, tmp_path: Path) -> None:
     real, expected = parted(tmp_path / "real", by, "5s", "--idle", "4"), simulated(tmp_path / "simulated", "5s", "")
-    assert what_became(real) == what_became(expected)
+    assert endings_of(real) == endings_of(expected)
     assert real.labels_digest == expected.labels_digest
     assert [loss.party for loss in real.lost] == ["client/2"]
 
@@ -92,6 +92,6 @@ def test_a_client_behind_a_partition_is_lost_as_in_the_simulator(by: str, tmp_pa
 def test_a_short_partition_is_mended_by_tcp_as_in_the_simulator(by: str, tmp_path: Path) -> None:
     real = parted(tmp_path / "real", by, "20s", heals_after=1.0)
     expected = simulated(tmp_path / "simulated", "20s", ', lasts="1s"')
-    assert what_became(real) == what_became(expected)
+    assert endings_of(real) == endings_of(expected)
     assert real.labels_digest == expected.labels_digest
     assert not real.lost

@@ -24,10 +24,8 @@ def simulated(scenario: Scenario, path: Path) -> Result:
 def assert_alike(real: Result, simulated: Result) -> None:
     """Assert equal results, and equal bytes by step and message type."""
     assert (real.outcome, real.reason, real.accuracy) == (simulated.outcome, simulated.reason, simulated.accuracy)
-    assert real.equals_plaintext in (
-        None,
-        simulated.equals_plaintext,
-    )  # None if the models of rounds stay with their parties
+    # None if the models of rounds stay with their parties.
+    assert real.equals_plaintext in (None, simulated.equals_plaintext)
     digests = ("labels_digest", "hamming_digest", "model_digest", "endings", "output")
     assert {name: getattr(real, name) for name in digests} == {name: getattr(simulated, name) for name in digests}
     assert sorted(byte_rows(real.folder), key=str) == sorted(byte_rows(simulated.folder), key=str)

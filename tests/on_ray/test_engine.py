@@ -128,7 +128,7 @@ def test_jobs_on_both_nodes(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> No
         assert (array == np.arange(100_000.0)).all(), "a worker has a copy"
         assert sorted(stored) == [150_000, 800_000], "what is long is put once"
         while len({job.result() for job in [engine.submit(_parent_later, (0.3,)) for _ in range(4)]}) < 2:
-            pass  # wait for all raylets, and for workers that have begun
+            pass  # until both nodes have run a job
         assert {engine.submit(os.getenv, (name,)).result() for name in tacit.sim.compute.ONE_THREAD} == {"1"}
         with pytest.raises(ZeroDivisionError) as caught:
             engine.submit(divmod, (7, 0)).result()

@@ -220,7 +220,7 @@ class Stage:
         """The messages that the actor took, without the times."""
         return [text for text, _ in self.heard(name)]
 
-    def told(self, *kinds: str) -> list[tuple[float, str, str]]:
+    def noted(self, *kinds: str) -> list[tuple[float, str, str]]:
         """The time, party and note of each event of those kinds."""
         return [(round(e.time, 9), e.party, e.note) for e in self.events if e.kind in kinds]
 

@@ -29,8 +29,8 @@ def test_nothing_gets_through_a_partition_and_all_that_was_sent_does_when_it_hea
     run = stage({"a": stage.listens(), "b": stage.says(*"123456")}, [fault], retransmission_timeout=0.3).run()
     # Message 3 is sent at 2, and again 0.3, 0.9 and 2.1 s later; message 4 waits for it.
     assert run.heard("a") == [("1", 0.01), ("2", 1.01), ("3", 4.11), ("4", 4.11), ("5", 4.11), ("6", 5.01)]
-    assert {why for *_, why in run.told("lose")} == {"cut off by a partition"}
-    assert run.told("fault") == [
+    assert {why for *_, why in run.noted("lose")} == {"cut off by a partition"}
+    assert run.noted("fault") == [
         (1.5, "b", "partition of b and a begins at 1.5 s"), (3.5, "b", "partition of b and a heals"),
     ]  # fmt: skip
     assert run.fired == [(fault, 1.5, "b")]
@@ -47,7 +47,7 @@ def test_what_is_on_its_way_when_a_partition_begins_is_cut_off_too(stage: Stage)
         {"a": stage.listens(9), "b": stage.says("1")}, [Partition("b", time=0.5)], latency="1s", transport="datagram"
     ).run()
     assert run.heard("a") == []
-    assert run.told("lose") == [(1.0, "b", "cut off by a partition")]
+    assert run.noted("lose") == [(1.0, "b", "cut off by a partition")]
 
 
 @pytest.mark.parametrize(("one_way", "to_a", "to_b"), [(False, 2, 2), (True, 2, 6)])
@@ -64,11 +64,11 @@ def test_acknowledgements_that_a_partition_cuts_off_bring_second_copies_which_ar
     )
     assert run.run().heard("a") == [("1", 0.01), ("2", 1.01)]
     # The second note is sent at 1, and again at 2 and 4; the last copy is acknowledged.
-    assert [(when, note) for when, _, note in run.told("send") if note] == [
+    assert [(when, note) for when, _, note in run.noted("send") if note] == [
         (2.0, "sent again: 1"),
         (4.0, "sent again: 2"),
     ]
-    assert run.told("drop") == [(2.01, "b", "a second copy"), (4.01, "b", "a second copy")]
+    assert run.noted("drop") == [(2.01, "b", "a second copy"), (4.01, "b", "a second copy")]
 
 
 @pytest.mark.parametrize("transport", ["reliable", "datagram"])
@@ -116,7 +116,7 @@ def test_a_partition_that_never_heals_does_not_go_on_for_ever(stage: Stage) -> N
     messages."""
     run = stage({"a": stage.listens(2000), "b": stage.says("1", "2")}, [Partition("b", time=0.0)]).run()
     assert run.heard("a") == []
-    times = [when for when, _, _ in run.told("send")]
+    times = [when for when, _, _ in run.noted("send")]
     assert times[0] == 0.0
     assert times[-1] < 700
     assert len(times) == 1 + 15 + 1 + 14  # the second message is also sent again, until the first is given up
@@ -141,10 +141,10 @@ def test_what_is_held_back_is_released_in_order(stage: Stage, transport: str) ->
     fault = Hold("a", peer="b", time=0.5, lasts=3.0)
     run = stage({"a": stage.listens(20), "b": stage.says(*"123456")}, [fault], transport=transport).run()
     assert run.heard("a") == [("1", 0.01), ("2", 3.51), ("3", 3.51), ("4", 3.51), ("5", 4.01), ("6", 5.01)]
-    assert run.told("fault") == [
+    assert run.noted("fault") == [
         (0.5, "a", "hold of a and b begins at 0.5 s"), (3.5, "a", "hold of a and b is released"),
     ]  # fmt: skip
-    assert len(run.told("send")) == 6
+    assert len(run.noted("send")) == 6
 
 
 def test_a_hold_one_way(stage: Stage) -> None:
@@ -171,7 +171,7 @@ def test_barriers_that_overlap(stage: Stage) -> None:
 def test_what_is_on_its_way_is_cut_off_also_where_others_are_held_back(stage: Stage) -> None:
     faults = [Hold("b", time=0.2, lasts=9.0), Partition("b", time=0.5)]
     run = stage({"a": stage.listens(9), "b": stage.says("1")}, faults, latency="1s", transport="datagram").run()
-    assert run.told("lose") == [(1.0, "b", "cut off by a partition")]
+    assert run.noted("lose") == [(1.0, "b", "cut off by a partition")]
 
 
 # Until a fault of a link is applied, looking for such faults changes nothing

@@ -53,7 +53,7 @@ def test_what_was_said_before_the_end(stage: Stage, kind: type[Fault], fault: Cr
     fault = kind(fault.party, **{key: value for key, value in fault.given().items() if key != "party"})
     run = stage({"a": stage.listens(5), "b": says("1", "2", "3")}, [fault]).run()
     assert "".join(run.texts("a")) == heard
-    assert run.told("fault") == [(when, "b", f"{kind.kind} {fault.trigger}")]
+    assert run.noted("fault") == [(when, "b", f"{kind.kind} {fault.trigger}")]
     assert run.fired == [(fault, when, "b")]
     assert not run.actors["b"].alive
 
@@ -97,7 +97,7 @@ def test_a_fault_that_never_strikes_is_not_among_those_that_fired(stage: Stage, 
 def test_a_party_is_struck_at_zero_before_it_does_anything(stage: Stage) -> None:
     run = stage({"a": stage.listens(5), "b": says("1")}, [Crash("b", time=0.0, back_after=2.0)]).run()
     assert run.heard("a") == [("1", 2.01)]
-    assert run.told("fault", "enter") == [
+    assert run.noted("fault", "enter") == [
         (0.0, "b", "crash at 0 s"), (2.0, "b", "rejoin as incarnation 2"), (2.0, "b", ""),
     ]  # fmt: skip
 
@@ -108,8 +108,8 @@ def test_an_availability_trace_is_followed(stage: Stage) -> None:
         {"a": stage.listens(9), "b": says(*"12345"), "c": stage.nothing}, availability(rows, ["a", "b", "c"])
     ).run()
     assert run.heard("a") == [("1", 1.01), ("2", 2.01), ("1", 4.01), ("2", 5.01)]
-    assert [when for when, *_ in run.told("fault")] == [0.0, 1.0, 2.5, 4.0, 5.2]
-    assert {name for _, name, _ in run.told("fault")} == {"b"}
+    assert [when for when, *_ in run.noted("fault")] == [0.0, 1.0, 2.5, 4.0, 5.2]
+    assert {name for _, name, _ in run.noted("fault")} == {"b"}
 
 
 def test_a_probability_strikes_now_and_then_and_each_seed_otherwise(stage: Stage) -> None:
@@ -146,14 +146,14 @@ def test_one_that_left_hears_nothing_and_never_comes_back(stage: Stage) -> None:
 
     faults = [Leave("b", time=1.0), Crash("b", time=2.0, back_after=0.5), Pause("b", time=2.0, lasts=1.0)]
     run = stage({"a": speak, "b": stage.listens()}, faults).run()
-    assert run.told("fault") == [(1.0, "b", "leave at 1 s")]
-    assert run.told("drop") == [(3.01, "a", "the receiver is down")]
+    assert run.noted("fault") == [(1.0, "b", "leave at 1 s")]
+    assert run.noted("drop") == [(3.01, "a", "the receiver is down")]
 
 
 def test_one_that_leaves_while_it_is_down_does_not_come_back(stage: Stage) -> None:
     faults = [Crash("b", time=1.0, back_after=5.0), Leave("b", time=3.0), Leave("b", time=4.0)]
     run = stage({"a": lasts(9), "b": says(*"123")}, faults).run()
-    assert run.told("fault") == [(1.0, "b", "crash at 1 s"), (3.0, "b", "leave at 3 s")]
+    assert run.noted("fault") == [(1.0, "b", "crash at 1 s"), (3.0, "b", "leave at 3 s")]
     assert [(fault, when) for fault, when, _ in run.fired] == [(faults[0], 1.0), (faults[1], 3.0)]
     assert not run.actors["b"].alive
 
@@ -166,7 +166,7 @@ def test_a_paused_party_handles_what_came_when_it_resumes_in_order(stage: Stage)
     assert run.heard("a") == [
         ("1", 0.01), ("2", 3.5), ("3", 3.5), ("4", 3.5), ("5", 4.01), ("6", 5.01)
     ]  # fmt: skip
-    assert run.told("fault") == [(0.5, "a", "pause at 0.5 s"), (3.5, "a", "resume")]
+    assert run.noted("fault") == [(0.5, "a", "pause at 0.5 s"), (3.5, "a", "resume")]
 
 
 def test_what_a_paused_party_says_goes_out_when_it_resumes(stage: Stage) -> None:
@@ -225,7 +225,7 @@ def test_pauses_that_overlap_are_one(stage: Stage) -> None:
     faults = [Pause("a", time=1.0, lasts=4.0), Pause("a", time=2.0, lasts=1.0), Pause("a", time=4.5, lasts=2.0)]
     run = stage({"a": stage.listens(20), "b": says(*"12345678")}, faults).run()
     assert [when for _, when in run.heard("a")] == [0.01, *[6.5] * 6, 7.01]
-    assert [note for *_, note in run.told("fault")].count("resume") == 1
+    assert [note for *_, note in run.noted("fault")].count("resume") == 1
 
 
 def test_a_paused_party_that_crashes_just_crashes(stage: Stage) -> None:
@@ -244,8 +244,8 @@ def test_a_paused_party_that_crashes_just_crashes(stage: Stage) -> None:
 
     run = stage({"a": speak, "b": live}, faults).run()
     assert run.heard("b") == [("to the new", 3.51)]
-    assert run.told("drop") == [(2.0, "a", "the receiver is down")]
-    assert run.told("fault") == [
+    assert run.noted("drop") == [(2.0, "a", "the receiver is down")]
+    assert run.noted("fault") == [
         (1.0, "b", "pause at 1 s"), (2.0, "b", "crash at 2 s"), (3.0, "b", "rejoin as incarnation 2"),
     ]  # fmt: skip
     assert not run.actors["b"].paused

@@ -41,7 +41,7 @@ def test_a_straggler_receives_slowly_and_the_trace_says_when_it_ends(stage: Stag
     alone = run().heard("a")[0][1]
     slow = run(Slow("a", time=0.0, factor=2.5, lasts=50.0))
     assert slow.heard("a")[0][1] == pytest.approx(2.5 * alone)
-    assert slow.told("fault") == [(0.0, "a", "slow at 0 s: 2.5 times as long"), (50.0, "a", "slow ends")]
+    assert slow.noted("fault") == [(0.0, "a", "slow at 0 s: 2.5 times as long"), (50.0, "a", "slow ends")]
 
 
 def test_a_straggler_that_is_struck_again_is_slow_for_longer_and_no_slower(stage: Stage) -> None:

@@ -50,9 +50,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     monkeypatch.chdir(tmp_path)
 
     def written(plugin: str, scenario: str = QUICK, **changes: str) -> Path:
-        (tmp_path / "mine.py").write_text(
-            f"{plugin}\n# {tmp_path}\n"
-        )  # makes the content unique, so that no test gets another's module
+        # Makes the content unique, so that no test gets another's module.
+        (tmp_path / "mine.py").write_text(f"{plugin}\n# {tmp_path}\n")
         for key, value in changes.items():
             table, _, name = key.partition("_")
             head, line = f"[{table}]\n", f'{name} = "{value}"\n'

@@ -96,9 +96,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def plugin(fields: str, options: str = "") -> int:
     """Write the plugin, and return the line in which it adds its protocol."""
     text = PLUGIN.replace("{fields}", fields.strip()).replace("{options}", options)
-    Path("mine.py").write_text(
-        f"{text}# {Path.cwd()}\n"
-    )  # makes the content unique, so that no test gets another's module
+    # Makes the content unique, so that no test gets another's module.
+    Path("mine.py").write_text(f"{text}# {Path.cwd()}\n")
     return text.count("\n")
 
 

@@ -84,7 +84,7 @@ def test_without_labels_nothing_spreads():
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_digits_need_each_other(seed):
-    """The claim of the paper (abstract; Table 1) in small: one graph of all clients beats each client's own.
+    """The paper's claim (abstract; Table 1) at a small size: one graph of all clients beats each client's own.
 
     1797 digits, 10 clients iid, a tenth labeled, L = 1024, k = 10, alpha = 0.99.
     """

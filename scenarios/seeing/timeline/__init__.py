@@ -58,12 +58,12 @@ def _fitting(model: Model, most: int) -> tuple[str, Model]:
     names = sum(len(name) + 3 for name in model.parties)
     columns = 8 * (len(model.messages) + len(model.waits)) + 7 * len(model.copies) + 6 * len(model.bars)
     if names + columns <= most:  # a lower bound: each value takes at least one character
-        data = _json(encoded(model) | {"said": _said(model)})
+        data = _json(encoded(model) | {"said": _description(model)})
         if len(data) <= most:
             return data, model
     for attempt in range(_ATTEMPTS) if names <= most else (_ATTEMPTS - 1,):
         shown, counts = reduced(model, attempt)
-        data = _json(encoded(shown, counts) | {"said": _said(model)})
+        data = _json(encoded(shown, counts) | {"said": _description(model)})
         if len(data) <= most:
             break
     return data, shown
@@ -85,7 +85,7 @@ def _summary(model: Model) -> str:
     )
 
 
-def _said(model: Model) -> str:
+def _description(model: Model) -> str:
     """A description of the picture for screen readers."""
     lost = sum(one.fate in ("lost", "dropped") for one in model.messages)
     parts = [_summary(model), f"{_count(lost, 'message')} not received." if lost else "All messages were received."]

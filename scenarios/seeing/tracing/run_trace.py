@@ -137,7 +137,7 @@ class _Trace:
         self._in_flight = Counter(writer, writer.counter("bytes in flight", of_bytes=True))
         self._parties: dict[str, _Tracks] = {}
         for party in model.parties:
-            self._of(party)
+            self._tracks_of(party)
         self._last = {one.number: one.ended for one in model.copies}  # the last copy's end is the message's
 
     def write(self) -> None:
@@ -149,7 +149,7 @@ class _Trace:
         for item in heapq.merge(*sources, key=lambda item: item.time):
             item.write()
 
-    def _of(self, party: str) -> _Tracks:
+    def _tracks_of(self, party: str) -> _Tracks:
         """The tracks of `party`; for "", those of the network."""
         if party not in self._parties:
             self._parties[party] = _Tracks(self._writer, party or "network", len(self._parties) + 1)
@@ -166,7 +166,9 @@ class _Trace:
         return _Item(began, write)
 
     def _instant(self, party: str, time: float, name: str, category: str, facts: dict[str, Any]) -> _Item:
-        return _Item(time, lambda: self._writer.instant(self._of(party).events.first, time, name, category, facts))
+        return _Item(
+            time, lambda: self._writer.instant(self._tracks_of(party).events.first, time, name, category, facts)
+        )
 
     def _whole(self) -> Iterator[_Item]:
         """The entries for rounds and for the critical path."""
@@ -183,7 +185,7 @@ class _Trace:
     def _events(self) -> Iterator[_Item]:
         """The entries for faults and their states, losses, and the ends of clients' programs."""
         found = [
-            self._slice(self._of(party).events, one.began, one.ended, one.kind, "fault", {"what": one.text})
+            self._slice(self._tracks_of(party).events, one.began, one.ended, one.kind, "fault", {"what": one.text})
             for one in self._model.bands
             for party in one.parties
         ]
@@ -210,7 +212,7 @@ class _Trace:
 
         def write() -> None:
             self._writer.until(time)
-            self._writer.count(self._of(party).metric(name), nanoseconds(time), float(value))
+            self._writer.count(self._tracks_of(party).metric(name), nanoseconds(time), float(value))
 
         return write
 
@@ -219,7 +221,7 @@ class _Trace:
         for party, step, number, attempt, entered, left in rows:
             ended = self._broken_off(party, entered) if left is None else left
             yield self._slice(
-                self._of(party).steps, entered, ended, step, "step", {"round": number, "attempt": attempt}
+                self._tracks_of(party).steps, entered, ended, step, "step", {"round": number, "attempt": attempt}
             )
 
     def _broken_off(self, party: str, entered: float) -> float | None:
@@ -237,12 +239,16 @@ class _Trace:
     def _jobs(self) -> Iterator[_Item]:
         for one in self._model.bars:
             about = {"seconds of one core": one.seconds}
-            yield self._slice(self._of(one.party).cores, one.began, one.ended, one.step or "(no step)", "job", about)
+            yield self._slice(
+                self._tracks_of(one.party).cores, one.began, one.ended, one.step or "(no step)", "job", about
+            )
 
     def _waits(self) -> Iterator[_Item]:
         for one in self._model.gaps:
             about = {"from": one.what, "types": one.types, "step": one.step, "how it ended": one.end}
-            yield self._slice(self._of(one.party).waits, one.began, one.ended, f"wait for {one.types}", "wait", about)
+            yield self._slice(
+                self._tracks_of(one.party).waits, one.began, one.ended, f"wait for {one.types}", "wait", about
+            )
 
     def _messages(self) -> Iterator[_Item]:
         for one in self._model.messages:
@@ -259,10 +265,10 @@ class _Trace:
         about = {**ends, **sizes, "step": one.step, "round": one.stamp[0], "attempt": one.stamp[1], "fate": one.fate}
         about |= {"copies lost": len(one.lost) or None, "sent again": one.again or None, "note": one.note or None}
         flow = 0 if one.received is None else one.number
-        track = self._of(one.sender).sent.place(one.sent, end)
+        track = self._tracks_of(one.sender).sent.place(one.sent, end)
         self._writer.slice(track, one.sent, end, one.type, "message", about, flow)
         if one.received is not None:
-            self._writer.arrival(self._of(one.receiver).received, one.received, one.type, "message", ends, flow)
+            self._writer.arrival(self._tracks_of(one.receiver).received, one.received, one.type, "message", ends, flow)
 
     def _hops(self) -> Iterator[_Item]:
         """The entries for the bytes of each copy of a message, on each link of its way."""
@@ -271,7 +277,7 @@ class _Trace:
 
     def _carried(self, sent: float, ended: float, sender: str, size: int) -> Callable[[], None]:
         def write() -> None:
-            for counter in (self._in_flight, self._of(sender).in_flight):
+            for counter in (self._in_flight, self._tracks_of(sender).in_flight):
                 counter.change(sent, size)
                 counter.change_later(max(sent, ended), -size)
 

@@ -1,4 +1,4 @@
-"""docs/flower.md: every command on it runs, in the order of the page, and what it names is there."""
+"""docs/flower.md: every command on it runs, in the order of the page, and all that it names exists."""
 
 import re
 import shlex

@@ -48,7 +48,8 @@ def test_limbs_of_any_sign_and_width_are_settled(field: PrimeField, data: st.Dat
 
 @FIELDS
 def test_many_products_at_once_are_exact(field: PrimeField) -> None:
-    """More than a block of products, and more terms than are added before a carry, of the largest elements."""
+    """There are more than a block of products, and more terms than are added before a carry, with the largest
+    elements."""
     p, n = field.modulus, 9000
     x = np.repeat(field.from_ints([p - 1]), n, axis=1)
     x[:] = (1 << field.width) + (1 << 20)
