@@ -118,7 +118,7 @@ def test_what_is_sent_beside_the_model_has_the_size_of_its_formula(name: str, av
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
-from tacit.parties.learning import LocalUpdate
+from tacit.parties.learning.local_update import LocalUpdate
 from tacit.protocols.federated.algorithms import UPDATES
 from tacit.protocols.federated.fedmatch import FedMatch
 from tacit.protocols.federated.mean_teacher import MeanTeacher
