@@ -110,10 +110,7 @@ class _Passes:
 
 
 def _on_device(
-    spec: ModelSpec,
-    points: NDArray[np.generic],
-    labels: NDArray[np.int64] | NDArray[np.float32],
-    device: torch.device,
+    spec: ModelSpec, points: NDArray[np.generic], labels: NDArray[np.int64] | NDArray[np.float32], device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """The points and their targets as tensors on `device`. Raises ValueError."""
     if labels.ndim == 1:

@@ -29,11 +29,7 @@ def probabilities(spec: ModelSpec, parameters: bytes, images: Points, device: st
 
 
 def _run(
-    spec: ModelSpec,
-    parameters: bytes,
-    images: Points,
-    device: str,
-    function: Callable[[NeuralNetwork, Tensor], Tensor],
+    spec: ModelSpec, parameters: bytes, images: Points, device: str, function: Callable[[NeuralNetwork, Tensor], Tensor]
 ) -> NDArray[np.float32]:
     where = choose_device(device)
     network = cached(spec, where)

@@ -23,13 +23,7 @@ from tacit.parties.learning.local_update import (
 from tacit.parties.learning.parameters import cached, entries, flatten, load
 from tacit.parties.learning.spec import ModelSpec
 
-__all__ = [
-    "as_images",
-    "augment",
-    "on_device",
-    "scaled",
-    "train",
-]
+__all__ = ["as_images", "augment", "on_device", "scaled", "train"]
 
 
 # Random changes of images that keep their class, a whole batch at once.

@@ -70,10 +70,7 @@ class Truth:
 
 
 def truth_of(
-    record: RoundRecord,
-    bits: Sequence[NDArray[np.bool_]],
-    known: Sequence[NDArray[np.int64]],
-    parameters: Parameters,
+    record: RoundRecord, bits: Sequence[NDArray[np.bool_]], known: Sequence[NDArray[np.int64]], parameters: Parameters
 ) -> Truth:
     """Compute the truth about a round from the `bits` of its members and the labels that they use, -1 elsewhere."""
     if not record.members:
