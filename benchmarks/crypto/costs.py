@@ -16,7 +16,9 @@ from gmpy2 import mpz
 from threadpoolctl import threadpool_limits
 
 from tacit.benchmarks.measure import environment, seconds_each, timed
-from tacit.parties.learning import MissingExtra, average, jobs, table_work
+from tacit.parties.learning import jobs, table_work
+from tacit.parties.learning.extras import MissingExtra
+from tacit.parties.learning.vectors import average
 from tacit.protocols.crypto import (
     curve_powers,
     key_proof,

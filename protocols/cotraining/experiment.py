@@ -12,8 +12,7 @@ from tacit.parties.learning import jobs, learners
 from tacit.parties.learning.learner import Learner
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.dd import SoftLabels
-from tacit.protocols.cotraining.dp_fedct import NoisyLabels
-from tacit.protocols.cotraining.fedct import HardLabels
+from tacit.protocols.cotraining.fedct import HardLabels, NoisyLabels
 from tacit.protocols.cotraining.fedmd import DigestAndRevisit
 from tacit.protocols.cotraining.keys import CotrainingTables
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public

@@ -33,15 +33,7 @@ from tacit.sim.streams import derive, generator
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
-__all__ = [
-    "AppMessage",
-    "AppReply",
-    "FlowerClient",
-    "FlowerServer",
-    "NodeAsked",
-    "NodeJoins",
-    "Nodes",
-]
+__all__ = ["AppMessage", "AppReply", "FlowerClient", "FlowerServer", "NodeAsked", "NodeJoins", "Nodes"]
 
 _STEPS = tuple(STAGES)
 _TURNS = 1_000

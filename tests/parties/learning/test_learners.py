@@ -17,10 +17,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from tacit.parties.learning import MissingExtra, ModelSpec, NetworkLearner
-from tacit.parties.learning.learner import Learner
+from tacit.parties.learning.extras import MissingExtra
+from tacit.parties.learning.learner import Learner, NetworkLearner
 from tacit.parties.learning.learners import LEARNERS, learner_of
 from tacit.parties.learning.rows import number
+from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.streams import generator
 
 TABLES = ("decision-tree", "random-forest", "xgboost", "rulefit")

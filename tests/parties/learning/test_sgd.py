@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
-from tacit.parties.learning.additions import Active, Batch, Run
+from tacit.parties.learning.jobs import initial, size, train
+from tacit.parties.learning.local_update import Active, Addition, Batch, LocalData, LocalUpdate, Run, Trained
+from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.sim.pool import Pool
 from tacit.sim.streams import generator

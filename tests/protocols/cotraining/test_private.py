@@ -12,9 +12,8 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.playing import play
 from tacit.protocols.cotraining import packing
 from tacit.protocols.cotraining.consensus import majority
-from tacit.protocols.cotraining.dp_fedct import NoisyLabels
 from tacit.protocols.cotraining.experiment import ALGORITHMS, Options
-from tacit.protocols.cotraining.fedct import HardLabels
+from tacit.protocols.cotraining.fedct import HardLabels, NoisyLabels
 from tacit.protocols.cotraining.local_training import Public
 from tacit.protocols.cotraining.pate import NoisyTeachers, Teachers
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
