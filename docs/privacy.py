@@ -167,7 +167,7 @@ OPTIONS = (
         "inputs, against a server that swaps or replays keys or shows different lists: clients reject and report it",
         "long-term keys are known in advance; at most a third of the clients in a round help the server",
         "64 bytes per signature: 1.9 kB of 12.7 kB per client in a sum of ten; see performance.md",
-        ("p", "p, replay", "p, U3"),
+        ("p", "p, replay", "p, U3", "v, key", "v, batch"),
     ),
     Option(
         "protocol.threshold",

@@ -27,9 +27,8 @@ from tacit.benchmarks.plots import check_plot
 from tacit.parties.data.splits import Shard
 from tacit.parties.playing import play_out
 from tacit.protocols.parts import Among, payloads
-from tacit.protocols.xclp.choices import variant_of
+from tacit.protocols.xclp.choices import hamming_payloads, variant_of
 from tacit.protocols.xclp.declaration import Propagation
-from tacit.protocols.xclp.timing import hamming_payloads
 from tacit.protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from tacit.scenarios.console.printing import Table, make_console, table
 from tacit.scenarios.schema.scenario import Network, ProtocolKeys, Scenario

@@ -51,7 +51,7 @@ class SecureVotes:
 class ProvedVotes:
     """Votes that are counted as reports of Prio3; `least`: the fewest of which the helper releases the counts.
 
-    `identities`: by which the helper signs its keys, if it does.
+    `identities`: by which the helper signs its keys and clients sign their reports, if they do.
     """
 
     least: int

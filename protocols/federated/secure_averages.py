@@ -318,7 +318,7 @@ def _task_of(tables: Any, among: Any) -> Task:
 class ProvedAveraging(SecureAveraging):
     """`Proved` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
 
-    takes = (reports.Reports(_task_of, based=True),)
+    takes = (reports.Reports(_task_of, based=True, signs=True),)
     uses = ("protocol.identity", *QUANTISING[:2])
     learned: ClassVar[Mapping[str, str]] = {"helper": f"with prio3 averages: {reports.HELPER_LEARNS}"}
 

@@ -41,9 +41,13 @@ With `protocol.identity = "signed"` the server can do neither. The helper signs 
 DAP's clients fetch the key from the helper themselves. Each client signs its report: batch, nonce, public share and
 sealed share. The helper gets the client's name and incarnation with it, and accepts one report of each client whose
 signature verifies, so a sum is over at least `least` clients with long-term keys. Those whose keys the server has are
-among them: their number comes off.
-Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, how many reports there are,
-which are refused, and the basis, and only with signatures whose they are.
+among them: their number comes off. Both kinds of signature are of the round, whatever the attempt.
+
+Not covered: two rounds. A server that leaves one client out of the second subtracts the sums, and reads what the client
+has contributed if all contribute the same again. Votes may repeat; a model that differs in one bit has another basis,
+and leads to nearly the same integers. A helper whose disk is lost also forgets which bases were released.
+Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, whose reports there are (in
+the signed ones, or by trying names against `bound`), which are refused, and the basis.
 """
 
 import hashlib
@@ -108,7 +112,7 @@ _TAKEN, _RELEASED, _BASES = "report nonces", "released batch", "released bases" 
 WAITS = 5
 """The most deadlines that a batch takes."""
 
-HELPER_LEARNS = "how many reports there are and which are refused, and with signed identities whose they are"
+HELPER_LEARNS = "whose reports there are, and which are refused"
 
 STEPS = (
     Step("server", "report.keys", "open a batch with the helper, and hand out the helper's key"),
@@ -187,10 +191,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Reports(Part):
-    """A batch of reports as a part of a protocol; `task` gives what they are of. `based`: they have a basis."""
+    """A batch of reports as a part of a protocol; `task` gives what they are of. `based`: they have a basis.
+
+    `signs`: true if `protocol.identity` may require signatures.
+    """
 
     task: Callable[[Any, Any], Task]
     based: bool = False
+    signs: bool = False
     takes: ClassVar[Sequence[Step]] = STEPS
     learned: ClassVar[Mapping[str, str]] = {}
 
@@ -199,12 +207,12 @@ class Reports(Part):
 
     def payloads(self, tables: Any, among: Among) -> Mapping[str, int]:
         """The bytes of one batch of all clients of `among`."""
-        task, clients, key = self.task(tables, among), len(among.names), _key_bytes(tables)
+        task, clients, signature = self.task(tables, among), len(among.names), self.signs * _signature_bytes(tables)
         prio3 = task.prio3
         part = _BOUND_BYTES + prio3.nonce_bytes + prio3.public_share_bytes + prio3.prepare_share_bytes
         part += prio3.input_share_bytes(HELPER_SHARE) + SEALING_BYTES
-        signatures = clients * _signature_bytes(tables)
-        titles = sum(len(f"{name}#1") - _BOUND_BYTES for name in among.names) if signatures else 0
+        key, signatures = KEY_BYTES + signature, clients * signature
+        titles = sum(len(f"{name}#1") - _BOUND_BYTES for name in among.names) if signature else 0
         return {
             "BatchOpened": prio3.verify_key_bytes + self.based * BASIS_BYTES,
             "HelperKey": key,
@@ -219,12 +227,7 @@ class Reports(Part):
 
 def wanted_of(tables: Any, clients: int) -> Stated:
     """The bytes by which a number of clients are asked for reports, of which they have none."""
-    return Stated({"ReportsWanted": clients * _key_bytes(tables)})
-
-
-def _key_bytes(tables: Any) -> int:
-    """The bytes of the helper's key, with its signature where it is signed."""
-    return KEY_BYTES + _signature_bytes(tables)
+    return Stated({"ReportsWanted": clients * (KEY_BYTES + _signature_bytes(tables))})
 
 
 def _signature_bytes(tables: Any) -> int:
@@ -290,7 +293,7 @@ async def _examined(me: Any, wanted: ReportsWanted, batch: Batch, identities: Id
 
 
 def _bound(batch: Batch, name: str) -> bytes:
-    """The bytes that bind the report of the client `name` to the batch, without its name for who does not know it."""
+    """The bytes that bind the report of the client `name` to the batch: a hash, which has the same length for all."""
     return hashlib.sha256(b"tacit report/" + batch.context + name.encode()).digest()
 
 
@@ -484,8 +487,9 @@ def _prepare(batch: Batch, verify_key: bytes, reports: Sequence[Report]) -> list
 class Helper(Party):
     """The second aggregator. It serves one batch after another, for `patience` virtual seconds at most.
 
-    `task` gives what the reports of each round are of, `least` the fewest reports of which it releases a sum. With
-    `identities` it signs its keys, and clients sign their reports. `ending` says how its latest batch ended.
+    `task` gives what the reports of each round are of, and raises ValueError for a round without reports. `least`: the
+    fewest reports of which it releases a sum. With `identities` it signs its keys, and clients sign their reports.
+    `ending` says how its latest batch ended.
     """
 
     ending = Observed(lambda: "no batch was opened")
@@ -539,7 +543,7 @@ class Helper(Party):
             with values_of(self, self.server, "BatchOpened"):
                 if len(opened.verify_key) != Prio3.verify_key_bytes or len(opened.basis) not in (0, BASIS_BYTES):
                     raise ValueError("a batch needs a key of 32 bytes, and a basis of as many or none")
-            batch = Batch.of(self, self.task(self.round), opened.basis)
+                batch = Batch.of(self, self.task(self.round), opened.basis)
             pair = await self.compute({"x25519.keygen": 1}, KeyPair.generate, self.entropy("batch"))
             key = pair.public
             if self.identities is not None:

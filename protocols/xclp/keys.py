@@ -102,7 +102,8 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "sums with secret shares, more than 2/3 of the clients must also sign who takes part and who is left. "
             "Clients then detect, reject and name a server that swaps a key or shows different lists. In a "
             'simulation, the long-term keys follow from the seed. Training needs `training.averaging = "secure"` or '
-            "another sum with keys. With `prio3`, the helper signs the keys that clients encrypt for."
+            "another sum with keys. With `prio3`, the helper signs the keys that clients encrypt for, and each client "
+            "signs its report."
         ),
     ] = "none"
     recipe: Annotated[

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tacit.protocols.sums import reports
 from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files import plugins
@@ -73,6 +75,28 @@ def test_a_histogram_loses_a_client_and_its_helper(folder: Path) -> None:
     lost = run(load(file, [fault, "expect={}", "protocol.deadline=5s"]))
     assert (lost.outcome, lost.reason) == ("aborted", "the helper did not answer within 5 s")
     assert campaign(load(file), Plan(schedules=10, singles=False, seed=3)).failures == []
+
+
+def test_a_round_without_reports_is_refused_and_nothing_is_signed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "histogram.toml"
+    signed = run(load(file, [*CALM, "protocol.identity=signed"]), out=folder / "signed")  # no key of the protocol
+    types = {row.type: row.payload for row in byte_rows(signed.folder)}
+    assert types["HelperKey"] == 32 and predicted(signed.folder, types) == types
+    send = reports.Party._send_each
+
+    def lying(me: Any, receivers: Any, message: Any, times: int = 1) -> None:
+        number = me.round
+        me.round = 7 if isinstance(message, reports.BatchOpened) else number
+        send(me, receivers, message, times)
+        me.round = number
+
+    monkeypatch.setattr(reports.Party, "_send_each", lying)
+    result = run(load(file, CALM), out=folder / "lying")
+    assert (result.outcome, result.endings["helper"]) == (
+        "aborted", "the server sent invalid values: BatchOpened from server: round 7 has no reports"
+    )  # fmt: skip
 
 
 def test_a_client_with_no_category_of_the_histogram_is_lost_for_that_reason(folder: Path) -> None:

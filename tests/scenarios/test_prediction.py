@@ -8,7 +8,7 @@ import pytest
 from tacit import load, run
 from tacit.parties.data.splits import named
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.xclp.timing import HammingTime, hamming_time
+from tacit.protocols.xclp.declaration import HammingTime, hamming_time
 from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.splits import split_data
 

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tacit.protocols.flower.declaration import HIGHEST, LOWEST
+from tacit.protocols.flower.exchanges import STAGES
 from tacit.protocols.flower.keys import FlowerKeys
-from tacit.protocols.flower.stages import STAGES
 from tacit.scenarios.command.main import app
 
 ROOT = Path(__file__).parents[3]
