@@ -153,8 +153,9 @@ _PATHS = (("file", ""), ("availability", ""), ("latency", "csv:"))
 class Loaded(Struct, frozen=True):
     """A checked scenario. `name`: its own, or the file's stem. `where`: the file's name in messages.
 
-    `unused`: keys that were given but belong to other protocols. `needless`: those that the protocol would use with
-    other choices, each with the choice that it needs; none for a file with a table, whose cells may make that choice.
+    `unused`: keys that were given but belong to other protocols. `needless`: given keys that the protocol would use
+    only with other choices, each with the choice that it needs; empty for a file with a table, whose cells may make
+    that choice.
     `layout`: the file's table, if it has one.
     """
 

@@ -60,7 +60,7 @@ def test_every_crash_of_the_main_scenario(recovery: str) -> None:
 def test_pairs_of_crashes_of_a_small_federation(
     small: Scenario, recovery: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every fourth pair, those of the other steps in turn with the other recovery."""
+    """A quarter of all pairs of crashes with each recovery, and a different quarter with each."""
     every_pair = module._pairs
     start = 2 * (recovery == "shamir")
     monkeypatch.setattr(module, "_pairs", lambda *found: every_pair(*found)[start::4])
@@ -69,5 +69,5 @@ def test_pairs_of_crashes_of_a_small_federation(
     assert len(findings.verdicts) > 300
     occurring = [fault for one in findings.verdicts for fault in one.faults if fault.get("occurrence") == 2]
     twice = {fault.get("before") or fault.get("after") for fault in occurring}
-    # A loss makes a step that is taken again; by shares, the sum goes on as it is.
+    # With `restart`, a loss lets the clients mask their sums a second time; with `shamir`, the sum goes on as it is.
     assert twice == ({"rowsums.mask"} if recovery == "restart" else set())
