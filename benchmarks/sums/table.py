@@ -115,16 +115,10 @@ class Cell:
     @property
     def fidelity(self) -> str:
         """How the cell is found: by a run that is "real" or "hollow", or by the "formula"."""
-        if self.clients <= MOST_REAL and not self._is_slow:
+        if self.clients <= MOST_REAL:
             return "real"
-        small = self.numbers <= MOST_NUMBERS or self.clients <= MOST_REAL or not _agrees_with_all(self.sum)
+        small = self.numbers <= MOST_NUMBERS or not _agrees_with_all(self.sum)
         return "hollow" if self.clients <= MOST_RUN and small else "formula"
-
-    @property
-    def _is_slow(self) -> bool:
-        """True for Flamingo where the decryptors' shares and proofs take minutes, but for two cells that show them."""
-        shown = self.numbers <= MOST_NUMBERS and self.before in ("", _costly(self.sum)) and self.lost in (0.0, LOST[-1])
-        return self.sum == "flamingo" and self.clients >= MOST_REAL and not shown
 
     @property
     def gone(self) -> range:
