@@ -2,9 +2,9 @@
 
 Each row is one round of FedAvg among n clients with d numbers. A share of the clients crashes before one protocol step,
 in turn before each. The sums are those that `training.averaging` can take. Rows of up to 100 clients are real runs,
-whose result is compared with the plaintext oracle, but for most of Flamingo's among 100: their proofs would take an
-hour. Rows of more are run on hollow values (`tacit predict`): messages, bytes and virtual times are those of the run,
-and nothing is computed. Rows of 100,000 clients are by the formulas of the protocols: payload alone, with nobody lost.
+whose result is compared with the plaintext oracle. Rows of more are run on hollow values (`tacit predict`): messages,
+bytes and virtual times are those of the run, and nothing is computed. Rows of 100,000 clients are by the formulas of
+the protocols: payload alone, with nobody lost.
 
 CPU seconds are those that the cost table charges, the sum over the jobs of the server, and of the clients divided by
 their number; of peers they are measured. Bytes are payload, sealing and envelope; what the server relays counts at both
