@@ -1,4 +1,4 @@
-"""The command `tacit bench NAME`: each benchmark, compared with its peers that are installed."""
+"""The command `tacit bench NAME`, with one subcommand for each benchmark."""
 
 import errno
 import functools
@@ -178,7 +178,7 @@ def survival(
 
 
 def _checked(command: Callable[P, int]) -> Callable[P, int]:
-    """The command, which first raises FileNotFoundError if the folder of a file that it writes does not exist."""
+    """Wrap a command so that it first raises FileNotFoundError if the folder of a file to write does not exist."""
 
     @functools.wraps(command)
     def checked(*args: P.args, **kwargs: P.kwargs) -> int:

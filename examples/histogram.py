@@ -32,7 +32,7 @@ class Counts(Histogram):
 
 class CountCategories(Phases):
     name, summary = "histogram", "how many clients hold each category, by Prio3 with a helper"
-    learned = {"server": "the counts and who is in them", "client": "nothing", "helper": "how many clients are in them"}
+    learned = {"server": "the counts and who is in them", "client": "nothing", "helper": "who is in them"}
     keys, parts, agrees = Keys, (Counts(),), False  # clients need no keys for each other
 
     def oracle(self, keys, over):

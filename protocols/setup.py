@@ -417,10 +417,6 @@ async def agree(
     return secrets
 
 
-def _raw_secrets(pair: KeyPair, public_keys: list[bytes]) -> list[bytes]:
-    return [pair.agree(key) for key in public_keys]
-
-
 @dataclass(frozen=True)
 class SetUp(Part):
     """The set-up as a part of a protocol. `contribution`: the bytes that each client publishes in addition to its key.

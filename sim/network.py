@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from tacit.sim.barriers import Barrier
-from tacit.sim.conditions import Conditions, Statistics
+from tacit.sim.conditions import Barrier, Conditions, Statistics
 from tacit.sim.endpoint import Endpoint
 from tacit.sim.faults import Fired, MessageFault
 from tacit.sim.handling import Handling
@@ -24,8 +23,7 @@ from tacit.sim.link import SENDER_GONE, Link
 from tacit.sim.loop import SimLoop
 from tacit.sim.machine import Host
 from tacit.sim.taps import Taps
-from tacit.sim.tcp import TcpStream
-from tacit.sim.tcp_losses import connected
+from tacit.sim.tcp import TcpStream, connected
 from tacit.sim.trace import Event, Fact, Trace
 from tacit.sim.transport import CUT, SECOND_COPY, Transport
 from tacit.sim.triggers import Faults

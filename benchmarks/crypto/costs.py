@@ -1,7 +1,7 @@
-"""The cost table: seconds that each operation of the protocols takes on one core of this machine.
+"""The cost table: the seconds that each operation of the protocols takes on one core of this machine.
 
-Each operation is measured in the protocols' own code at the sizes they use; the table holds the least of several
-repeats. `tacit.sim.compute.CostTable` reads it.
+Each operation is measured in the protocols' own code, at the sizes that they use; the table has the least of several
+repeats. `tacit.sim.compute.CostTable` reads the table.
 """
 
 import pickle
@@ -31,13 +31,13 @@ from tacit.sim.streams import Entropy, generator
 __all__ = ["KEY_BITS", "measure_costs", "measure_paillier", "measure_processors", "predicted", "write_costs"]
 
 
-# The cost table's part of oblivious transfer: the groups, and the extension with the pads of a pair of clients.
+# Oblivious transfer in the cost table: the groups, and the extension with the pads of a pair of clients.
 
 GROUPS = ("p256", "modp-2048", "modp-2048-short", "modp-3072", "modp-3072-short")
 
 
 def measure_group(name: str, quick: bool = False) -> dict[str, float]:
-    """The seconds of the operations that `naor_pinkas`'s *_work functions count, for one group."""
+    """The seconds of the operations that the functions `*_work` of `naor_pinkas` count, for one group."""
     repeats, few = (3, 16) if quick else (9, 64)
     entropy = Entropy.seeded(1, "costs", name)
     plain, short, _ = name.partition("-short")
@@ -62,7 +62,7 @@ def measure_group(name: str, quick: bool = False) -> dict[str, float]:
         "power": each(lambda: [group.power(g, exponent) for exponent in exponents[:4]], 4),
         "generator-power": each(lambda: [group.generator_power(group.random_exponent(entropy)) for _ in exponents]),
         "multiply": multiply,
-        # The overhead of a power by a table beyond its products and squarings.
+        # The overhead of a power by a table, in addition to its products and squarings.
         "table-power": max(1e-9, power - (comb.products + comb.squarings) * multiply),
         "table-entry": each(lambda: PowerTable(group, g, comb), comb.entries + comb.bits),
         "divide": each(lambda: [group.divide(g, element) for element in elements]),
@@ -75,9 +75,9 @@ def measure_group(name: str, quick: bool = False) -> dict[str, float]:
 
 
 def measure_extension(quick: bool = False) -> dict[str, float]:
-    """The seconds of the operations that `ot_hamming`'s *_work functions count, for fields of 11 bits.
+    """The seconds of the operations that the functions `*_work` of `ot_hamming` count, for fields of 11 bits.
 
-    Jobs of three sizes, each on new copies of the states as in a worker, give the equations that are solved for each
+    Jobs of three sizes, each on new copies of the states like in a worker, give equations that are solved for each
     operation.
     """
     repeats = 3 if quick else 9
@@ -128,10 +128,10 @@ _POINTS, _BITS = 200, 1024
 
 
 def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, float]:
-    """The seconds of every operation that the protocols count, one by one; `quick` repeats less.
+    """The seconds of every operation that the protocols count; `quick` repeats fewer times.
 
-    All are measured in several passes, as other load on the machine may spoil one. Without torch those of training are
-    left out.
+    All are measured in several passes, since other load on the machine may spoil one. Without torch the operations of
+    training are left out.
     """
     costs: dict[str, float] = {}
     with threadpool_limits(1):
@@ -148,7 +148,8 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> di
 
 
 def measure_processors(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, dict[str, float]]:
-    """For each processor that this machine is like, the seconds of those operations that it makes faster."""
+    """By name of a processor feature that this machine has, the seconds of the operations that the feature speeds
+    up."""
     if eightfold() is None:
         return {}
     costs: dict[str, float] = {}
@@ -171,7 +172,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
     public, n, square = key.public, key.public.n, key.public.square
     layout = packed_hamming.packing(bits, 10_000, _BITS)
     vectors = generator(1, "costs").integers(0, 2, (layout.slots, few), dtype=np.uint8)
-    fresh = [pickle.loads(pickle.dumps(key)) for _ in range(repeats)]  # without tables
+    fresh = [pickle.loads(pickle.dumps(key)) for _ in range(repeats)]  # a copy without tables
     ciphertexts = packed_hamming.encode(key, vectors, entropy)
     received = public.ciphertexts_from_bytes(ciphertexts, few)
     masked = ciphertexts[: 32 * public.ciphertext_bytes]
@@ -218,7 +219,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
 
 
 def _keygen(bits: int, keys: int) -> float:
-    """The mean seconds over `keys` keys, as the search for primes takes a random time."""
+    """The mean seconds over `keys` keys, since the search for primes takes a random time."""
     entropy = Entropy.seeded(1, "keys", bits)
     return timed(lambda: [paillier.generate(bits, entropy, insecure=True) for _ in range(keys)]) / keys
 
@@ -252,7 +253,7 @@ def _measure_sharing(repeats: int) -> dict[str, float]:
 
 
 def _measure_fields(repeats: int) -> dict[str, float]:
-    """The seconds of products of matrices of field elements: of a multiplication, and of an entry of either side."""
+    """The seconds of a multiplication in a product of matrices of field elements, and of an entry of either matrix."""
     random, columns, found = generator(1, "costs", "fields"), 1 << 15, dict[str, float]()
     for field in (GF31, GF61):
         counts, times = [], []
@@ -314,7 +315,7 @@ def predicted(work: dict[str, int], costs: dict[str, float]) -> float:
 
 
 def write_costs(path: Path, costs: dict[str, float], processors: Mapping[str, dict[str, float]]) -> None:
-    """Write the cost table as TOML: `costs`, and for each of `processors` what differs there."""
+    """Write the cost table as TOML: `costs`, and for each of `processors` the entries that differ."""
     found = environment(
         ["gmpy2", "numpy", "scipy", "pycryptodome", "cryptography", "scikit-learn", "xgboost-cpu", "imodels", "torch"]
     )

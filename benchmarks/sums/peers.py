@@ -118,14 +118,14 @@ def _row(cell: PeerCell, scenario: Scenario, colluders: int) -> tuple[Row, bool 
 
 
 def _flower(cell: PeerCell) -> Row:
-    """Flower's SecAgg+ with as many shares as Tacit's has neighbours, of which a majority restores a secret."""
+    """Flower's SecAgg+, with as many shares as Tacit's SecAgg+ has neighbours; a majority of them restores a secret."""
     if cell.fidelity == "omitted":
         return begun(cell, fidelity="omitted", outcome="not run")
     if not _has(FLOWER):
         return _absent(cell)
     logging.getLogger("flwr").setLevel(logging.CRITICAL)
     degree = degree_of(cell.clients, Tolerance(CORRUPT, DROPOUTS))
-    shares = degree.k + 1 - degree.k % 2  # one of them its own; an odd number
+    shares = degree.k + 1 - degree.k % 2  # including the client's own; Flower needs an odd number
     threshold = shares // 2 + 1
     keys = FlowerKeys(name=FlowerApp.name, app=str(_APPS / "secure.py"))
     scenario = Scenario(seed=SEED, data=Data(clients=cell.clients), protocol=keys, network=cell.links, cost="measured")

@@ -99,10 +99,9 @@ def _train_work(one: Operations, update: LocalUpdate, labeled: int, others: int)
     return work
 
 
-def steps_work(spec: ModelSpec, steps: int, batch: int, vectors: float) -> dict[str, float]:
-    """The work of `steps` steps on batches of `batch` points, with `vectors` vectors of parameters loaded and
-    stored."""
-    return _training(operations(spec), steps, steps * batch, 1.0, vectors)
+def steps_work(spec: ModelSpec, steps: int, batch: int) -> dict[str, float]:
+    """The work of `steps` steps of Adam on `batch` points each: parameters and two moments are loaded and stored."""
+    return _training(operations(spec), steps, steps * batch, 1.0, 3.0)
 
 
 def _training(one: Operations, steps: int, points: int, passes: float, vectors: float) -> dict[str, float]:

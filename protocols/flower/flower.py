@@ -24,8 +24,7 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.life import Observed
 from tacit.parties.party import NoAnswer
 from tacit.protocols.flower.apps import App, place_in_app
-from tacit.protocols.flower.exchanges import Exchange, RoundRecord
-from tacit.protocols.flower.stages import JOIN, STAGES
+from tacit.protocols.flower.exchanges import JOIN, STAGES, Exchange, RoundRecord
 from tacit.protocols.flower.threads import Fiber, Turn
 from tacit.protocols.outcome import Abort
 from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer

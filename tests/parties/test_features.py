@@ -1,4 +1,4 @@
-"""Features of points: which there are, that they are made once, and which points they suit."""
+"""Features of points: the available kinds, that they are computed once, and the points that they accept."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def pictures(n: int = 2, channels: int = 3) -> np.ndarray:
 
 @pytest.fixture
 def sums(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Makes "sums" a kind of features, of texts and numbers; the list gets how many points each batch had."""
+    """Adds "sums" as a kind of features, of texts and numbers; the list gets the number of points of each batch."""
     batches: list[int] = []
 
     def load() -> features.FeatureNetwork:

@@ -1,4 +1,4 @@
-"""Which learners clients of co-training have, as scenarios say it."""
+"""The learners of co-training clients, as scenarios define them."""
 
 from pathlib import Path
 

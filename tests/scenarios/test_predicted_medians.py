@@ -1,4 +1,4 @@
-"""Virtual time and peak memory by formula, against what runs of the shipped protocols take."""
+"""Predicted virtual time and peak memory, against runs of all protocols."""
 
 import json
 import subprocess
@@ -37,7 +37,8 @@ def peak_memory(file: str, changes: list[str], folder: Path) -> int:
 
 
 def check(file: str, changes: list[str], folder: Path) -> None:
-    """The median time of three seeds within a tenth, and the memory of the first within a quarter."""
+    """Check that the median time of three seeds is within a tenth, and the memory of the first seed within a
+    quarter."""
     scenarios = [read(file, changes, seed=seed).scenario for seed in range(1, 4)]
     predicted = [predict_run(scenario) for scenario in scenarios]
     times = [virtual_seconds(scenario) for scenario in scenarios]
@@ -46,14 +47,14 @@ def check(file: str, changes: list[str], folder: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "flower"])  # an app of somebody's own
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "flower"])  # runs a user's app
 def test_shipped_protocols(name: str, tmp_path: Path) -> None:
     trained = "training.rounds" in PROTOCOLS[name].uses or "training.share" in PROTOCOLS[name].uses
     changes = [f'protocol.name="{name}"', "data.limit=160", "training.rounds=3", "training.label_from=2"]
     changes.append("cotraining.rounds=3")
     if name == "centralised":
         changes.append("data.clients=1")
-    elif "protocol.hamming" in PROTOCOLS[name].uses and trained:  # each pair of clients has transfers, in each round
+    elif "protocol.hamming" in PROTOCOLS[name].uses and trained:  # transfers for each pair of clients in each round
         changes.append("data.clients=4")
     check("fedavg-xclp-digits" if trained else "fedct-digits", [*UNDISTURBED, *changes], tmp_path)
 
@@ -76,7 +77,7 @@ def test_variants_of_xclp(hamming: str, recovery: str, tmp_path: Path) -> None:
         if hamming == "naor-pinkas"
         else ["protocol.bits=64", "data.limit=80"]
     )
-    if hamming == "iknp":  # each pair of clients has its own transfers
+    if hamming == "iknp":  # transfers for each pair of clients
         size.append("data.clients=4")
     changes = [f'protocol.hamming="{hamming}"', f'protocol.recovery="{recovery}"', *size]
     check("xclp-digits", [*UNDISTURBED, *changes], tmp_path)

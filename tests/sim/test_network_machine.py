@@ -10,9 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tacit.parties.life import Present
 from tacit.parties.party import Party
-from tacit.sim.barriers import Barrier
 from tacit.sim.compute import CostTable, Free
-from tacit.sim.conditions import Conditions
+from tacit.sim.conditions import Barrier, Conditions
 from tacit.sim.faults import Corrupt, Delay, Duplicate, Lose, Partition
 from tacit.sim.latency import parse_latency
 from tacit.sim.trace import Event

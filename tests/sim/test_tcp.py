@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.sim.barriers import Barrier
-from tacit.sim.conditions import Conditions
+from tacit.sim.conditions import Barrier, Conditions
 from tacit.sim.faults import Partition
 from tacit.sim.latency import parse_latency
 from tacit.sim.loop import SimLoop
 from tacit.sim.network import LinkNetwork
-from tacit.sim.tcp_window import FIRST, FLIGHTS, HEADERS, SEGMENT, SET_UP, Window, headers, segments
+from tacit.sim.tcp import FIRST, FLIGHTS, HEADERS, SEGMENT, SET_UP, Window, headers, segments
 from tacit.sim.trace import Trace
 from tacit.sim.triggers import Faults
 from tacit.sim.wire import Ledger, Packet

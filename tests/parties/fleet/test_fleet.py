@@ -8,10 +8,9 @@ import pytest
 from msgspec import structs
 
 from tacit.parties.fleet.fleet import Fleet
-from tacit.parties.fleet.keys import ClientKeys
-from tacit.parties.fleet.presets import PRESETS
+from tacit.parties.fleet.keys import PRESETS, ClientKeys
 from tacit.scenarios.schema.scenario import Client, Data, Host, Link, Network, Scenario
-from tacit.sim.access import Access
+from tacit.sim.conditions import Access
 from tacit.sim.setting_error import Problem
 
 

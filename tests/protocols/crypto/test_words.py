@@ -1,4 +1,4 @@
-"""Numbers of few bits: sums decode to what was quantised, and words of any width survive being packed."""
+"""Numbers of few bits: sums decode to the quantised values, and words of any width survive packing."""
 
 import numpy as np
 import pytest

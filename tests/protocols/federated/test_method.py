@@ -1,4 +1,4 @@
-"""Methods made of an own client term and server term, and what every shipped one keeps to."""
+"""Methods made from client terms and server terms of the tests, and rules that every built-in method follows."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ def test_terms_that_do_nothing_change_nothing(averaging: Plain | Secure) -> None
 
 @dataclass(frozen=True)
 class Counting(Addition):
-    """Sends one more than what the server sent."""
+    """An addition that sends one more number than the server sent."""
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
         return _Counting(received)
@@ -86,12 +86,12 @@ def test_what_clients_send_is_averaged_and_sent_again() -> None:
 
     server = trained(Method(additions=((Counting(), make),)), 3)
     ends = [decode(counter.outgoing("client/0")).tolist() for counter in counters]
-    assert [end for end in ends if end] == [[3.0]]  # the others only say how large what they send is
+    assert [end for end in ends if end] == [[3.0]]  # the other calls only determine sizes
     assert server.model == trained(Method(), 3).model
 
 
 class Inline:
-    """A server with the methods that a server term needs."""
+    """A server with the functions that a server term needs."""
 
     clients = tuple(f"client/{i}" for i in range(4))
 
