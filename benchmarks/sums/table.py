@@ -64,7 +64,7 @@ DROPOUTS, CORRUPT = 0.3, 0.1
 
 MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
 """The most clients of a sum that is really computed, and of one whose messages are sent; the most numbers of such a sum
-in which each client sends something to every other one, which takes minutes."""
+in which each client agrees on a key with every other one, which takes minutes."""
 
 
 PUBLISHED = ((2**10, 2**20), (2**14, 2**24))
@@ -92,7 +92,7 @@ def steps_of(way: str) -> tuple[str, ...]:
 
 
 def _agrees_with_all(way: str) -> bool:
-    """True if each client sends a message to every other one, so that a run among 1,000 takes about four minutes."""
+    """True if each client agrees on a key with every other one, so that a run among 1,000 takes up to four minutes."""
     return any(isinstance(one, SetUp | KeysOfRounds) for one in _taken(way))
 
 
