@@ -101,7 +101,9 @@ def sums(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw which sum costs least to this file, and recovery beside it.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of cells to measure in parallel (default: 1).")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of cells to measure in parallel (default: the number of cores).")
+    ] = None,
     published: Annotated[
         bool, typer.Option("--published", help="Only repeat Flamingo's published comparison with SecAgg+.")
     ] = False,

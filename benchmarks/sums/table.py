@@ -2,9 +2,9 @@
 
 Each row is one round of FedAvg among n clients with d numbers. A share of the clients crashes before one protocol step,
 in turn before each. The sums are those that `training.averaging` can take. Rows of up to 100 clients are real runs,
-whose result is compared with the plaintext oracle, but for most of Flamingo's among 100: their proofs would take an
-hour. Rows of more are run on hollow values (`tacit predict`): messages, bytes and virtual times are those of the run,
-and nothing is computed. Rows of 100,000 clients are by the formulas of the protocols: payload alone, with nobody lost.
+whose result is compared with the plaintext oracle. Rows of more are run on hollow values (`tacit predict`): messages,
+bytes and virtual times are those of the run, and nothing is computed. Rows of 100,000 clients are by the formulas of
+the protocols: payload alone, with nobody lost.
 
 CPU seconds are those that the cost table charges, the sum over the jobs of the server, and of the clients divided by
 their number; of peers they are measured. Bytes are payload, sealing and envelope; what the server relays counts at both
@@ -64,7 +64,7 @@ DROPOUTS, CORRUPT = 0.3, 0.1
 
 MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
 """The most clients of a sum that is really computed, and of one whose messages are sent; the most numbers of such a sum
-in which each client sends something to every other one, which takes minutes."""
+in which each client agrees on a key with every other one, which takes minutes."""
 
 
 PUBLISHED = ((2**10, 2**20), (2**14, 2**24))
@@ -92,7 +92,7 @@ def steps_of(way: str) -> tuple[str, ...]:
 
 
 def _agrees_with_all(way: str) -> bool:
-    """True if each client sends a message to every other one, so that a run among 1,000 takes about four minutes."""
+    """True if each client agrees on a key with every other one, so that a run among 1,000 takes up to four minutes."""
     return any(isinstance(one, SetUp | KeysOfRounds) for one in _taken(way))
 
 
@@ -115,16 +115,10 @@ class Cell:
     @property
     def fidelity(self) -> str:
         """How the cell is found: by a run that is "real" or "hollow", or by the "formula"."""
-        if self.clients <= MOST_REAL and not self._is_slow:
+        if self.clients <= MOST_REAL:
             return "real"
-        small = self.numbers <= MOST_NUMBERS or self.clients <= MOST_REAL or not _agrees_with_all(self.sum)
+        small = self.numbers <= MOST_NUMBERS or not _agrees_with_all(self.sum)
         return "hollow" if self.clients <= MOST_RUN and small else "formula"
-
-    @property
-    def _is_slow(self) -> bool:
-        """True for cells of Flamingo whose decryptors' shares and proofs take minutes, except for two such cells."""
-        shown = self.numbers <= MOST_NUMBERS and self.before in ("", _costly(self.sum)) and self.lost in (0.0, LOST[-1])
-        return self.sum == "flamingo" and self.clients >= MOST_REAL and not shown
 
     @property
     def gone(self) -> range:

@@ -164,9 +164,14 @@ def summed(shares: Sequence[bytes], weights: Sequence[int]) -> bytes:
 @hollow(lambda rows, weights: bytes(len(rows[0])))
 def combined(rows: Sequence[bytes], weights: Sequence[int]) -> bytes:
     """The commitments to the sum of the polynomials that `rows` are commitments to, times `weights`."""
+    return _combined(tuple(map(bytes, rows)), tuple(weights))
+
+
+@lru_cache(2)  # all decryptors of a simulation add the same ones
+def _combined(rows: tuple[bytes, ...], weights: tuple[int, ...]) -> bytes:
     total: list[Any] = []
     for row, weight in zip(rows, weights, strict=True):
-        points = [point if weight == 1 else _power(point, weight) for point in _points(row)]
+        points = [point if weight == 1 else _power(point, weight) for point in _committed(row)]
         total = [_GROUP.multiply(*pair) for pair in zip(total, points, strict=True)] if total else points
     return b"".join(map(_GROUP.encode, total))
 
