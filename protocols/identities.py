@@ -6,7 +6,8 @@ Each client has an Ed25519 key pair (RFC 8032, by pyca/cryptography); all know a
 
 so a signature is of no use for anything else, in another run, round or attempt, or for another incarnation. P is a
 digest of the set-up as the signer has seen it: who takes part, with which keys; nothing in the set-up itself. With
-`protocol.identity = "signed"` these are signed, 64 bytes each, and verified by the server and by every client:
+`protocol.identity = "signed"` these are signed, 64 bytes each, and verified by the server and by every client (a helper
+key by the clients, a report by the helper):
 
 | what | parts | where it travels |
 | --- | --- | --- |
@@ -14,8 +15,10 @@ digest of the set-up as the signer has seen it: who takes part, with which keys;
 | dealt key | second X25519 key | DealtKey, DealtKeys, Adjacent |
 | survivors | A, U3 | Agreed, Agreement (see `dealing`, `lightsecagg`, `committee`) |
 | helper key | the X25519 key of a batch, the batch's context | HelperKey, ReportsWanted (see `reports`) |
+| report | batch and client, nonce, public share, sealed share | Report, AggregationJob (see `reports`) |
 
-A signature follows the bytes that it is of, in the same field. A set-up has the attempt in which its round was opened.
+A signature follows the bytes that it is of, in the same field. A set-up has the attempt in which its round was opened;
+a helper key and a report have attempt 0, and hold for the round.
 
 Security: a server that swaps, alters or replays a key or a modulus is refused by each client that it shows it to, and
 the trace says whose signature does not verify. The seals between clients follow from these keys, so nobody comes

@@ -24,16 +24,7 @@ from numpy.typing import NDArray
 from tacit.protocols.crypto.mersenne import GF31
 from tacit.sim.streams import Entropy
 
-__all__ = [
-    "PRIME",
-    "check",
-    "combine",
-    "combine_work",
-    "lagrange_at_zero",
-    "share_bytes",
-    "split",
-    "split_work",
-]
+__all__ = ["PRIME", "check", "combine", "combine_work", "lagrange_at_zero", "share_bytes", "split", "split_work"]
 
 PRIME = 2**31 - 1
 LIMB_BITS = 30

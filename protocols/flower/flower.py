@@ -24,8 +24,7 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.life import Observed
 from tacit.parties.party import NoAnswer
 from tacit.protocols.flower.apps import App, place_in_app
-from tacit.protocols.flower.exchanges import Exchange, RoundRecord
-from tacit.protocols.flower.stages import JOIN, STAGES
+from tacit.protocols.flower.exchanges import JOIN, STAGES, Exchange, RoundRecord
 from tacit.protocols.flower.threads import Fiber, Turn
 from tacit.protocols.outcome import Abort
 from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
@@ -34,15 +33,7 @@ from tacit.sim.streams import derive, generator
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
-__all__ = [
-    "AppMessage",
-    "AppReply",
-    "FlowerClient",
-    "FlowerServer",
-    "NodeAsked",
-    "NodeJoins",
-    "Nodes",
-]
+__all__ = ["AppMessage", "AppReply", "FlowerClient", "FlowerServer", "NodeAsked", "NodeJoins", "Nodes"]
 
 _STEPS = tuple(STAGES)
 _TURNS = 1_000

@@ -1,4 +1,4 @@
-"""Facts of a record, by message, wait and party, from which explanations are made."""
+"""Facts of a record, by message, wait and party, as the basis of explanations."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -18,16 +18,17 @@ __all__ = ["Facts", "Job", "Message", "Spell", "Waiting"]
 
 @dataclass(eq=False, slots=True)
 class Message:
-    """One message. `lost` and `dropped` are times and reasons of its copies, `resent` of parts that TCP sent
-    again, `struck` the faults that affected it.
+    """One message with its history. Times are in virtual seconds.
 
-    `received` is when it was delivered, `refused` when and why the receiver's program dropped it then, and `late` if
-    because it was of an earlier round or attempt; `again` counts the copies that were sent because one was lost, and
-    `n` is the first event in which something happened to it. `relay` is the party that carries it on, "" if none does;
-    the relay had it at `relayed`.
+    `lost` and `dropped` have the times and reasons for its copies, `resent` those of parts that TCP sent again,
+    `struck` the time, kind and text of each fault that affected it. `received` is the time of delivery, `refused` the
+    time and reason if the receiver's program then dropped it, and `late` is true if it did because the message was of
+    an earlier round or attempt. `again` counts the copies sent because another was lost; `n` is the event of the first
+    loss or drop. `relay` is the party that carries the message on, "" if none does; it received the message at
+    `relayed`.
 
     `sizes` are the payload, sealing and envelope of one copy in bytes, `bytes` all bytes of all copies on all `hops`.
-    Of its copies that set out, and of those that were lost or dropped, `copies` and `ended` are the numbers.
+    `copies` counts the copies that were sent, `ended` those that were lost or dropped.
     """
 
     number: int
@@ -56,7 +57,8 @@ class Message:
 
     @property
     def is_sent(self) -> bool:
-        """True if it has a row in the view `messages`: a fault may have affected one that nobody sent."""
+        """True if the message has a row in the view `messages`; a fault may also affect a message that is never
+        sent."""
         return bool(self.hops or self.ended or self.received is not None)
 
     @property
@@ -70,7 +72,7 @@ class Message:
 
     @property
     def note(self) -> str:
-        """The rest of what happened to it, in words."""
+        """The troubles of the message, in words."""
         if not (self.struck or self.refused or self.received is None):
             return ""
         notes = [note for *_, note in self.struck]
@@ -80,20 +82,20 @@ class Message:
 
     @property
     def legs(self) -> tuple[tuple[str, str, float | None, float | None], ...]:
-        """The connections that it goes by: from whom, to whom, when it entered, and when it had arrived."""
+        """The connections on its way: sender, receiver, and the times at which it entered and left each."""
         if not self.relay:
             return ((self.sender, self.receiver, self.sent, self.received),)
         first = self.sender, self.relay, self.sent, self.relayed
         return (first, (self.relay, self.receiver, self.relayed, self.received))
 
     def is_taken(self, at: float) -> bool:
-        """True if its receiver had it by then, and did not refuse it."""
+        """True if its receiver had it by `at`, and did not refuse it."""
         return self.received is not None and self.received <= at and self.refused is None
 
 
 @dataclass(eq=False, slots=True)
 class Waiting:
-    """A wait: see the view `waits`."""
+    """A wait, with the columns of the view `waits`."""
 
     number: int
     party: str
@@ -111,15 +113,15 @@ class Waiting:
     alone: float = 0.0
 
     def is_open(self, at: float) -> bool:
-        """True if it went on then; at the very moment of its end it still did, unless it was answered."""
+        """True if the wait was open at that time. At its very end it counts as open unless it was answered."""
         return self.began <= at and (self.ended is None or at < self.ended or (at == self.ended and bool(self.missing)))
 
 
 @dataclass(eq=False, slots=True)
 class Spell:
-    """Something that lasts: a party that is ``down``, ``paused`` or ``slow``, a link that is ``cut`` or ``held``.
+    """A lasting state: a party that is ``down``, ``paused`` or ``slow``, or a link that is ``cut`` or ``held``.
 
-    `fault` is the kind of the fault that it began with, `note` says the same in words.
+    `fault` is the kind of the fault that began it, `note` the fault in words.
     """
 
     kind: str
@@ -139,22 +141,22 @@ class Spell:
 
     @property
     def trigger(self) -> str:
-        """The rest of the note, which says what it struck at."""
+        """The rest of the note after the kind of the fault, such as its step."""
         return self.note.removeprefix(self.fault).lstrip()
 
     def lasts(self, begin: float, end: float) -> bool:
-        """True if it was there at any time between the two, both included."""
+        """True if the state existed at any time from `begin` to `end`."""
         return self.began <= end and (self.ended is None or self.ended >= begin)
 
     def concerns(self, sender: str, receiver: str) -> bool:
-        """True if it is of the link between the two."""
+        """True if it affects the link between the two parties."""
         ends = ((sender, receiver), (receiver, sender))
         return any(one == self.party and fnmatchcase(other, self.peer) for one, other in ends)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job of a party: where, since when, and the virtual seconds that it takes at full speed."""
+    """A job of a party: its step, its beginning, and the virtual seconds that it takes at full speed."""
 
     step: str
     began: float
@@ -168,12 +170,13 @@ _AGAIN = Fact.AGAIN.value
 
 
 def _end(sender: str, receiver: str) -> str:
-    """The end of a message by which it is found: a client's."""
+    """The end of a message by which it is indexed: the client's."""
     return receiver if sender == "server" else sender
 
 
 def _append(found: dict[_Key, _One | list[_One]], key: _Key, one: _One) -> None:
-    """Add one more to those of a key; of which there is one, as of most keys of a large run, it needs no list."""
+    """Add `one` to the entries of a key. A single entry is stored without a list, as most keys of a large run have
+    one."""
     before = found.setdefault(key, one)
     if isinstance(before, list):
         before.append(one)
@@ -197,7 +200,8 @@ class Facts:
         self._spells: dict[str, list[Spell]] = defaultdict(list)
         self.jobs: dict[str, list[Job]] = defaultdict(list)
         self.entered: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
-        self._times: dict[tuple[str, int, int], list[float]] = defaultdict(list)  # of clients, in order
+        # The times at which clients entered a step, in order.
+        self._times: dict[tuple[str, int, int], list[float]] = defaultdict(list)
         self.losses: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self._objections: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self.least_deadline = float("inf")
@@ -205,21 +209,23 @@ class Facts:
         self.slept: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
         self.answered: dict[int, frozenset[str]] = {}
         self._troubled: dict[tuple[str, str], list[Message]] = defaultdict(list)
-        # by type and `_end`: a large run has as many pairs as messages
+        # messages by type and `_end`: a large run has as many pairs as messages
         self._between: dict[str, dict[str, Message | list[Message]]] = defaultdict(dict)
         self._stamps: dict[tuple[int, int], tuple[int, int]] = {}
-        self._sizes: dict[tuple[int, int, int], tuple[tuple[int, int, int], int]] = {}  # and their sum
+        self._sizes: dict[
+            tuple[int, int, int], tuple[tuple[int, int, int], int]
+        ] = {}  # equal sizes share one tuple, with their sum
         self._waits_of: dict[str, Waiting | list[Waiting]] = {}
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
         self._gone: dict[str, list[tuple[float, str]]] = defaultdict(list)
 
     def add(self, row: AnyRow) -> None:
-        """Take one more event or wait in."""
+        """Record an event or wait."""
         if (take := _TAKERS.get(row.kind)) is not None:
             take(self, row)
 
     def taker(self, kind: str) -> Callable[[Any], None] | None:
-        """The function that takes an event of that kind in; None if no fact is made of it."""
+        """The function that records events of that kind; None for kinds without facts."""
         return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
 
     def _hop_or_refusal(self, row: Row) -> None:
@@ -245,7 +251,7 @@ class Facts:
         self.endings[row.party] = row.note
 
     def take_answers(self, news: News) -> None:
-        """Take in whose answers the rounds contain that have ended."""
+        """Record whose answers the ended rounds contain."""
         self.answered.update((one.round, frozenset(one.answered)) for one in news.rounds)
 
     def _enter(self, row: Row) -> None:
@@ -256,7 +262,11 @@ class Facts:
                 self._times[step].append(row.time)
 
     def median_before(self, step: tuple[str, int, int], party: str) -> tuple[int, float]:
-        """How many other clients had entered a step when `party`, a client, did, and the median of when; 0 of none."""
+        """The number of other clients that had entered a step when the client `party` did, and the median of their
+        times.
+
+        The median is 0 if there are none.
+        """
         times = self._times[step]
         count = bisect_right(times, self.entered[step][party]) - 1
         return count, (times[(count - 1) // 2] + times[count // 2]) / 2 if count else 0.0
@@ -276,9 +286,10 @@ class Facts:
         return [one for one in found if one.sender == sender and one.receiver == receiver]
 
     def before(self, message: Message, at: float) -> Message | None:
-        """The first message, struck or lost by then, that was still on a connection as `message` entered it.
+        """The first message with trouble before `at` that was still on a connection when `message` entered it; None if
+        none.
 
-        Messages of one connection arrive in the order of sending, whoever they are for.
+        Messages of one connection arrive in the order of sending, also if they are relayed to different receivers.
         """
         for source, target, entered, _ in message.legs:
             if entered is None:
@@ -296,17 +307,18 @@ class Facts:
         return None
 
     def known_gone(self, party: str, at: float) -> tuple[float, str] | None:
-        """When the server last knew by then that `party` was gone, and how it knew, in words; None if it did not."""
+        """The time at which the server last learned, by `at`, that `party` was gone, and a reason in words; None if it
+        did not."""
         return next((one for one in reversed(self._gone.get(party, ())) if one[0] <= at), None)
 
     def returned(self, party: str, at: float) -> Spell | None:
-        """The last time that `party` was down and back by then."""
+        """The last time that `party` was down and had returned by `at`."""
         downs = [one for one in self.spells_of(party) if one.kind == "down"]
         found = [one for one in downs if one.ended is not None and one.ended <= at]
         return found[-1] if found else None
 
     def spells_of(self, party: str) -> list[Spell]:
-        """The spells of a party, in order; those of links are its that they are named after."""
+        """The spells of a party, in order; a link's spell belongs to the party that its fault names first."""
         return self._spells.get(party, [])
 
     def waits_of(self, party: str) -> list[Waiting]:
@@ -314,16 +326,17 @@ class Facts:
         return _listed(self._waits_of.get(party))
 
     def waits_for(self, party: str) -> list[Waiting]:
-        """The waits that ended while more was waited for from `party`, in the order of their ends."""
+        """The waits that ended with messages of `party` missing, in the order of their ends."""
         return self._missing.get(party, [])
 
     def spell(self, kind: str, party: str, begin: float, end: float) -> Spell | None:
-        """The last spell of that kind that `party` had at any time between the two."""
+        """The last spell of that kind of `party` at any time from `begin` to `end`."""
         found = [one for one in self.spells_of(party) if one.kind == kind and one.lasts(begin, end)]
         return found[-1] if found else None
 
     def objection(self, party: str, round_number: int, at: float) -> tuple[float, str] | None:
-        """When and in words: the last refusal of `party` in a round before `at`, or of what it sent; None if none."""
+        """The last refusal by `party` in a round before `at`, or of its messages: time and text; None if there is
+        none."""
         return next((one for one in reversed(self._objections.get((party, round_number), ())) if one[0] <= at), None)
 
     def _message(self, row: Row) -> Message:
@@ -339,7 +352,7 @@ class Facts:
         return self._stamps.setdefault(stamp, stamp)
 
     def deliver(self, delivery: Delivery) -> Message | None:
-        """Take in a delivery, and return its message; None, and nothing is taken in, if its sending is not known."""
+        """Record a delivery and return its message; None, without recording it, if the sending is unknown."""
         if (one := self.messages.get(delivery.message)) is not None:
             one.received = delivery.time
         return one
@@ -352,24 +365,24 @@ class Facts:
         if not row.message:
             return
         one = self.messages.get(row.message) or self._message(row)
-        self._go(one, row)
+        self._record_hop(one, row)
         one.copies += 1
         if row.peer != row.receiver and not one.relay:
             one.relay = row.peer
-            if one.struck:  # before it was sent
+            if one.struck:  # the fault was recorded before the message was sent
                 self._enter_trouble(one)
 
     def _relay(self, row: Row) -> None:
         if not row.message:
             return
         one = self.messages.get(row.message) or self._message(row)
-        self._go(one, row)
+        self._record_hop(one, row)
         one.copies += bool(row.fact)
         if one.relayed is None:
             one.relay, one.relayed = row.party, row.time
 
-    def _go(self, one: Message, row: Row) -> None:
-        """Take in that a copy of a message has set out on a hop."""
+    def _record_hop(self, one: Message, row: Row) -> None:
+        """Record that a copy of a message was sent on a hop."""
         sizes = row.payload, row.sealing, row.envelope
         one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))
         one.bytes += size if row.value < 2 else int(row.value) * size
@@ -405,7 +418,7 @@ class Facts:
         stamp = row.round, row.attempt
         alike = [one for one in every if one.stamp == stamp and one.received is not None and not one.refused]
         just_now = [one for one in alike if one.received == row.time]
-        if alike:  # which of those that wait unread is not recorded; what was taken was received before them
+        if alike:  # the record does not say which unread message; accepted ones were received earlier
             one = (just_now or alike[-1:])[0]
             one.refused, one.late = (row.time, row.detail or row.note), row.fact == Fact.LATE
 
@@ -425,7 +438,7 @@ class Facts:
                 self._missing[party].append(known)
 
     def _fault(self, row: Row) -> None:
-        if row.message:  # traced before the message is sent
+        if row.message:  # the fault is traced before the message is sent
             one = self._message(row)
             self._trouble(one)
             one.struck += ((row.time, row.detail, row.note),)
@@ -433,7 +446,7 @@ class Facts:
             for spell in self.spells_of(row.party):
                 if (spell.kind, spell.peer) == (row.detail, row.peer) and spell.ended is None:
                     spell.ended = row.time
-                    if spell.kind != Fact.PAUSED:  # a party goes on when all its pauses are over
+                    if spell.kind != Fact.PAUSED:  # a party continues after the end of all its pauses
                         break
         elif row.fact and row.fact != Fact.DISCONNECTED:
             for spell in self.spells_of(row.party) if row.fact == Fact.DOWN else ():
@@ -451,4 +464,5 @@ _TAKERS: dict[str, Callable[[Facts, Any], None]] = {
     "fault": Facts._fault, "compute": Facts._compute, "enter": Facts._enter, "metric": Facts._metric,
     "outcome": Facts._outcome,
 }  # fmt: skip
-"""By kind of event. Facts that kept their own methods would stay in memory until somebody looks for garbage."""
+"""The methods that record each kind of event, unbound: objects with bound methods of their own are freed only by the
+garbage collector."""

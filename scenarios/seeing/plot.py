@@ -1,6 +1,6 @@
 """Curves of runs, round by round, as a figure for a paper. Needs matplotlib, the extra `plots`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.seeing.compare import keys_of
 from tacit.scenarios.seeing.reading import opened
 
-__all__ = ["FORMATS", "Curve", "X", "check_plot", "curves", "curves_over", "draw", "labels"]
+__all__ = ["FORMATS", "Curve", "X", "check_plot", "curves", "draw", "labels", "on_axes"]
 
 FORMATS = (".svg", ".png", ".pdf")
 
@@ -19,26 +19,26 @@ X = {"rounds": "round", "bytes": "megabytes sent so far", "time": "virtual secon
 """The quantities for the x axis, with their labels."""
 
 _COLUMNS = ("accuracy", "seconds", "bytes", "messages", "called", "answers")
-"""The quantities for the y axis of the view `rounds`; further those that were measured, by name."""
+"""The quantities for the y axis from the view `rounds`; the names of measurements are allowed as well."""
 
 _STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 _MARKS = "osD^vX"
 _COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d1f")
-"""Colours that are distinct to the colour-blind; styles and marks differ as well, and so survive printing in grey."""
+"""Colours that are distinct to the colour-blind. Styles and marks differ as well, for printing in grey."""
 
 _NAMED = 3
-"""How many differing keys a legend names."""
+"""The most differing keys that a legend names."""
 
 
 class Curve(Struct, frozen=True):
-    """The points of one run, with the `label` that it has in the legend."""
+    """The points of one run, with the `label` for the legend."""
 
     label: str
     points: list[tuple[float, float]]
 
 
 def check_plot(path: Path) -> None:
-    """Raise FolderError unless a figure of this name can be made here."""
+    """Raise FolderError unless a figure can be written to `path`."""
     if path.suffix.lower() not in FORMATS:
         raise FolderError(f"--out: {path} must end in one of {', '.join(FORMATS)}")
     try:
@@ -48,48 +48,53 @@ def check_plot(path: Path) -> None:
 
 
 def curves(folders: Sequence[Path], x: str, y: str) -> list[Curve]:
-    """A curve for each run. Raises FolderError where a run has no rounds, or no `y`."""
-    return curves_over(folders, (x,), y)[x]
+    """A curve for each run. Raises FolderError if a run has no rounds, or no `y`."""
+    return [Curve(label, _measured(folder, x, y)) for label, folder in zip(labels(folders), folders, strict=True)]
 
 
-def curves_over(folders: Sequence[Path], over: Iterable[str], y: str) -> dict[str, list[Curve]]:
-    """Curves as those of `curves` over each of several x, for which each record is read once."""
-    runs = [(label, _measured(folder, y)) for label, folder in zip(labels(folders), folders, strict=True)]
-    return {x: [Curve(label, [(at[x], value) for at, value in measured]) for label, measured in runs] for x in over}
-
-
-def _measured(folder: Path, y: str) -> list[tuple[dict[str, float], float]]:
-    """The values of `y` in rounds, each with where it is on the axes of `X`."""
+def _measured(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
+    """The values of `y` in rounds, each with its place on the axis `x`. Raises FolderError if there are none."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    columns = ("round", "ended", *_COLUMNS)
     with opened(folder) as connection:
-        rows = connection.execute(
-            f"SELECT round, ended, bytes, {', '.join(_COLUMNS)} FROM rounds WHERE ended IS NOT NULL ORDER BY round"
+        found = connection.execute(
+            f"SELECT {', '.join(columns)} FROM rounds WHERE ended IS NOT NULL ORDER BY round"
         ).fetchall()
-        found = connection.execute("SELECT name, round, avg(value) FROM metrics GROUP BY name, round").fetchall()
-    if not rows:
+        figures = connection.execute("SELECT name, round, avg(value) FROM metrics GROUP BY name, round").fetchall()
+    if not found:
         raise FolderError(f"{folder}: no round of it has ended; there is nothing to plot")
     measured: dict[str, dict[int, float]] = {}
-    for name, number, value in found:
+    for name, number, value in figures:
         measured.setdefault(name, {})[number] = value
-    points: list[tuple[dict[str, float], float]] = []
-    sent = 0
-    for number, ended, size, *values in rows:
-        sent += size
-        value = dict(zip(_COLUMNS, values, strict=True)).get(y)
-        value = measured.get(y, {}).get(number) if value is None else value
+    rounds = [dict(zip(columns, row, strict=True)) for row in found]
+    points: list[tuple[float, float]] = []
+    for one, place in on_axes(rounds):
+        value = one.get(y) if y in _COLUMNS else None
+        value = measured.get(y, {}).get(one["round"]) if value is None else value
         if value is not None:
-            points.append(({"rounds": number, "bytes": sent / 1e6, "time": ended}, float(value)))
+            points.append((place[x], float(value)))
     if not points:
-        known = [*_COLUMNS[1:], *(["accuracy"] if any(row[3] is not None for row in rows) else []), *measured]
+        known = [
+            *_COLUMNS[1:], *(["accuracy"] if any(one["accuracy"] is not None for one in rounds) else []), *measured
+        ]  # fmt: skip
         raise FolderError(
             f"--y: {y} was not measured in the rounds of {folder}; allowed: {', '.join(sorted(set(known)))}"
         )
     return points
 
 
+def on_axes(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], dict[str, float]]]:
+    """Yield each ended round of `rounds`, rows of the view `rounds`, with its place on each axis of `X`."""
+    sent = 0
+    for one in rounds:
+        if one["ended"] is not None:
+            sent += one["bytes"]
+            yield one, {"rounds": one["round"], "bytes": sent / 1e6, "time": one["ended"]}
+
+
 def labels(folders: Sequence[Path]) -> list[str]:
-    """By what runs differ: the keys of their scenarios, else their folders."""
+    """Labels that distinguish the runs: the keys that differ, else the names of their folders."""
     keys = [keys_of(folder) for folder in folders] if len(folders) > 1 else []
     names = [name for name in dict.fromkeys(name for one in keys for name in one) if name not in ("name", "title")]
     differ = [name for name in names if any(one.get(name) != keys[0].get(name) for one in keys)]
@@ -101,7 +106,7 @@ def labels(folders: Sequence[Path]) -> list[str]:
 
 
 def draw(path: Path, found: Sequence[Curve], x: str, y: str) -> None:
-    """Write the figure, as wide as a column of a paper; the same curves give the same SVG. Raises OSError."""
+    """Write the figure, as wide as a column of a paper. The same curves give the same SVG. Raises OSError."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator

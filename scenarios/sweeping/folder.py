@@ -1,4 +1,4 @@
-"""The folder of a sweep: its options, so that an interrupted sweep can go on, and the runs that have ended."""
+"""The folder of a sweep: its options, so that an interrupted sweep can be resumed, and the runs that have ended."""
 
 import csv
 import hashlib
@@ -25,7 +25,7 @@ _PIN = "#sha256="
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The command line of a sweep, each option as it was written; to plugins the SHA-256 of their content is added."""
+    """The command line of a sweep, with each option as written; plugins have the SHA-256 of their content added."""
 
     file: str
     over: list[str] = []
@@ -94,8 +94,8 @@ def read_asked(folder: Path) -> Asked:
 def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
     """Return the results of the `plans` whose runs in the sweep's `folder` have ended, by their places.
 
-    An interrupted run is not among them. Files that scenarios read are assumed to be unchanged. Raises
-    FolderError where a run's folder holds another scenario than its plan, or was made by another version.
+    Interrupted runs are left out. Files that scenarios read are assumed to be unchanged. Raises FolderError if a run's
+    folder holds another scenario than its plan, or was made by another version.
     """
     found: dict[int, Result] = {}
     for place, one in enumerate(plans):
@@ -116,7 +116,8 @@ def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
 def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
     """Return the folders of the runs that ended in the sweep's `folder`, each with its values of the swept keys.
 
-    For a sweep that makes a table: with its row and column, and once for each cell that it is in. Raises FolderError.
+    For a sweep that fills in a table, the values are row, column and measure; a run that several cells share is
+    repeated. Raises FolderError.
     """
     path = folder / "sweep.csv"
     try:
@@ -131,7 +132,7 @@ def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
 
 
 def _check_same(path: Path, one: Plan) -> None:
-    """Raise FolderError unless the file contains the plan's scenario; its engine may differ, as it changes no
+    """Raise FolderError unless the file contains the plan's scenario. The engine may differ, since it changes no
     result."""
     try:
         kept = tomllib.loads(path.read_text(encoding="utf-8"))

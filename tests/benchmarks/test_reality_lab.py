@@ -1,4 +1,4 @@
-"""Machines in namespaces: their links are as slow as asked for, can be cut, and nothing of them stays."""
+"""Machines in namespaces: links have the requested delays, can be cut, and nothing remains afterwards."""
 
 import subprocess
 import sys

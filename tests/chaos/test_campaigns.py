@@ -69,5 +69,5 @@ def test_pairs_of_crashes_of_a_small_federation(
     assert len(findings.verdicts) > 200
     occurring = [fault for one in findings.verdicts for fault in one.faults if fault.get("occurrence") == 2]
     twice = {fault.get("before") or fault.get("after") for fault in occurring}
-    # A loss makes a step that is taken again; by shares, the sum goes on as it is.
+    # With `restart`, a loss lets the clients mask their sums a second time; with `shamir`, the sum goes on as it is.
     assert twice == ({"rowsums.mask"} if recovery == "restart" else set())

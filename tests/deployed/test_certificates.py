@@ -1,4 +1,4 @@
-"""Who may connect: a party is who its certificate says, and what is refused is named."""
+"""Certificates: a party is the one that its certificate names, and refusals name the reason."""
 
 import asyncio
 import datetime
@@ -32,14 +32,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of another federation."""
+    """The certificate files of another federation."""
     path = tmp_path_factory.mktemp("others")
     certify(path, ["server", *NAMES], days=10)
     return path
 
 
 class Served:
-    """A hub, what it logs, and its port."""
+    """A hub, its log, and its port."""
 
     def __init__(self, folder: Path, **limits: Any) -> None:
         self.said: list[str] = []
@@ -73,7 +73,7 @@ def spoke(served: Served, identity: Identity, scenario: bytes = SCENARIO) -> Spo
 
 
 async def refused(served: Served, identity: Identity, scenario: bytes = SCENARIO) -> str:
-    """The reason that a client gets that connects with `identity`, and is refused."""
+    """The reason given to a client that connects with `identity` and is refused."""
     with pytest.raises((RefusedError, CertificateError)) as caught:
         await spoke(served, identity, scenario).connect(20.0)
     return str(caught.value)
@@ -151,7 +151,7 @@ def test_an_expired_certificate_is_refused_and_named(folder: Path) -> None:
 def test_a_certificate_for_another_purpose_is_refused(
     folder: Path, tmp_path: Path, name: str, purposes: list[x509.ObjectIdentifier]
 ) -> None:
-    """All that the authority signed, but for what the certificate is good for."""
+    """The authority signed each of them; only the purpose differs."""
     identity = Identity.in_folder(folder, name)
     certificate = x509.load_pem_x509_certificate(identity.certificate.read_bytes())
     builder = x509.CertificateBuilder(
@@ -173,7 +173,7 @@ def test_a_certificate_for_another_purpose_is_refused(
 
 def test_the_server_names_who_shows_an_expired_certificate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = Identity.in_folder(folder, "client/0")
-    tls = context(identity, is_server=False)  # made while it was valid
+    tls = context(identity, is_server=False)  # made while the certificate was valid
 
     async def main(served: Served) -> None:
         real, later = party_of, datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=11)

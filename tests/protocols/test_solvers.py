@@ -1,4 +1,4 @@
-"""The ways to solve for columns of the influence matrix: all give the same, on any number of cores."""
+"""The ways to solve for columns of the influence matrix: equal results, on any number of cores."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def made(kind: type, of: "csc_array[np.float64]", alpha: float) -> solvers.Solve
 @settings(max_examples=15)
 def test_every_way_solves_to_the_same_1e_10(kind, size, k, alpha, seed):
     of = graph(size, k, seed)
-    right = np.random.default_rng(seed).random((size, 5)) * (np.arange(5) > 0)  # a column of zeros among them
+    right = np.random.default_rng(seed).random((size, 5)) * (np.arange(5) > 0)  # including a column of zeros
     exact = np.linalg.solve(system(of, alpha).toarray(), right)
     found = made(kind, of, alpha).solve(right)
     scale = np.linalg.norm(right, axis=0).max()

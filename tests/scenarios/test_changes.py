@@ -1,4 +1,5 @@
-"""Changes by --set and similar options: which go together, which option an error names, and keys without effect."""
+"""Changes by --set and similar options: allowed combinations, the option that an error names, and keys without
+effect."""
 
 import json
 from pathlib import Path
@@ -108,7 +109,7 @@ def test_points_of_a_file_for_testing_are_no_clients_points(quick: Path, own: Pa
     assert 0 < len((tmp_path / "out" / "labels.csv").read_text().splitlines()) - 1 < 40
 
 
-# --- coming back
+# --- returns
 
 
 def cautioned(file: Path, fault: Fault, *changes: str) -> list[str]:
@@ -193,4 +194,4 @@ def test_a_key_of_a_list_is_named_as_set_takes_it_everywhere(quick: Path, tmp_pa
         load(wrong)
     key = str(refused.value).removeprefix(f"{wrong}: ").partition(": ")[0]
     assert key.startswith("fault.") and key.endswith(".party")
-    load(wrong, [f"{key}=client/1"])  # as the error has it
+    load(wrong, [f"{key}=client/1"])  # written like in the error

@@ -1,4 +1,4 @@
-"""`tacit compare`: two runs side by side, their critical paths, and the first event at which they part."""
+"""`tacit compare`: two runs compared, their critical paths, and the first event that differs."""
 
 import json
 import math
@@ -22,7 +22,7 @@ FREE = ["expect={}", "protocol.deadline=10s"]
 
 @pytest.fixture
 def made(quick: Path) -> Callable[..., Path]:
-    """Runs the quick scenario with changes, and returns the folder."""
+    """A function that runs the quick scenario with changes, and returns the folder."""
 
     def make(name: str, *changes: str) -> Path:
         return run(load(quick, [*FREE, *changes]), out=quick.parent / name).folder
@@ -79,13 +79,13 @@ def test_a_client_that_crashed_in_one_of_them(made: Callable[..., Path]) -> None
 
 
 def test_contents_that_differ_part_traces_of_one_shape(made: Callable[..., Path]) -> None:
-    """The first message that is not the same is found by its digest."""
+    """The first message with other content is found by its digest."""
     one, other = made("one"), made("other")
     with closing(sqlite3.connect(other / "run.sqlite")) as connection, connection:
         sent = "SELECT min(n) FROM events WHERE kind = 'send' AND type = 'PlainBits'"
         (number,) = connection.execute(sent).fetchone()
         connection.execute("UPDATE event_rows SET digest = x'00ff' WHERE n = ?", (number,))
-        connection.execute("UPDATE event_rows SET round = 7 WHERE kind = 'enter'")  # which no hash covers
+        connection.execute("UPDATE event_rows SET round = 7 WHERE kind = 'enter'")  # no hash covers the round
     without_digests(other)
     parts = as_json(one, other)["first_difference"]
     assert parts["fields"] == ["digest"] and parts["first"]["n"] == parts["second"]["n"] == number
@@ -96,7 +96,7 @@ def test_a_trace_that_ends_earlier(made: Callable[..., Path]) -> None:
     one, other = made("one"), made("other")
     with closing(sqlite3.connect(other / "run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM event_rows WHERE n > 200")
-    (other / "result.json").unlink()  # as after a kill -9
+    (other / "result.json").unlink()  # like after kill -9
     found = as_json(one, other)
     assert found["first_difference"]["second"] is None and found["first_difference"]["fields"] == []
     assert found["runs"][1]["accuracy"] is None

@@ -28,14 +28,14 @@ def check(file: str, changes: list[str], folder: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "flower"])  # an app of somebody's own
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "flower"])  # runs a user's app
 def test_shipped_protocols(name: str, tmp_path: Path) -> None:
     trained = "training.rounds" in PROTOCOLS[name].uses or "training.share" in PROTOCOLS[name].uses
     changes = [f'protocol.name="{name}"', "data.limit=160", "training.rounds=3", "training.label_from=2"]
     changes.append("cotraining.rounds=3")
     if name == "centralised":
         changes.append("data.clients=1")
-    elif "protocol.hamming" in PROTOCOLS[name].uses and trained:  # each pair of clients has transfers, in each round
+    elif "protocol.hamming" in PROTOCOLS[name].uses and trained:  # transfers for each pair of clients in each round
         changes.append("data.clients=4")
     check("fedavg-xclp-digits" if trained else "fedct-digits", [*UNDISTURBED, *changes], tmp_path / "run")
 
@@ -58,7 +58,7 @@ def test_variants_of_xclp(hamming: str, recovery: str, tmp_path: Path) -> None:
         if hamming == "naor-pinkas"
         else ["protocol.bits=64", "data.limit=80"]
     )
-    if hamming == "iknp":  # each pair of clients has its own transfers
+    if hamming == "iknp":  # transfers for each pair of clients
         size.append("data.clients=4")
     changes = [f'protocol.hamming="{hamming}"', f'protocol.recovery="{recovery}"', *size]
     check("xclp-digits", [*UNDISTURBED, *changes], tmp_path / "run")

@@ -1,4 +1,4 @@
-"""`tacit report`: one page of a run, whose figures are those of the run's files, and whose texts are only texts."""
+"""`tacit report`: one page of a run, with the figures of the run's files, on which foreign text is escaped."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ SCRIPT = "<script>alert(1)</script>"
 
 @pytest.fixture
 def made(quick: Path) -> Callable[..., Path]:
-    """Runs the quick scenario with changes, and returns the folder."""
+    """A function that runs the quick scenario with changes, and returns the folder."""
 
     def make(name: str, *changes: str) -> Path:
         return run(load(quick, [*FREE, *changes]), out=quick.parent / name).folder
@@ -141,7 +141,7 @@ def test_a_run_under_way_is_shown_as_far_as_it_is_recorded(made: Callable[..., P
     (folder / "result.json").unlink()
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM run WHERE key IN ('outcome', 'reason', 'virtual_seconds')")
-    with locked(folder):  # as the process that runs it has it
+    with locked(folder):  # locked like by the process that runs it
         page = report(folder)
     assert page.named["outcome"] == "Under way" and "make it again for the rest" in page.text
 
@@ -178,7 +178,7 @@ def test_a_protocol_of_a_plugin_has_a_page(tmp_path: Path) -> None:
 
 
 def test_many_parties_share_rows_of_the_matrix(made: Callable[..., Path]) -> None:
-    """The record is made to say that each message had another receiver."""
+    """The record is changed so that each message has another receiver."""
     folder = made("one")
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
         connection.execute("UPDATE event_rows SET receiver = 'client/' || (message % 100) WHERE message > 0")

@@ -1,4 +1,4 @@
-"""`tacit report` of several runs, of a sweep, and of a chaos sweep."""
+"""`tacit report` of several runs, of a sweep, and of a chaos campaign."""
 
 import csv
 import json
@@ -84,7 +84,7 @@ def test_a_table_of_a_sweep_is_as_it_was_written(quick: Path) -> None:
 
 @pytest.fixture
 def tried(quick: Path) -> Callable[..., Path]:
-    """Tries a little chaos on the quick scenario, and returns the folder."""
+    """A function that runs a small chaos campaign on the quick scenario, and returns the folder."""
 
     def tried(*options: str) -> Path:
         folder = quick.parent / "chaos"
@@ -116,7 +116,7 @@ def test_chaos_is_a_grid_of_parties_and_steps(tried: Callable[..., Path]) -> Non
 
 
 def test_a_broken_promise_is_run_again_for_its_timeline(tried: Callable[..., Path], quick: Path) -> None:
-    """The record is made to say that a promise was broken by a crash that breaks none."""
+    """The record is changed to name a crash that broke a promise, although it breaks none."""
     folder = tried()
     found = json.loads((folder / "chaos.json").read_text())
     one = next(one for one in found["runs"] if one["faults"] and one["lost"] and one["outcome"] == "completed")

@@ -1,4 +1,4 @@
-"""A run's folder that was changed or damaged afterwards is named, and its numbers are not shown."""
+"""A run's folder that was changed or damaged is reported, and its numbers are not shown."""
 
 import json
 import os
@@ -29,7 +29,7 @@ CHANGES = [
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run; to be copied."""
+    """The folder of a run, for copying."""
     return tacit.run(tacit.load("xclp-digits", CHANGES), out=tmp_path_factory.mktemp("made") / "run").folder
 
 
@@ -108,11 +108,11 @@ def test_what_was_made_beside_the_run_or_is_missing_changes_nothing(folder: Path
     check_whole(folder)
 
 
-# Runs that were broken off
+# Interrupted runs
 
 
 def broken_off(made: Path, to: Path) -> Path:
-    """A copy of the run as one that was killed leaves it: half of the events in the journal alone, and no result."""
+    """A copy of the run as left by a kill: half of the events only in the journal, and no result."""
     source = Path(shutil.copytree(made, to / "source"))
     with closing(sqlite3.connect(source / "run.sqlite", isolation_level=None)) as record:
         record.execute("CREATE TABLE kept AS SELECT * FROM event_rows")
@@ -150,7 +150,7 @@ def test_no_bit_of_its_journal_changes_a_number(made: Path, place: float, bit: i
 
 
 def test_a_frame_that_was_cut_short_is_none(made: Path, tmp_path: Path) -> None:
-    """A frame is cut short if the machine fails while it is written."""
+    """A frame is cut short if the machine fails while it is written; it is ignored."""
     folder = broken_off(made, tmp_path)
     with (folder / "run.sqlite-wal").open("ab") as journal:
         journal.write(bytes(100))
@@ -168,7 +168,7 @@ def test_its_scenario_is_the_one_that_began(made: Path, tmp_path: Path) -> None:
 def test_a_run_that_was_killed_while_its_record_was_closed_is_read(
     made: Path, tmp_path: Path, writable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It leaves a hot journal, which SQLite restores the file from before anybody reads it."""
+    """It leaves a hot journal, from which SQLite restores the file before it is read."""
     source, folder = Path(shutil.copytree(made, tmp_path / "source")), tmp_path / "run"
     folder.mkdir()
     with closing(sqlite3.connect(source / "run.sqlite", isolation_level=None)) as record:

@@ -1,4 +1,4 @@
-"""Which spans of a run are idle for so long that a timeline folds them."""
+"""The idle spans of a run that a timeline folds because they are long."""
 
 import math
 from array import array
@@ -12,17 +12,17 @@ __all__ = ["Span", "folds"]
 Span = tuple[float, float]
 
 _SHARE = 0.08
-"""An idle span is folded if it is longer than this share of what is not folded."""
+"""The length from which on an idle span is folded, as a share of the time that is not folded."""
 
 _SHORTEST = 0.002
-"""The least share of the whole run that is folded, also where nothing seems to take any time."""
+"""The least length of a folded span, as a share of the whole run, for runs with hardly any busy time."""
 
 _MARGIN = 0.1
-"""How much of a fold's least length remains on either side of it, so that events stand apart from the fold."""
+"""The part of an idle span that remains at each end of a fold, as a share of the least folded length."""
 
 
 def folds(moments: Iterable[float], busy: Iterable[Span]) -> list[Span]:
-    """The spans to fold, in order: in none of them is a moment, or any part of a busy span."""
+    """The spans to fold, in order. None contains a moment, or a part of a busy span."""
     begins, ends = _spans(moments, busy)
     if not len(begins):
         return []
@@ -37,7 +37,8 @@ def folds(moments: Iterable[float], busy: Iterable[Span]) -> list[Span]:
 
 
 def _spans(moments: Iterable[float], busy: Iterable[Span]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Begins and ends of all spans, a moment being one, in the order of begins, in arrays: there may be a million."""
+    """The begins and ends of all spans, in the order of begins; a moment is a span. Arrays, as there may be a
+    million."""
     begins = array("d", moments)
     ends = array("d", begins)
     for begin, end in busy:
@@ -50,7 +51,7 @@ def _spans(moments: Iterable[float], busy: Iterable[Span]) -> tuple[NDArray[np.f
 
 
 def _least(lengths: list[float], whole: float) -> float:
-    """The length beyond which all idle spans are folded: a share of what then is left."""
+    """The length above which idle spans are folded: a share of the time that then remains."""
     least = _SHARE * (whole - math.fsum(lengths))
     while True:
         shown = whole - math.fsum(length for length in lengths if length > least)

@@ -1,4 +1,4 @@
-"""Counts of messages by party and span of time, for runs with more messages than a page should hold."""
+"""Counts of messages by party and span of time, for runs with too many messages to draw each."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,16 +14,16 @@ from tacit.sim.units import format_duration
 __all__ = ["Cell", "Counts", "reduced"]
 
 _CELLS = 48_000
-"""How many cells there are at most at the first try; each further one has a quarter."""
+"""The most cells at the first attempt; each further attempt has a quarter."""
 
 _Lasting = TypeVar("_Lasting", Bar, Waiting)
 
 _KEPT = 8_000
-"""How many messages are kept singly at the first try."""
+"""The most messages that are drawn one by one at the first attempt."""
 
 
 class Cell(NamedTuple):
-    """The messages that a party sent and received in one bucket, and the bytes of those it sent."""
+    """The messages that a party sent and received in one bucket, and the bytes of those that it sent."""
 
     bucket: int
     party: str
@@ -34,17 +34,17 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """Cells by bucket; a bucket is `width` seconds."""
+    """The cells; a bucket is `width` seconds long."""
 
     width: float
     cells: Sequence[Cell]
 
 
 def reduced(model: Model, attempt: int) -> tuple[Model, Counts]:
-    """The model with fewer single messages, jobs and waits, and the counts of all messages that it had.
+    """The model with fewer messages, jobs and waits, and the counts of all its messages.
 
-    Kept singly are those that were not simply received, and those on the critical path. Each further `attempt`, from
-    0, keeps less.
+    Messages that were lost, repeated or not received, and those on the critical path, are kept as far as there is room.
+    Each further `attempt`, from 0, keeps fewer.
     """
     share = 4**attempt
     buckets = max(1, min(2000, _CELLS // share // max(1, len(model.parties))))
@@ -71,7 +71,7 @@ def reduced(model: Model, attempt: int) -> tuple[Model, Counts]:
 
 
 def _longest(spans: Sequence[_Lasting], most: int) -> list[_Lasting]:
-    """The longest of the spans, in their order, `most` at most; of those that last as long all or none."""
+    """The longest spans, at most `most`, in their order; without those that are as long as the first one left out."""
     lengths = sorted(map(_length, spans), reverse=True)
     least = lengths[most] if len(lengths) > most else -1.0
     return [one for one in spans if _length(one) > least]
@@ -82,7 +82,7 @@ def _length(span: Bar | Waiting) -> float:
 
 
 def _chief(model: Model) -> list[Message]:
-    """The messages worth to be drawn, those first that have troubles."""
+    """The messages to draw: first those with troubles, then those on the critical path."""
     path = {(one.peer, one.type, one.ended) for one in model.path if one.peer}
     troubled = [
         one for one in model.messages if one.received is None or one.lost or one.again or one.struck or one.refused
@@ -113,7 +113,8 @@ def _cells(model: Model, width: float) -> Iterator[Cell]:
 
 
 def _joined(bars: Sequence[Bar], width: float) -> list[Bar]:
-    """Jobs of the same party and step that follow each other closely, as one, if it hides less than it shows."""
+    """Jobs, of which those of a party in one step are joined if the gap is shorter than the second job and than
+    `width`."""
     found: list[Bar] = []
     last: dict[str, int] = {}
     for bar in bars:

@@ -1,4 +1,4 @@
-"""A fetched data set is stored whole, as it was read, or not at all."""
+"""A fetched data set is stored completely, in the form in which it was read, or not at all."""
 
 import shutil
 import signal
@@ -44,7 +44,7 @@ with store.locked(lambda: print("waiting", flush=True)):
 
 @pytest.fixture
 def laid(layouts: Layouts, tmp_path: Path) -> Callable[[str], Path]:
-    """Writes the small data set of that name, and gives its folder."""
+    """A function that writes the small data set of a name, and returns its folder."""
 
     def write(name: str) -> Path:
         folder = tmp_path / "source" / name
@@ -57,7 +57,7 @@ def laid(layouts: Layouts, tmp_path: Path) -> Callable[[str], Path]:
 
 @dataclass(frozen=True)
 class Copied:
-    """A way that copies a folder, or fails."""
+    """A way to fetch that copies a folder, or fails."""
 
     source: Path
     problem: str = ""
@@ -93,7 +93,7 @@ def test_what_is_fetched_is_stored_as_it_was_read(name, laid):
     expected = read.shuffled(name) if CATALOGUE[name].shuffle else read
     kept = store.stored(name)
     assert kept.content.digest() == kept.sha256 == expected.digest()
-    assert fetch(name, quiet) == str(folder)  # it is checked, not fetched again
+    assert fetch(name, quiet) == str(folder)  # the second call only checks the files
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Makes a command from a shell script; no other command is found."""
+    """A function that makes a command from a shell script; no other command is found."""
     home = tmp_path / "bin"
     home.mkdir()
     monkeypatch.setenv("PATH", str(home))
@@ -171,7 +171,7 @@ def test_a_package_that_is_empty_or_broken(commands, folder, tmp_path):
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A wheel that pip finds, and nothing else."""
+    """The only wheel that pip can find."""
     home = tmp_path / "wheels"
     home.mkdir()
     path = home / "some_data-1.0-py3-none-any.whl"

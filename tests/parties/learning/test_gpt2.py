@@ -1,4 +1,4 @@
-"""GPT-2 with a head, on a tiny model of random weights that the tests make."""
+"""GPT-2 with a head, for a tiny model with random weights that the tests make."""
 
 import os
 import pickle
@@ -18,8 +18,8 @@ LABELS = np.arange(20) % 2
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A GPT-2 of two layers of 16 numbers that reads bytes, without a head, as `save_pretrained` writes it."""
-    torchvision()  # transformers imports it if it is installed; all of them take seconds
+    """A GPT-2 of two layers of 16 numbers that reads bytes, without a head, as written by `save_pretrained`."""
+    torchvision()  # transformers imports torchvision if installed, which takes seconds
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_state_in_a_copy_of_the_learner(folder: str
     other = pickle.loads(pickle.dumps(learner))
     assert other.fit(other.initial(1), TEXTS, LABELS, 1) == state
     assert other.fit(other.initial(1), TEXTS, LABELS, 2) != state
-    assert other.initial(2) != other.initial(1)  # the head is drawn
+    assert other.initial(2) != other.initial(1)  # the head is random
 
 
 def test_fits_of_a_warm_learner_continue_and_those_of_a_cold_one_start_again(folder: str) -> None:

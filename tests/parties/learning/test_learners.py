@@ -17,10 +17,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from tacit.parties.learning import MissingExtra, ModelSpec, NetworkLearner
-from tacit.parties.learning.learner import Learner
+from tacit.parties.learning.extras import MissingExtra
+from tacit.parties.learning.learner import Learner, NetworkLearner
 from tacit.parties.learning.learners import LEARNERS, learner_of
 from tacit.parties.learning.rows import number
+from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.streams import generator
 
 TABLES = ("decision-tree", "random-forest", "xgboost", "rulefit")
@@ -130,7 +131,7 @@ def test_xgboost_says_what_its_own_classifier_says(classes: int) -> None:
 
 
 def test_rulefit_has_the_rules_of_imodels_and_the_weights_of_another_solver() -> None:
-    from imodels import RuleFitClassifier  # takes a second
+    from imodels import RuleFitClassifier  # the import takes a second
 
     points, labels = clusters(90, 1, 2)
     theirs = RuleFitClassifier(
@@ -145,7 +146,7 @@ def test_rulefit_has_the_rules_of_imodels_and_the_weights_of_another_solver() ->
         solver.fit(terms, labels)
     learner = made("rulefit", 2)
     found = learner.probabilities(learner.fit(learner.initial(1), points, labels, 5), points)
-    # On other points, rules that agree on these may differ.
+    # Rules that agree on these points may differ on others.
     np.testing.assert_allclose(found, solver.predict_proba(terms), atol=2e-3)
     assert (abs(found[:, 1] - labels.mean()) > 0.2).any()
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
-from tacit.parties.learning.additions import Active, Batch, Run
+from tacit.parties.learning.jobs import initial, size, train
+from tacit.parties.learning.local_update import Active, Addition, Batch, LocalData, LocalUpdate, Run, Trained
+from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.sim.pool import Pool
 from tacit.sim.streams import generator
@@ -66,7 +67,7 @@ def test_the_loss_is_the_mean_over_the_steps() -> None:
 
 @dataclass(frozen=True)
 class Watching(Addition):
-    """Keeps what it saw of each batch, as bytes: which images, and how many have labels."""
+    """An addition that stores for each batch the images, as bytes, and the number of labels."""
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
         return _Watching()
@@ -84,7 +85,7 @@ class _Watching(Active):
 
 
 def seen(labeled: int, others: int, **settings: object) -> list[tuple[int, list[int]]]:
-    """The batches of an update of points that are numbered in their first coordinate."""
+    """The batches of an update, for points that are numbered in their first coordinate."""
     n = labeled + others
     images = np.zeros((n, 4), np.float32)
     images[:, 0] = np.arange(n)

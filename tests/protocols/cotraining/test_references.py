@@ -71,7 +71,7 @@ def cotrained(name: str, rounds: int, period: int = 1) -> tuple[CotrainingServer
 
 
 def begun() -> list[Softmax]:
-    """Each client's network before it learns."""
+    """Each client's network before training."""
     seeds = [World(1).entropy(f"client/{i}", 1, 1, 1, "learning").bytes(32) for i in range(CLIENTS)]
     return [Softmax(LEARNER.initial(derive(seed, "initial"))) for seed in seeds]
 

@@ -1,4 +1,4 @@
-"""`tacit run --ci`: what GitHub Actions and GitLab CI are given, in the forms that they document."""
+"""`tacit run --ci`: the output for GitHub Actions and GitLab CI, in their documented forms."""
 
 import json
 import os
