@@ -56,8 +56,8 @@ __all__ = [
 class Options:
     """The options of an algorithm. `consensus` and `quorum`: see `fedct`. `batches`: see `local_training`.
 
-    For differentially private algorithms: `flip`, the probability that a bit flips (`dp_fedct`); `sigma` and `noise`,
-    the scale and the kind of the noise in votes (`dp_pate`).
+    For differentially private algorithms: `flip`, the probability that a bit flips (`fedct`); `sigma` and `noise`,
+    the scale and the kind of the noise in votes (`pate`).
     """
 
     consensus: Literal["majority", "qualified"] = "majority"
