@@ -55,7 +55,7 @@ def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
     cells."""
     used = {key.name for key in keys() if not key.protocols or set(protocols) & set(key.protocols)}
     known = {key.name for key in keys()}
-    return tuple(name for name in _given(raw) if name in known - used)
+    return tuple(name for name in _keys_in(raw) if name in known - used)
 
 
 def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
@@ -64,7 +64,7 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
     `scenario` is the result of reading `raw`.
     """
     found: dict[str, str] = {}
-    for name in _given(raw):
+    for name in _keys_in(raw):
         for key, takes, chosen in _TAKES:
             meant = name == key or (key.endswith(".") and name.startswith(key))
             if meant and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):
@@ -72,7 +72,7 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
     return found
 
 
-def _given(raw: Mapping[str, Any]) -> list[str]:
+def _keys_in(raw: Mapping[str, Any]) -> list[str]:
     return [f"{table}.{key}" for table, body in raw.items() if isinstance(body, dict) for key in body]
 
 

@@ -87,7 +87,7 @@ def test_neighbouring_seeds_give_independent_losses(lost: Callable[[int], int]) 
 # --- three scenarios whose ends follow from the losses only
 
 
-def kept(seed: int, fault: int, chance: float, times: int) -> list[list[bool]]:
+def survivals(seed: int, fault: int, chance: float, times: int) -> list[list[bool]]:
     """For each of four clients, the number of times that it survives the fault at a step."""
     streams = [generator(seed, "fault", fault, f"client/{number}", "chance") for number in range(4)]
     return [(stream.random(times) >= chance).tolist() for stream in streams]
@@ -96,21 +96,21 @@ def kept(seed: int, fault: int, chance: float, times: int) -> list[list[bool]]:
 def restarted(seed: int) -> bool:
     """The end of fedavg+xclp: at most one client is lost in the first Hamming step, and not all others in the
     second."""
-    every = kept(seed, 0, 0.15, 2)
+    every = survivals(seed, 0, 0.15, 2)
     left = [second for first, second in every if first]
     return len(left) >= 3 and any(left)
 
 
 def opened(seed: int) -> bool:
     """The end of xclp with shares: three clients deal, and a majority of the dealing clients reveal shares."""
-    dealt = [number for number, (first,) in enumerate(kept(seed, 0, 0.12, 1)) if first]
-    revealed = kept(seed, 1, 0.12, 1)
+    dealt = [number for number, (first,) in enumerate(survivals(seed, 0, 0.12, 1)) if first]
+    revealed = survivals(seed, 1, 0.12, 1)
     return len(dealt) >= 3 and sum(revealed[number][0] for number in dealt) > len(dealt) // 2
 
 
 def buffered(seed: int) -> bool:
     """The end of fedbuff: two clients send an update, and one of them another one."""
-    every = [first + (first and second) for first, second in kept(seed, 0, 0.45, 2)]
+    every = [first + (first and second) for first, second in survivals(seed, 0, 0.45, 2)]
     return sum(count > 0 for count in every) >= 2 and max(every) == 2
 
 
