@@ -1,8 +1,8 @@
 """Budgets of the tests: the processor seconds that each folder may take, on all workers together.
 
 The seconds of a test are those of its worker and of all processes that it began, so other work on the machine hardly
-changes them. A run of the tests prints them by folder, and fails if a folder takes more than its budget. Each budget is
-about twice the seconds on an idle machine of 2023, because processors differ.
+changes them. A run of the tests prints them by folder, and names each folder that takes more than its budget. It does
+not fail for that, because processors differ. Each budget is about twice the seconds on an idle machine of 2023.
 """
 
 from collections import Counter
@@ -64,7 +64,7 @@ def processor_seconds() -> float:
 
 
 class Meter:
-    """A plugin of pytest that measures each file of tests, and fails a run that exceeds a budget.
+    """A plugin of pytest that measures each file of tests, and names the folders that exceed their budgets.
 
     Workers of pytest-xdist send what they measure with the report of a file's last test.
     """
@@ -99,10 +99,6 @@ class Meter:
             self.spent[folder_of(report.nodeid)] += sum(
                 float(str(value)) for name, value in report.user_properties if name == _PROPERTY
             )
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if exceeded(self.spent, self.budgets) and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if len(self.spent) > 1:
