@@ -65,7 +65,7 @@ def test_each_predicted_run_ends_as_the_run_with_its_seed(title: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("title", CASES)
 def test_the_share_of_real_runs_is_the_predicted_one(title: str) -> None:
-    """60 runs find predictions that err in one run of twenty, with the same seed, with a probability of 95 %."""
+    """60 runs reveal a prediction that is wrong for one seed of twenty with a probability of 95 %."""
     found = compared(title, 60)
     assert found.apart <= 3 and not found.otherwise
 
