@@ -208,11 +208,13 @@ def _verifier(public: bytes) -> Ed25519PublicKey:
 
 @hollow(lambda keys, texts, signatures: [True] * len(keys))
 def _verified(keys: list[bytes], texts: list[bytes], signatures: list[bytes]) -> list[bool]:
-    found = []
-    for key, text, signature in zip(keys, texts, signatures, strict=True):
-        try:
-            _verifier(key).verify(signature, text)
-            found.append(True)
-        except InvalidSignature:
-            found.append(False)
-    return found
+    return [_is_signature(*one) for one in zip(keys, texts, signatures, strict=True)]
+
+
+@lru_cache(1 << 10)  # all of it is public, and all parties of a simulation verify the same signatures
+def _is_signature(key: bytes, text: bytes, signature: bytes) -> bool:
+    try:
+        _verifier(key).verify(signature, text)
+    except InvalidSignature:
+        return False
+    return True
