@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.data.splits import Shard, counted, named
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalData
+from tacit.parties.learning.local_update import LocalData
 from tacit.parties.learning.vectors import average
 from tacit.protocols.federated.experiment import cohorts_of, settings_of
 from tacit.protocols.federated.round import TrainingSettings

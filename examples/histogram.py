@@ -1,4 +1,4 @@
-"""How many clients hold each category. No party learns a client's category, and no client counts twice.
+"""Count the clients in each category. No party learns a client's category, and no client counts twice.
 
 Each client sends a report of Prio3 (draft-irtf-cfrg-vdaf): its category in two shares, one for the server and one for a
 second aggregator, the party `helper`, with a proof that it is one category.

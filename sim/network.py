@@ -341,7 +341,7 @@ class LinkNetwork:
         if kind == "lose":
             self._lost[why] += 1
         fact = Fact.COPY if why == SECOND_COPY else ""
-        self._note(kind, journey, journey.packet.sender, journey.packet.receiver, why, fact)
+        self._trace.add(self._event(kind, journey, journey.packet.sender, journey.packet.receiver, why, fact))
 
     # One packet's way
 
@@ -401,7 +401,9 @@ class LinkNetwork:
         for fault in due:
             self._faults.fired.append(Fired(fault, now, packet.sender, packet.receiver, packet.step, packet.type))
             note = f"{fault.kind} {packet.type}"
-            self._note("fault", journey, packet.sender, packet.receiver, note, Fact.STRIKES, fault.kind)
+            self._trace.add(
+                self._event("fault", journey, packet.sender, packet.receiver, note, Fact.STRIKES, fault.kind)
+            )
         return due
 
     def _copy(self, journey: Journey, note: str, fact: str, number: int = 0) -> Journey:
@@ -449,7 +451,7 @@ class LinkNetwork:
     def _count(self, journey: Journey, note: str = "", fact: str = "", number: int = 0) -> None:
         near, far, relayed = journey.near.name, journey.far.name, journey.near is not journey.source
         self._ledger.count(journey.packet, near, far, relayed)
-        self._note("relay" if relayed else "send", journey, near, far, note, fact, number=number)
+        self._trace.add(self._event("relay" if relayed else "send", journey, near, far, note, fact, number=number))
 
     def _link(self, near: Endpoint, far: Endpoint) -> Link:
         key = (near.name, far.name)
@@ -488,26 +490,13 @@ class LinkNetwork:
             near.outgoing["transport", *key] = far.incoming["transport", *key] = transport.close
         return transport
 
-    def _note(
-        self,
-        kind: str,
-        journey: Journey,
-        sender: str,
-        receiver: str,
-        why: str = "",
-        fact: str = "",
-        detail: str = "",
-        number: int = 0,
-    ) -> None:
-        self._trace.add(self._event(kind, journey, sender, receiver, why, fact, detail, number))
-
     def _event(
         self,
         kind: str,
         journey: Journey,
         sender: str,
         receiver: str,
-        why: str,
+        why: str = "",
         fact: str = "",
         detail: str = "",
         number: int = 0,

@@ -79,11 +79,7 @@ class Snapshot:
         self._task_count = 0
 
     def take(
-        self,
-        parties: Iterable[tuple[str, Any]],
-        rest: Any,
-        waits: Mapping[int, str],
-        spill: BinaryIO | None = None,
+        self, parties: Iterable[tuple[str, Any]], rest: Any, waits: Mapping[int, str], spill: BinaryIO | None = None
     ) -> tuple[dict[str, Any], list[Frame | Packet]]:
         """Store the world, the states of `parties` by name, and `rest`, any data of the caller. Returns the state and
         the messages in flight.

@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from tacit.scenarios.running.process import spare_for_good
 from tests.browser import Browser, needed
+from tests.budgets import Meter, is_long
 
 gc.disable()  # until the tests begin, because imported modules and collected tests stay
 
@@ -37,9 +38,21 @@ _LONGEST = (
 )  # fmt: skip
 """Files with the longest tests, which run first, so that all workers end at about the same time."""
 
+_LONGEST_OF_LONG = (
+    "test_lying_server.py", "test_docs.py", "test_jobs.py", "test_processes.py", "test_survival.py",
+    "test_campaigns.py", "test_readme.py", "test_engine.py", "test_examples.py", "test_predicted_runs.py",
+    "test_partitions.py", "test_shipped.py", "test_xclp.py", "test_broad.py", "test_garbage.py", "test_absences.py",
+    "test_interrupts.py", "test_three_machines.py", "test_versions.py", "test_page.py", "test_many_clients.py",
+)  # fmt: skip
+"""Files of long tests that take longest: some that compute, and some that wait for deadlines."""
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {name: place for place, name in enumerate(_LONGEST)}
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Meter(config))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(_LONGEST_OF_LONG if is_long(config) else _LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 

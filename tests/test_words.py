@@ -108,11 +108,9 @@ def descriptions(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """The descriptions of keys, as `tacit keys` prints them, each with its line."""
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Name(id="Meta"), keywords=keywords):
-                for keyword in keywords:
-                    if keyword.arg == "description":
-                        parts = [part.value for part in ast.walk(keyword.value) if isinstance(part, ast.Constant)]
-                        yield keyword.value.lineno, "".join(part for part in parts if isinstance(part, str))
+            case ast.Call(func=ast.Name(id="about"), args=[text, *_]):
+                parts = [part.value for part in ast.walk(text) if isinstance(part, ast.Constant)]
+                yield text.lineno, "".join(part for part in parts if isinstance(part, str))
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
@@ -280,11 +278,13 @@ def test_what_is_looked_for_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "one.py"
     path.write_text(
         '"""As `A.b`, whatever came."""\n\nits = 1  # told anew\n"""Of all: it is none,\nthere is none."""\n'
+        'key = about("Whether it runs.", ge=0)\n'
     )
     assert [line.split(";")[0] for line in problems(path)] == [
         "one.py:3: a name is 'its'",
         "one.py:1: 'As `A.b`, whatever came.'",
         "one.py:4: 'Of all: it is none,'",
+        "one.py:6: 'Whether it runs.'",
         "one.py:1: 'came'",
         "one.py:4: 'is none'",
         "one.py:3: 'told'",

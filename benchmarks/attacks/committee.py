@@ -32,7 +32,7 @@ def _bare(vector: Elements, packing: Packing, seeds: tuple[bytes, ...]) -> Eleme
     return packed_shamir.share(vector, packing, (bytes(SEED_BYTES),) * len(seeds))
 
 
-def _seen(program: str) -> CommitteeView:
+def _server_view(program: str) -> CommitteeView:
     """The view of a server that follows `program`, and of the member that colludes with it."""
     view, _, failure = performed(_SUM, parse(f"{_BEGIN}; {program}", _SUM.clients), contribute, 0)
     assert isinstance(view, CommitteeView) and not failure
@@ -57,7 +57,7 @@ def share_of_a_member(quick: bool = False) -> Finding:
     """
 
     def recovered() -> float:
-        view = _seen(f"left {_ALL}")
+        view = _server_view(f"left {_ALL}")
         one = next(upload for upload in view.uploads if upload.client != upload.members[-1])
         packing, vector = one.packing, view.vectors[one.client, 1]
         m, r, length = packing.members, packing.block, len(one.shares[0])
@@ -78,7 +78,7 @@ def two_sets(quick: bool = False) -> Finding:
     victim = "client/4"
 
     def recovered() -> float:
-        view = _seen(f"left {_ALL}; left 0 1 2 3 to {_ALL}")
+        view = _server_view(f"left {_ALL}; left 0 1 2 3 to {_ALL}")
         packing, vector = view.uploads[0].packing, view.vectors[victim, 1]
         first, second = _answers(view)
         if min(len(first), len(second)) < packing.needed:
@@ -89,7 +89,7 @@ def two_sets(quick: bool = False) -> Finding:
     # client/4 does not sign a set without itself, but three members are enough.
     with forgetful(committee):
         weakened = recovered()
-    sought, size = "server: the vector of one client", len(next(iter(_seen("end").vectors.values())))
+    sought, size = "server: the vector of one client", len(next(iter(_server_view("end").vectors.values())))
     return Finding("two sets for a committee", sought, weakened, recovered(), 0.0, size)
 
 
@@ -99,14 +99,14 @@ def one_set_and_a_part(quick: bool = False) -> Finding:
     The answers open the sum of all, and give one more value of that client's polynomials than the corrupt member has.
     An attacker that knows one number of each block, for example weights that did not change, then finds the other.
     """
-    honest = _seen("end").uploads[0].members
+    honest = _server_view("end").uploads[0].members
     alone, others = (name.removeprefix("client/") for name in (honest[0], " ".join(honest[1:])))
     others = others.replace("client/", "")
     victim = next(name for name in _SUM.names if name != honest[0])
     rest = " ".join(name.removeprefix("client/") for name in _SUM.names if name != victim)
 
     def recovered() -> float:
-        view = _seen(f"left {rest} to {alone}; left {_ALL} to {others}")
+        view = _server_view(f"left {rest} to {alone}; left {_ALL} to {others}")
         one = next(upload for upload in view.uploads if upload.client == victim)
         packing, vector = one.packing, view.vectors[victim, 1]
         m, r, length = packing.members, packing.block, len(one.shares[0])

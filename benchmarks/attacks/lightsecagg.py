@@ -35,7 +35,7 @@ def _bare(dimension: int, needed: int, private: int, clients: int, entropy: Entr
     return mask, GF31.times(encoding(needed, clients), parts)
 
 
-def _seen(program: str) -> tuple[CodedView, Masked, list[dict[int, Elements]]]:
+def _views(program: str) -> tuple[CodedView, Masked, list[dict[int, Elements]]]:
     """The view of a server that follows `program`, the victim's vector, and the first and second sums by place."""
     view, _, failure = performed(_SUM, parse(f"start {_ALL}; {program}", _SUM.clients), contribute, 0)
     assert isinstance(view, CodedView) and not failure
@@ -57,7 +57,7 @@ def piece_of_a_client(quick: bool = False) -> Finding:
     """
 
     def recovered() -> float:
-        view, victim, _ = _seen(f"left {_ALL}")
+        view, victim, _ = _views(f"left {_ALL}")
         masked, vector = (one.reshape(-1, _PART) for one in (_sent(victim, view), view.vectors[_VICTIM, 1]))
         factors = encoding(victim.coding.needed, _SUM.clients)[7:8, :4]
         known = GF31.times(factors[:, :3], GF31.difference(masked[:3], vector[:3]))
@@ -75,7 +75,7 @@ def two_sets(quick: bool = False) -> Finding:
     """All clients are shown a set of all, then one without client/0; the difference of the sums is its mask."""
 
     def recovered() -> float:
-        _, victim, (first, second) = _seen(f"left {_ALL}; left {_OTHERS}")
+        _, victim, (first, second) = _views(f"left {_ALL}; left {_OTHERS}")
         coding, size = victim.coding, len(victim.mask)
         if min(len(first), len(second)) < coding.needed:
             return 0.0
@@ -102,7 +102,7 @@ def one_set_and_a_part(quick: bool = False) -> Finding:
     """
 
     def recovered() -> float:
-        view, victim, (sums, _) = _seen(f"left {_ALL} to 0 1 2 3 7; left {_OTHERS} to 4 5 6")
+        view, victim, (sums, _) = _views(f"left {_ALL} to 0 1 2 3 7; left {_OTHERS} to 4 5 6")
         needed, of_all = victim.coding.needed, (0, 1, 2, 3, 7)
         if len(sums) < _SUM.clients:
             return 0.0

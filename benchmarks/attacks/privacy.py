@@ -7,7 +7,7 @@ from tacit.benchmarks.attacks.finding import Finding, randomness, share
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import shards
 from tacit.parties.playing import play_out
-from tacit.protocols.cotraining.dp_fedct import NoisyLabels
+from tacit.protocols.cotraining.fedct import NoisyLabels
 from tacit.protocols.crypto.fixed_point import decode, encode
 from tacit.protocols.privacy.noise import bernoulli
 from tacit.protocols.privacy.xor_mechanism import flip_probability

@@ -181,8 +181,11 @@ class _Filling(Server):
             entropy = self.entropy("own report", name)
             arguments = entropy.bytes(16), entropy.bytes(_TASK.prio3.rand_bytes), None, KeyPair.generate(entropy)
             bound = reports._bound(batch, name)
-            own = reports._shard(batch, np.zeros(_POINTS, int), *arguments, opened.public_key[:KEY_BYTES], bound)
-            sent[name] = reports.Report(*own[:3], own[3] + bytes(SIGNATURE_BYTES * self.signed))
+            nonce, public_share, leader_share, sealed = reports._shard(
+                batch, np.zeros(_POINTS, int), *arguments, opened.public_key[:KEY_BYTES], bound
+            )
+            sealed += bytes(SIGNATURE_BYTES * self.signed)
+            sent[name] = reports.Report(nonce, public_share, leader_share, sealed)
         held = dict(zip(sent, reports._prepare(batch, key, list(sent.values())), strict=True))
         parts = [
             reports.HelperPart(f"{name}#1".encode() if self.signed else reports._bound(batch, name),

@@ -16,8 +16,20 @@ from gmpy2 import mpz
 from threadpoolctl import threadpool_limits
 
 from tacit.benchmarks.measure import environment, seconds_each, timed
-from tacit.parties.learning import MissingExtra, average, jobs, table_work
-from tacit.protocols.crypto import key_proof, naor_pinkas, ot_hamming, packed_hamming, paillier, prg, shamir
+from tacit.parties.learning import jobs, table_work
+from tacit.parties.learning.extras import MissingExtra
+from tacit.parties.learning.vectors import average
+from tacit.protocols.crypto import (
+    curve_powers,
+    key_proof,
+    naor_pinkas,
+    ot_hamming,
+    packed_hamming,
+    paillier,
+    prg,
+    shamir,
+)
+from tacit.protocols.crypto import threshold_elgamal as elgamal
 from tacit.protocols.crypto.agreement import KeyPair
 from tacit.protocols.crypto.eightfold import eightfold, one_by_one
 from tacit.protocols.crypto.fields import pack_fields, unpack_fields
@@ -137,7 +149,7 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> di
     with threadpool_limits(1):
         for _ in range(1 if quick else 4):
             measured = _measure_numpy(3) | _measure_agreement(3) | _measure_sharing(3) | _measure_signing(3)
-            measured |= _measure_fields(3)
+            measured |= _measure_fields(3) | _measure_elgamal(1 if quick else 3)
             with one_by_one():
                 measured |= _measure_keys(key_bits, quick)
             for name in GROUPS:
@@ -197,7 +209,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
     encrypt = seconds_each(lambda: packed_hamming.encode(key, vectors, entropy), few, repeats)
     first = min(timed(lambda copy=copy: copy.encrypt(0, entropy)) for copy in fresh)  # type: ignore[misc]
     seconds = {
-        "keygen": _keygen(bits, 8 if quick else 30),
+        "keygen": _keygen(bits, 3 if quick else 30),
         "encrypt": encrypt,
         "encrypt-table": first - encrypt,
         "proof-root": seconds_each(lambda: key_proof.prove(key, b"costs"), key_proof.ROOTS, repeats),
@@ -241,6 +253,35 @@ def _measure_signing(repeats: int) -> dict[str, float]:
         "ed25519.sign": seconds_each(lambda: [key.sign(text) for _ in range(20)], 20, repeats),
         "ed25519.verify": seconds_each(lambda: [public.verify(signature, text) for _ in range(20)], 20, repeats),
     }
+
+
+def _measure_elgamal(repeats: int) -> dict[str, float]:
+    """The seconds of each operation on a ciphertext, among a few hundred, and of opening by the points of a holder."""
+    entropy, count, needed, holders = Entropy.seeded(1, "elgamal"), 300, 20, 60
+    commitments, shares = elgamal.deal(bytes(31) + b"\x07", needed, holders, entropy)
+    key = elgamal.public_share(commitments, 0)
+    publics = {x: elgamal.public_share(commitments, x) for x in range(1, needed + 1)}
+    contexts, texts = [bytes([i % 256, i // 256]) for i in range(count)], [entropy.bytes(16) for _ in range(count)]
+    ciphertexts = elgamal.encrypt(key, texts, contexts, entropy)
+    sent = {x: elgamal.partial(shares[x - 1], ciphertexts, b"costs", entropy) for x in publics}
+    held = {x: elgamal.verified(publics[x], ciphertexts, b"costs", sent[x]) for x in publics}
+    jobs: dict[str, tuple[int, Callable[[], object]]] = {
+        "encrypt": (count, lambda: elgamal.encrypt(key, texts, contexts, entropy)),
+        "check": (count, lambda: elgamal.are_bound(key, ciphertexts, contexts)),
+        "partial": (count, lambda: elgamal.partial(shares[0], ciphertexts, b"costs", entropy)),
+        "verify": (count, lambda: elgamal.verified(publics[1], ciphertexts, b"costs", sent[1])),
+        "open": (count * needed, lambda: elgamal.opened(ciphertexts, contexts, held)),
+    }
+
+    def fresh(job: Callable[[], object]) -> Callable[[], object]:
+        def done() -> None:
+            for kept in (elgamal._is_bound, curve_powers.decoded, curve_powers._base):
+                kept.cache_clear()  # a party meets each ciphertext once
+            job()
+
+        return done
+
+    return {f"elgamal.{name}": seconds_each(fresh(job), times, repeats) for name, (times, job) in jobs.items()}
 
 
 def _measure_sharing(repeats: int) -> dict[str, float]:

@@ -196,7 +196,7 @@ def compare(
             differs = _differing(simulated, real)
             found.differs += differs
             found.bytes &= not differs
-            found.results &= _seen(simulated) == _seen(real)
+            found.results &= _comparable_facts(simulated) == _comparable_facts(real)
             log(f"{case.name}, {setting.name}: {real.virtual_seconds:.3f} s, predicted {predicted:.3f}")
         found.load = os.getloadavg()[0]
     finally:
@@ -213,7 +213,7 @@ def _differing(one: Result, other: Result) -> list[Any]:
     return [[*key, rows[0].get(key), rows[1].get(key)] for key in keys if rows[0].get(key) != rows[1].get(key)]
 
 
-def _seen(result: Result) -> list[Any]:
+def _comparable_facts(result: Result) -> list[Any]:
     """The facts that must be equal in both runs."""
     lost = sorted({loss.party for loss in result.lost})
     digests = (result.labels_digest, result.hamming_digest, result.model_digest, result.equals_plaintext)

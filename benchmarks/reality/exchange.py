@@ -66,10 +66,10 @@ def _receive(folder: Path, address: str) -> None:
             connection, _ = server.accept()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with ours.wrap_socket(connection, server_side=True) as secured:
-                print(json.dumps(_taken(secured)), flush=True)
+                print(json.dumps(_answer_messages(secured)), flush=True)
 
 
-def _taken(secured: ssl.SSLSocket) -> list[float]:
+def _answer_messages(secured: ssl.SSLSocket) -> list[float]:
     """Receive and answer messages until the connection ends; return the time at which each had arrived in full."""
     times, buffer = [], bytearray(1 << 18)
     while prefix := secured.recv(_PREFIX):

@@ -44,14 +44,7 @@ class Entry:
 
 BUNDLED: dict[str, About] = {
     "digits": About("small handwritten digits; features are pixel / 16", 1797, 0, 10, (8, 8), "CC BY 4.0"),
-    "breast_cancer": About(
-        "tumours, measured; standardised over all points",
-        569,
-        0,
-        2,
-        (30,),
-        "CC BY 4.0",
-    ),
+    "breast_cancer": About("tumours, measured; standardised over all points", 569, 0, 2, (30,), "CC BY 4.0"),
     "synthetic": About("drawn: a cloud for each class, as many as in Covertype", 581_012, 0, 7, (54,), "Tacit's own"),
 }
 
@@ -162,12 +155,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "mini_imagenet": Entry(
         About(
-            "photographs",
-            50_000,
-            10_000,
-            100,
-            (images.MINI_SIDE, images.MINI_SIDE, 3),
-            "not commercial (ImageNet's)",
+            "photographs", 50_000, 10_000, 100, (images.MINI_SIDE, images.MINI_SIDE, 3), "not commercial (ImageNet's)"
         ),
         images.read_mini_imagenet,
         "images/ (JPEG) and train.csv, val.csv, test.csv",

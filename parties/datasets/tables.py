@@ -38,15 +38,7 @@ _ADULT = (
     "native-country",
 )
 _ADULT_QUANTITIES = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
-_COVERS = (
-    "Spruce/Fir",
-    "Lodgepole Pine",
-    "Ponderosa Pine",
-    "Cottonwood/Willow",
-    "Aspen",
-    "Douglas-fir",
-    "Krummholz",
-)
+_COVERS = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood/Willow", "Aspen", "Douglas-fir", "Krummholz")
 _COVERTYPE_QUANTITIES = 10
 
 

@@ -22,10 +22,10 @@ import numpy as np
 
 from tacit.parties.learning.backend import Tensor, choose_device, nn, torch
 from tacit.parties.learning.inference import BATCH, embed_all
+from tacit.parties.learning.local_update import LocalData, LocalUpdate
 from tacit.parties.learning.measuring import fitted_costs
 from tacit.parties.learning.networks import Parts, builder
 from tacit.parties.learning.parameters import cached, initial, size, trained_size
-from tacit.parties.learning.settings import LocalData, LocalUpdate
 from tacit.parties.learning.sgd import train
 from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.compute import Work

@@ -18,7 +18,6 @@ from tacit.parties.learning.learners import LEARNERS
 from tacit.parties.learning.spec import MODELS
 from tacit.protocols import setup
 from tacit.protocols.cotraining.byzantine import LIES
-from tacit.protocols.cotraining.dp_fedct import NoisyLabels
 from tacit.protocols.cotraining.experiment import (
     CotrainingRun,
     exchanges_of,
@@ -29,18 +28,11 @@ from tacit.protocols.cotraining.experiment import (
     settings_of,
     votes_of,
 )
+from tacit.protocols.cotraining.fedct import NoisyLabels
 from tacit.protocols.cotraining.keys import Cotraining as CotrainingKeys
 from tacit.protocols.cotraining.keys import CotrainingTables, Learner
 from tacit.protocols.cotraining.local_training import CotrainingMethod
-from tacit.protocols.cotraining.round import (
-    AGREE,
-    LEARN,
-    OPEN,
-    STUDENT,
-    AskedCounts,
-    CotrainingRound,
-    LocalPredictions,
-)
+from tacit.protocols.cotraining.round import AGREE, LEARN, OPEN, STUDENT, AskedCounts, CotrainingRound, LocalPredictions
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
@@ -55,12 +47,7 @@ from tacit.protocols.federated.declaration import LEARNING, RANDOMISED_LABELS
 from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.keys import Model
 from tacit.protocols.parts import Among, Choice, Part, Stated, SumBounds, Taken
-from tacit.protocols.privacy.spending import (
-    check_noise,
-    noise_cautions,
-    sensitivity_cautions,
-    sensitivity_of,
-)
+from tacit.protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
@@ -223,11 +210,7 @@ class Asked(Part):
 class Voting(Part):
     """Votes that are counted in a secure sum (`secure_votes`)."""
 
-    takes = (
-        Choice("attack.kind", {"": Part(), "membership": Asked()}),
-        setup.SetUp(),
-        secure_sum.SUM,
-    )
+    takes = (Choice("attack.kind", {"": Part(), "membership": Asked()}), setup.SetUp(), secure_sum.SUM)
 
     def sums(self, tables: CotrainingTables, clients: int) -> Sequence[SumBounds]:
         return [SumBounds("secure_sum", votes.least)] if (votes := votes_of(tables)) else []

@@ -29,7 +29,6 @@ from tacit.protocols.sums.masking import Ring
 __all__ = ["ProvedVotes", "SecureVotes", "counted", "packed", "words_of"]
 
 _COUNTERS = 4
-_BITS = 16
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from gmpy2 import mpz
 
 from tacit.protocols.crypto.groups import find_group
 
-__all__ = ["SecretExponent", "decoded", "product_of_powers"]
+__all__ = ["SecretExponent", "decoded", "generator_power", "product_of_powers"]
 
 _GROUP = find_group("p256")
 _CURVE = ec.SECP256R1()
@@ -82,8 +82,7 @@ class SecretExponent:
     @property
     def public(self) -> bytes:
         """g^k, encoded as in `groups`."""
-        numbers = self._key.public_key().public_numbers()
-        return bytes([2 + numbers.y % 2]) + numbers.x.to_bytes(32, "big")
+        return _encoded_public(self._key)
 
     def power(self, element: bytes) -> bytes:
         """element^k, both encoded as in `groups`. Raises ValueError unless `element` is one of p256."""
@@ -98,6 +97,18 @@ class SecretExponent:
         square = (x * x - 3) * x + _B
         y = (square + base.square - (mpz.from_bytes(third, "big") + x + base.x) * apart * apart) * base.half % _PRIME
         return bytes([2 + y % 2]) + first
+
+
+def generator_power(exponent: int) -> bytes:
+    """g^exponent, encoded as in `groups`, in constant time. Raises ValueError for an exponent outside [1, q)."""
+    if not 0 < exponent < _GROUP.order:
+        raise ValueError("an exponent is at least 1 and below the order of p256")
+    return _encoded_public(ec.derive_private_key(exponent, _CURVE))
+
+
+def _encoded_public(key: ec.EllipticCurvePrivateKey) -> bytes:
+    numbers = key.public_key().public_numbers()
+    return bytes([2 + numbers.y % 2]) + numbers.x.to_bytes(32, "big")
 
 
 def product_of_powers(points: Sequence[Any], exponents: Sequence[int]) -> Any:

@@ -420,10 +420,7 @@ def finish_work(pair: Pair, chunk: range) -> dict[str, int]:
 
 def _work(pair: Pair, chunk: range, name: str) -> dict[str, int]:
     rows = _transfers(pair, chunk)
-    return {
-        f"iknp.{name}-row": rows,
-        f"iknp.{name}-byte": rows * pair.blocks * iknp.BLOCK_BYTES,
-    }
+    return {f"iknp.{name}-row": rows, f"iknp.{name}-byte": rows * pair.blocks * iknp.BLOCK_BYTES}
 
 
 def _left(pair: Pair, chunk: range) -> int:

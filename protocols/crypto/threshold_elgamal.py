@@ -20,15 +20,15 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from tacit.protocols.crypto.curve_powers import SecretExponent, decoded, product_of_powers
+from tacit.protocols.crypto.curve_powers import SecretExponent, decoded, generator_power, product_of_powers
 from tacit.protocols.crypto.groups import find_group
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.streams import Entropy
 
 __all__ = [
-    "CIPHERTEXT_BYTES", "POINT_BYTES", "PROOF_BYTES", "SCALAR_BYTES", "TEXT_BYTES", "are_bound", "at_work", "combined",
-    "deal", "decrypt_work", "encrypt", "encrypt_work", "fits", "lagrange", "opened", "partial", "partial_work",
-    "public_share", "summed", "verified",
+    "CIPHERTEXT_BYTES", "POINT_BYTES", "PROOF_BYTES", "SCALAR_BYTES", "TEXT_BYTES", "are_bound", "at_work",
+    "check_work", "combined", "deal", "encrypt", "encrypt_work", "fits", "lagrange", "open_work", "opened", "partial",
+    "partial_work", "public_share", "summed", "verified", "verify_work",
 ]  # fmt: skip
 
 _GROUP = find_group("p256")
@@ -180,8 +180,13 @@ def _combined(rows: tuple[bytes, ...], weights: tuple[int, ...]) -> bytes:
 
 
 def encrypt_work(count: int) -> dict[str, int]:
-    """Operations of `encrypt` for a `count` of texts, and about those of `are_bound`."""
-    return {"p256.generator-power": 2 * count, "p256.power": count}
+    """Operations of `encrypt` for a `count` of texts."""
+    return {"elgamal.encrypt": count}
+
+
+def check_work(count: int) -> dict[str, int]:
+    """Operations of `are_bound` for a `count` of ciphertexts."""
+    return {"elgamal.check": count}
 
 
 @hollow(lambda key, texts, contexts, entropy: [blank(CIPHERTEXT_BYTES) for _ in texts])
@@ -195,7 +200,7 @@ def encrypt(key: bytes, texts: Sequence[bytes], contexts: Sequence[bytes], entro
         own = SecretExponent(u)
         first = own.public
         body = _padded(text, own.power(key), first, context)
-        commitment = SecretExponent(w).public
+        commitment = generator_power(w)
         e = _challenge("sender", context, key, first, body, commitment)
         found.append(first + body + _written(e) + _written(w + e * u))
     return found
@@ -221,11 +226,10 @@ def _is_bound(key: bytes, ciphertext: bytes, context: bytes) -> bool:
     first, body = ciphertext[:POINT_BYTES], ciphertext[POINT_BYTES : POINT_BYTES + TEXT_BYTES]
     try:
         e, z = _scalar(ciphertext[-PROOF_BYTES:-SCALAR_BYTES]), _scalar(ciphertext[-SCALAR_BYTES:])
-        point = _GROUP.decode(first)
+        left, right = generator_power(z), SecretExponent(e).power(first)  # 0 of either has a chance of 2^-256
     except ValueError:
         return False
-    left = _GROUP.generator_power(z) if z else _GROUP.identity
-    commitment = _GROUP.encode(_GROUP.divide(left, _power(point, e)))
+    commitment = _GROUP.encode(_GROUP.divide(_GROUP.decode(left), _GROUP.decode(right)))
     return e == _challenge("sender", context, key, first, body, commitment)
 
 
@@ -233,13 +237,18 @@ def _is_bound(key: bytes, ciphertext: bytes, context: bytes) -> bool:
 
 
 def partial_work(count: int) -> dict[str, int]:
-    """Operations charged for `partial` of a `count` of ciphertexts, and for `verified`: each power by itself."""
-    return {"p256.power": 2 * count + 3}
+    """Operations of `partial` for a `count` of ciphertexts."""
+    return {"elgamal.partial": count, "p256.power": 1}
 
 
-def decrypt_work(count: int, needed: int) -> dict[str, int]:
-    """Operations of `opened` for a `count` of ciphertexts."""
-    return {"p256.power": count * needed}
+def verify_work(count: int) -> dict[str, int]:
+    """Operations of `verified` for a `count` of ciphertexts."""
+    return {"elgamal.verify": count, "p256.power": 4}
+
+
+def open_work(count: int, needed: int) -> dict[str, int]:
+    """Operations of `opened` for a `count` of ciphertexts and the points of `needed` holders."""
+    return {"elgamal.open": count * needed}
 
 
 def _weights(firsts: bytes, points: bytes, public: bytes) -> list[int]:

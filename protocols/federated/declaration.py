@@ -300,10 +300,7 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
         graph=True,
     ),
     FederatedTraining(
-        name="fedavg",
-        summary="federated averaging on the labeled points",
-        papers=_FEDAVG,
-        decided_by="average",
+        name="fedavg", summary="federated averaging on the labeled points", papers=_FEDAVG, decided_by="average"
     ),
     FederatedTraining(
         name="fedavg+xclp",

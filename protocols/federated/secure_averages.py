@@ -336,10 +336,7 @@ def committee_of(tables: Any, clients: int) -> committee.Committee:
 class CommitteeAveraging(SecureAveraging):
     """`ByCommittee` as a part of a round of training."""
 
-    takes = (
-        _WITH_SIGNING_KEYS,
-        committee.SumByCommittee(committee_of),
-    )
+    takes = (_WITH_SIGNING_KEYS, committee.SumByCommittee(committee_of))
     uses = ("protocol.identity", *QUANTISING)
     kind = "committee"
 
@@ -373,11 +370,7 @@ class FlamingoAveraging(SecureAveraging):
     """`Flamingo` as a part of a round of training."""
 
     takes = (
-        decryptors.KeysOfRounds(
-            decryptors_of,
-            schedule_of,
-            _WITH_SIGNING_KEYS,
-        ),
+        decryptors.KeysOfRounds(decryptors_of, schedule_of, _WITH_SIGNING_KEYS),
         flamingo.SumOfRounds(decryptors_of, tolerance_of),
     )
     uses = ("protocol.identity", *QUANTISING, "training.decryptors", "training.decryptor_rounds")

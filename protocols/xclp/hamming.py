@@ -280,11 +280,7 @@ async def await_members(me: Client, group: Group, deadline: float) -> tuple[str,
 
 
 async def for_each(
-    me: Client,
-    kind: type[M],
-    peers: tuple[str, ...],
-    deadline: float,
-    handle: Callable[[str, M], Awaitable[None]],
+    me: Client, kind: type[M], peers: tuple[str, ...], deadline: float, handle: Callable[[str, M], Awaitable[None]]
 ) -> None:
     """Await one `kind` message from each of `peers`, and `handle` each on receipt, concurrently.
 

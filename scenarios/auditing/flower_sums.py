@@ -352,7 +352,7 @@ def _aggregates(
     """Yield the aggregates of a round, by the places where they were seen."""
     if aggregation is not None:
         given = list(aggregation.given.values())
-        alike = all(_same(one, given[0]) for one in given)
+        alike = all(_are_equal(one, given[0]) for one in given)
         if given and alike and (len(given) > 1 or number in recorder.settings) and not recorder.without:
             yield _SUM, _flat(given[0])
         if aggregation.found is not None:
@@ -366,7 +366,7 @@ def _aggregates(
         yield _MODEL, _flat(after)
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _are_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return len(one) == len(other) and all(
         np.array_equal(a, b) for a, b in zip(one.values(), other.values(), strict=True)
     )

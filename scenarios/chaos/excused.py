@@ -41,7 +41,7 @@ class Affected:
     fault affect the client at its end if they cost it a quarter of a deadline or more, or the time of the heartbeats
     that it may miss. The cost is the time within one deadline in which messages from or to the client were being
     retransmitted. A lost datagram affects the client immediately. A server that crashes or leaves affects the clients
-    whose messages, or the messages to whom, were lost with it. Further parties are affected by the rules of the
+    that lost messages with it, sent or still to be received. Further parties are affected by the rules of the
     protocol (`suffering`): for example, a client whose block is missing because of another client may have to leave the
     graph as well.
     """

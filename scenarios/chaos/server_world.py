@@ -283,7 +283,7 @@ def performed(
     miniature: Miniature, program: Program, part: Contribute, drawing: int
 ) -> tuple[View | CommitteeView | CodedView, dict[str, list[Message]], str]:
     """Run `program`; return the server's view, messages and failures. `drawing` selects the clients' randomness."""
-    world = _FreshWorld(miniature.seed, cost=Free())
+    world = _FreshWorld(miniature.seed, cost=Free(), hashed=False)
     world.drawing = drawing
     values = {
         (name, model): generator(miniature.seed, "input", name, model).uniform(-1, 1, (miniature.blocks, _WORDS))

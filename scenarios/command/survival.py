@@ -125,7 +125,7 @@ def _print(
     if first.values:
         _print_choices(console, found, chosen, by, survive)
     else:
-        _print_one(console, first, survive)
+        _print_survival(console, first, survive)
     unused = dict.fromkeys(line for one in found for line in one.loaded.without_effect())
     printing.print_lines(console, (f"unused    {line}" for line in unused))
     warnings = dict.fromkeys(line for one in found for line in cautions(one.loaded.scenario))
@@ -138,7 +138,7 @@ _ROWS = (
 )  # fmt: skip
 
 
-def _print_one(console: Console, one: Survival, survive: float | None) -> None:
+def _print_survival(console: Console, one: Survival, survive: float | None) -> None:
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting import printed
 

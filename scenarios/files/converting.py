@@ -161,7 +161,7 @@ def _misfits(
     value: object, kind: Any, node: types.Type, key: str, unit: str = ""
 ) -> Iterator[_Misfit | FaultError | str]:
     """Yield each part of `value` that does not fit the type `kind`, described by `node`, or the key that is missing."""
-    plain = _plain(_one_of(value, node, key))
+    plain = _bare_type(_one_of(value, node, key))
     if isinstance(plain, types.StructType) and isinstance(value, dict):
         inner = f"{key}." if key else ""
         fields = {field.encode_name: field for field in plain.fields}
@@ -206,13 +206,13 @@ def _items(kind: Any, count: int) -> Sequence[Any]:
     return (arguments[0],) * count if origin is list or arguments[-1] is Ellipsis else arguments
 
 
-def _plain(node: types.Type) -> types.Type:
+def _bare_type(node: types.Type) -> types.Type:
     """The type `node` without annotations; for an optional type, the type."""
     while isinstance(node, types.Metadata):
         node = node.type
     if isinstance(node, types.UnionType):
         some = [item for item in node.types if not isinstance(item, types.NoneType)]
-        return _plain(some[0]) if len(some) == 1 else node
+        return _bare_type(some[0]) if len(some) == 1 else node
     return node
 
 
@@ -226,7 +226,7 @@ _QUANTITIES = {
 
 
 def _problem(value: object, node: types.Type, unit: str) -> str:
-    node = _plain(node)
+    node = _bare_type(node)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(node, types.IntType | types.FloatType) and number:
         if isinstance(node, types.IntType) and isinstance(value, float):

@@ -34,7 +34,7 @@ def messages_of(scenario: Scenario) -> tuple[str, ...]:
 def check_fault_places(scenario: Scenario) -> None:
     """Check that parties, steps and messages that faults name exist, and that `sim` accepts the faults."""
     for number, fault in enumerate(scenario.fault):
-        for test in (_check_parties, _check_steps, _check_message, _check_return, _check_made):
+        for test in (_check_parties, _check_steps, _check_message, _check_return, _check_generated):
             test(f"fault.{number}", fault, scenario)
 
 
@@ -153,7 +153,7 @@ def _check_server_returns(key: str, allowed: str, scenario: Scenario) -> None:
         raise ScenarioError("", key, f"{problem}; allowed: {allowed}")
 
 
-def _check_made(key: str, fault: Fault, scenario: Scenario) -> None:
+def _check_generated(key: str, fault: Fault, scenario: Scenario) -> None:
     place = key if fault.get("file") is None else f"{key}.file"
     try:
         made = faults_of(fault, scenario.data.clients)

@@ -55,7 +55,7 @@ def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
     cells."""
     used = {key.name for key in keys() if not key.protocols or set(protocols) & set(key.protocols)}
     known = {key.name for key in keys()}
-    return tuple(name for name in _given(raw) if name in known - used)
+    return tuple(name for name in _keys_in(raw) if name in known - used)
 
 
 def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
@@ -64,7 +64,7 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
     `scenario` is the result of reading `raw`.
     """
     found: dict[str, str] = {}
-    for name in _given(raw):
+    for name in _keys_in(raw):
         for key, takes, chosen in _TAKES:
             meant = name == key or (key.endswith(".") and name.startswith(key))
             if meant and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):
@@ -72,7 +72,7 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
     return found
 
 
-def _given(raw: Mapping[str, Any]) -> list[str]:
+def _keys_in(raw: Mapping[str, Any]) -> list[str]:
     return [f"{table}.{key}" for table, body in raw.items() if isinstance(body, dict) for key in body]
 
 
@@ -153,8 +153,9 @@ _PATHS = (("file", ""), ("availability", ""), ("latency", "csv:"))
 class Loaded(Struct, frozen=True):
     """A checked scenario. `name`: its own, or the file's stem. `where`: the file's name in messages.
 
-    `unused`: keys that were given but belong to other protocols. `needless`: those that the protocol would use with
-    other choices, each with the choice that it needs; none for a file with a table, whose cells may make that choice.
+    `unused`: keys that were given but belong to other protocols. `needless`: given keys that the protocol would use
+    only with other choices, each with the choice that it needs; empty for a file with a table, whose cells may make
+    that choice.
     `layout`: the file's table, if it has one.
     """
 

@@ -250,7 +250,8 @@ def _of_figures(runs: Sequence[RecordedRun]) -> Iterable[Html]:
 
 
 def _curves(runs: Sequence[RecordedRun]) -> dict[str, list[charts.Series]]:
-    """The lines of accuracy over each of `X`, of the runs that measured it; {} if one has no round of it that ended."""
+    """The lines of accuracy over each of `X`, for the runs that measured it; {} if one of them has no such ended
+    round."""
     measured = [run for run in runs if any(one["accuracy"] is not None for one in run.rounds)]
     placed = [
         [(place, float(one["accuracy"])) for one, place in on_axes(run.rounds) if one["accuracy"] is not None]

@@ -15,7 +15,7 @@ from tacit.scenarios.reporting.printed import sweep_lines, sweep_table
 from tacit.scenarios.reporting.recorded import scenario_of
 from tacit.scenarios.running.folder import FolderError, Result, read_result
 from tacit.scenarios.schema.scenario import Scenario
-from tacit.scenarios.sweeping.folder import read_asked, runs_of
+from tacit.scenarios.sweeping.folder import read_options, runs_of
 from tacit.scenarios.sweeping.runs import Cell, cell
 from tacit.scenarios.sweeping.tables import Written, read_table
 from tacit.sim.units import duration, rate
@@ -37,7 +37,7 @@ Run = tuple[Path, Values, Result | None]
 
 def sweep_page(folder: Path) -> str:
     """The whole page of the sweep in `folder`. Raises FolderError."""
-    asked = read_asked(folder)
+    asked = read_options(folder)
     runs = [(path, values, _result(path)) for path, values in runs_of(folder)]
     scenarios = [one for one in map(scenario_of, dict.fromkeys(path for path, *_ in runs)) if one is not None]
     results = [result for *_, result in runs if result is not None]

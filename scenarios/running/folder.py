@@ -351,7 +351,7 @@ def remarks_on(folder: Path) -> list[str]:
 
 
 class Ending(Struct, frozen=True):
-    """How a run ended, and by which version of Tacit it was made."""
+    """The outcome of a run, and the version of Tacit that made it."""
 
     outcome: str
     version: str

@@ -144,7 +144,7 @@ class ScenarioError(ValueError):
 
 
 Client, Link, Host = ClientKeys, LinkKeys, HostKeys
-"""The tables that say what differs from party to party."""
+"""The tables of the scenario file that set values for single clients, links and hosts."""
 
 
 class Data(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):

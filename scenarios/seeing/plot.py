@@ -48,12 +48,12 @@ def check_plot(path: Path) -> None:
 
 
 def curves(folders: Sequence[Path], x: str, y: str) -> list[Curve]:
-    """A curve for each run. Raises FolderError where a run has no rounds, or no `y`."""
+    """A curve for each run. Raises FolderError if a run has no rounds, or no `y`."""
     return [Curve(label, _measured(folder, x, y)) for label, folder in zip(labels(folders), folders, strict=True)]
 
 
 def _measured(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
-    """The values of `y` in rounds, each after its place on the axis `x`."""
+    """The values of `y` in rounds, each with its place on the axis `x`. Raises FolderError if there are none."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
     columns = ("round", "ended", *_COLUMNS)
@@ -85,7 +85,7 @@ def _measured(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
 
 
 def on_axes(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], dict[str, float]]]:
-    """Each of the `rounds` that has ended, and its place on each axis of `X`; they are rows of the view `rounds`."""
+    """Yield each ended round of `rounds`, rows of the view `rounds`, with its place on each axis of `X`."""
     sent = 0
     for one in rounds:
         if one["ended"] is not None:
@@ -94,7 +94,7 @@ def on_axes(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, 
 
 
 def labels(folders: Sequence[Path]) -> list[str]:
-    """By what runs differ: the keys of their scenarios, else their folders."""
+    """Labels that distinguish the runs: the keys that differ, else the names of their folders."""
     keys = [keys_of(folder) for folder in folders] if len(folders) > 1 else []
     names = [name for name in dict.fromkeys(name for one in keys for name in one) if name not in ("name", "title")]
     differ = [name for name in names if any(one.get(name) != keys[0].get(name) for one in keys)]

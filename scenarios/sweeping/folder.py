@@ -15,7 +15,7 @@ from tacit.scenarios.running.environment import version
 from tacit.scenarios.running.folder import FolderError, Result, ending_of, read_result
 from tacit.scenarios.sweeping.runs import Plan
 
-__all__ = ["NAME", "Asked", "ended", "pinned", "read_asked", "runs_of", "unpinned", "write_asked"]
+__all__ = ["NAME", "Asked", "ended", "pinned", "read_options", "runs_of", "unpinned", "write_options"]
 
 NAME = "sweep.toml"
 """The name of the file that marks a folder as a sweep's."""
@@ -74,14 +74,14 @@ def _digest(path: Path) -> str:
         raise FolderError(f"{path}: this plugin cannot be read ({error.strerror or error})") from None
 
 
-def write_asked(folder: Path, asked: Asked) -> None:
+def write_options(folder: Path, asked: Asked) -> None:
     """Store the options of the sweep in its folder."""
     options = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}
     (folder / NAME).write_text(tomli_w.dumps(options), encoding="utf-8")
 
 
-def read_asked(folder: Path) -> Asked:
-    """Return the options that `write_asked` stored. Raises FolderError."""
+def read_options(folder: Path) -> Asked:
+    """Return the options that `write_options` stored. Raises FolderError."""
     path = folder / NAME
     try:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Asked)
@@ -107,7 +107,7 @@ def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
         ending = ending_of(path)
         if ending is not None and ending.version != version():
             raise FolderError(f"{path}: of Tacit {ending.version}, and this is {version()}; begin a new sweep")
-        _check_same(path / "scenario.toml", one)
+        _check_same_scenario(path / "scenario.toml", one)
         if ending is not None:
             found[place] = read_result(path)
     return found
@@ -131,7 +131,7 @@ def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
     return [(folder / line[-1], tuple(zip(head[:swept], line[:swept], strict=True))) for line in lines]
 
 
-def _check_same(path: Path, one: Plan) -> None:
+def _check_same_scenario(path: Path, one: Plan) -> None:
     """Raise FolderError unless the file contains the plan's scenario. The engine may differ, since it changes no
     result."""
     try:

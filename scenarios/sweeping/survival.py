@@ -180,7 +180,7 @@ class Survival(Struct, frozen=True):
         scenario, low_high = self.loaded.scenario, self.interval
         figures = {
             name: {
-                over: None if (one := self.figure(name, completed=over == "completed")) is None else _plain(one)
+                over: None if (one := self.figure(name, completed=over == "completed")) is None else _as_dict(one)
                 for over in ("all", "completed")
             }
             for name in (FIGURES if self.counts_energy else FIGURES[:3])
@@ -200,7 +200,7 @@ class Survival(Struct, frozen=True):
         }  # fmt: skip
 
 
-def _plain(figure: Figure) -> dict[str, float]:
+def _as_dict(figure: Figure) -> dict[str, float]:
     return {name: getattr(figure, name) for name in Figure.__struct_fields__}
 
 
@@ -305,7 +305,7 @@ def survival_of(
     calls = [(scenario, tuple(chunk), found, steps, loaded.where) for chunk in chunks]
     fates: dict[int, list[Fate]] = {}
     ended = 0
-    for place, some in _made(calls, jobs):
+    for place, some in _fates_by_place(calls, jobs):
         fates[place] = some
         ended += len(some)
         report(ended, runs)
@@ -313,7 +313,7 @@ def survival_of(
     return Survival(values, loaded, found, every, odds_of(scenario, found))
 
 
-def _made(calls: Sequence[tuple[Any, ...]], jobs: Jobs) -> Iterable[tuple[int, list[Fate]]]:
+def _fates_by_place(calls: Sequence[tuple[Any, ...]], jobs: Jobs) -> Iterable[tuple[int, list[Fate]]]:
     if jobs == 1 or len(calls) == 1:
         return ((place, fates_of(*call)) for place, call in enumerate(calls))
     return in_workers(jobs, fates_of, calls, lambda *call: f"runs with the seeds {call[1][0]} to {call[1][-1]}")

@@ -16,7 +16,7 @@ from tacit.scenarios.running.runner import INTERRUPTED
 from tacit.scenarios.running.workers import Jobs, check_jobs
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, as_table
-from tacit.scenarios.sweeping.folder import Asked, write_asked
+from tacit.scenarios.sweeping.folder import Asked, write_options
 from tacit.scenarios.sweeping.runs import FIGURES, Plan, fields, perform, plan, write_table
 from tacit.scenarios.sweeping.tables import Planned, fill, keep_table, plan_table, write_runs
 
@@ -77,7 +77,7 @@ def sweep(
     first, plans, table = plan_all(scenario, asked)
     folder = new_folder(None if out is None else Path(out), first.name + "-sweep")
     with locked(folder):
-        write_asked(folder, _repeatable(scenario, asked, first, folder))
+        write_options(folder, _repeatable(scenario, asked, first, folder))
         results = _run(asked, plans, table, folder, jobs, watch)
     return Sweep((_named(one, values), results[place]) for place, one in enumerate(plans))
 
@@ -114,11 +114,11 @@ def _values(over: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
         check_type("a key of over", key, str, "a text such as protocol.k")
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
             raise TypeError(f"over[{key!r}] is {values!r}, of type {type(values).__name__}; allowed: {allowed}")
-        found[key] = [msgspec.to_builtins(value, enc_hook=_plain) for value in values]
+        found[key] = [msgspec.to_builtins(value, enc_hook=_python_number) for value in values]
     return found
 
 
-def _plain(value: Any) -> Any:
+def _python_number(value: Any) -> Any:
     """Return a number of numpy as a number of Python."""
     try:
         return value.item()

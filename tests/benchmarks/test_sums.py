@@ -95,7 +95,7 @@ def test_a_peer_that_is_not_installed_has_a_row_that_says_so(monkeypatch: pytest
 
 
 def test_an_omitted_cell_is_listed() -> None:
-    """Of Flower among 100 clients two cells are measured; the others have rows that say that they were not run."""
+    """Two cells of Flower among 100 clients are measured; rows say that the others were not run."""
     whole = [(function, cell) for function, cell in peers.calls(False) if cell.clients == 100]
     flower = [cell for _, cell in whole if cell.sum == peers.FLOWER]
     assert {(cell.before, cell.lost) for cell in flower if cell.numbers == 10_000} == {

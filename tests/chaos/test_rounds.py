@@ -136,13 +136,13 @@ def test_who_is_well_again_is_excused_no_longer(
     """A server is found that never again counts a client after a fault in the first round."""
     run_round = FedAvgServer.run_round
 
-    async def without_it(self: FedAvgServer, number: int, *arguments: Any) -> Any:
+    async def without_client_3(self: FedAvgServer, number: int, *arguments: Any) -> Any:
         record = await run_round(self, number, *arguments)
         kept = tuple(name for name in record.averaged if name != "client/3" or number < 5)
         return dataclasses.replace(record, averaged=kept)
 
     assert not broken(rounds, fault)
-    monkeypatch.setattr(FedAvgServer, "run_round", without_it)
+    monkeypatch.setattr(FedAvgServer, "run_round", without_client_3)
     assert "who is well is counted" in broken(rounds, fault)
 
 

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def other_federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The certificate files of another federation."""
     path = tmp_path_factory.mktemp("others")
     certify(path, ["server", *NAMES], days=10)
@@ -88,10 +88,14 @@ def test_a_party_is_connected_by_the_name_in_its_certificate(folder: Path) -> No
     with_hub(folder, main)
 
 
-def test_a_certificate_of_another_authority_is_refused_by_both_ends(folder: Path, others: Path) -> None:
+def test_a_certificate_of_another_authority_is_refused_by_both_ends(folder: Path, other_federation: Path) -> None:
     async def main(served: Served) -> None:
-        mixed = Identity("client/0", others / "client-0.pem", others / "client-0.key", folder / "authority.pem")
-        assert "the server's certificate is refused" in await refused(served, Identity.in_folder(others, "client/0"))
+        mixed = Identity(
+            "client/0", other_federation / "client-0.pem", other_federation / "client-0.key", folder / "authority.pem"
+        )
+        assert "the server's certificate is refused" in await refused(
+            served, Identity.in_folder(other_federation, "client/0")
+        )
         assert "refuses this certificate" in await refused(served, mixed)
         assert not served.hub.present
 
@@ -198,10 +202,10 @@ def test_keys_are_for_their_owners_eyes_and_are_not_replaced(folder: Path) -> No
     assert key.read_bytes() == before
 
 
-def test_a_file_that_is_missing_or_another_s_is_named(folder: Path, others: Path) -> None:
+def test_a_file_that_is_missing_or_another_s_is_named(folder: Path, other_federation: Path) -> None:
     with pytest.raises(CertificateError, match=r"client-9\.pem: there is no such file"):
         context(Identity.in_folder(folder, "client/9"), is_server=False)
-    mixed = Identity("client/0", folder / "client-0.pem", others / "client-0.key", folder / "authority.pem")
+    mixed = Identity("client/0", folder / "client-0.pem", other_federation / "client-0.key", folder / "authority.pem")
     with pytest.raises(CertificateError, match="do not fit"):
         context(mixed, is_server=False)
 

@@ -109,7 +109,7 @@ class Row:
     wrong: tuple[str, ...] = ()
 
 
-def tried(copy: Copy, bug: Bug, schedules: int, seed: int) -> Row:
+def try_bug(copy: Copy, bug: Bug, schedules: int, seed: int) -> Row:
     """Plant `bug` in the copy, let chaos and tests search for it, and remove it."""
     began = time.monotonic()
     text = (ROOT / bug.file).read_text(encoding="utf-8")
@@ -129,7 +129,7 @@ def tried(copy: Copy, bug: Bug, schedules: int, seed: int) -> Row:
     return Row(bug, chaos, test, time.monotonic() - began, tuple(wrong))
 
 
-def all_tried(
+def try_all(
     bugs: Sequence[Bug], schedules: int, seed: int, jobs: int, watch: Callable[[Row], None], folder: Path
 ) -> list[Row]:
     """The row of each of the `bugs`, `jobs` at a time, each in a copy of its own."""
@@ -138,17 +138,17 @@ def all_tried(
         (folder / str(number)).mkdir()
         free.put(Copy(folder / str(number)))
 
-    def one(bug: Bug) -> Row:
+    def try_next(bug: Bug) -> Row:
         copy = free.get()
         try:
-            row = tried(copy, bug, schedules, seed)
+            row = try_bug(copy, bug, schedules, seed)
         finally:
             free.put(copy)
         watch(row)
         return row
 
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(one, bugs))
+        return list(pool.map(try_next, bugs))
 
 
 def table_of(rows: Sequence[Row]) -> Table:
@@ -181,7 +181,7 @@ def main() -> int:
         notes.print(f"{row.seconds:4.0f} s  {row.bug.name}: {found}", markup=False, highlight=False, soft_wrap=True)
 
     with tempfile.TemporaryDirectory(prefix="tacit-mutants-") as folder:
-        rows = all_tried(bugs, given.schedules, given.seed, given.jobs, watch, Path(folder).resolve())
+        rows = try_all(bugs, given.schedules, given.seed, given.jobs, watch, Path(folder).resolve())
     console.print(table_of(rows))
     by_chaos, by_tests = sum(bool(row.chaos.promise) for row in rows), sum(bool(row.test) for row in rows)
     neither = [row for row in rows if not row.chaos.promise and not row.test]

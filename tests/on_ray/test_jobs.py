@@ -210,13 +210,13 @@ def test_calls_that_no_interrupt_ends_are_named(nodes: Nodes, tmp_path: Path, mo
 
 
 def test_chaos_finds_the_same(nodes: Nodes, dots: Path) -> None:
-    def found(verdict: Verdict) -> tuple[object, ...]:
+    def outcome_of(verdict: Verdict) -> tuple[object, ...]:
         return verdict.faults, verdict.outcome, verdict.trace_hash, verdict.broken
 
     here = tacit.chaos(dots, quick=True, schedules=3, out="here")
     there = tacit.chaos(dots, quick=True, schedules=3, out="there", jobs=f"ray:{nodes.address}")
     assert len(there.verdicts) > 10
-    assert [found(one) for one in there.verdicts] == [found(one) for one in here.verdicts]
+    assert [outcome_of(one) for one in there.verdicts] == [outcome_of(one) for one in here.verdicts]
 
 
 def of(process: subprocess.Popen[str]) -> list[psutil.Process]:

@@ -101,7 +101,7 @@ class Actor(Party):
         self.heard.append((text, self.now))
 
     async def listen(self, deadline: float) -> None:
-        """Take all notes that come."""
+        """Collect stage notes from all other parties until the deadline."""
         others = [name for name in self.world.loop.waits if name != self.name]
         with self.incoming((StageNote,), others, deadline=deadline) as arrivals:
             async for _, message in arrivals:

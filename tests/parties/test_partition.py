@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.parties.data.partitions import classes_with_labels
 from tacit.parties.data.sets import DataError, Dataset, load
-from tacit.parties.data.splits import Shard, counted, named, parse_partition, partition, shards
+from tacit.parties.data.splits import Shard, classes_with_labels, counted, named, parse_partition, partition, shards
 
 
 def table(labels: list[int], clients: list[int] | None = None) -> Dataset:

@@ -135,12 +135,12 @@ BROKEN = "import tacit\n" + STEP.format("broken") + "import nothing_of_the_kind\
 LINE = BROKEN.count("\n")
 
 
-def why(file: Path) -> str:
+def import_problem(file: Path) -> str:
     return f"{file}, line {LINE}: ModuleNotFoundError: No module named 'nothing_of_the_kind'"
 
 
 def warning(file: Path) -> str:
-    left_out = f"the installed plugin broken (package broken 1) is skipped: {why(file)}"
+    left_out = f"the installed plugin broken (package broken 1) is skipped: {import_problem(file)}"
     return f"WARNING  {left_out}; fix or remove this package"
 
 
@@ -163,7 +163,7 @@ def test_what_a_broken_one_may_have_added_is_not_known_and_why(install: Install,
     assert first == warning(file)
     assert second.startswith("error: ") and 'training.update: "broken-half" is not one of the allowed: ' in second
     assert second.endswith(
-        f"; an installed plugin that is left out may have it: broken (package broken 1): {why(file)}"
+        f"; an installed plugin that is left out may have it: broken (package broken 1): {import_problem(file)}"
     )
 
 

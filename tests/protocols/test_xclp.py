@@ -49,7 +49,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[tuple[np.ndarray, list[int], list[bool
 @pytest.mark.parametrize(
     ("variant", "examples"),
     [("plaintext", 20), ("direct", 20), ("paillier", 6), ("unpacked", 4), ("iknp", 4), ("naor-pinkas", 3)]
-    + [pytest.param(secure, 20, marks=pytest.mark.long) for secure in ("paillier", "unpacked", "iknp", "naor-pinkas")],
+    + [pytest.param(secure, 10, marks=pytest.mark.long) for secure in ("paillier", "unpacked", "iknp", "naor-pinkas")],
 )
 def test_h_and_z_equal_the_oracle_exactly(federation, make_shard, variant, examples) -> None:
     @settings(max_examples=examples, suppress_health_check=[HealthCheck.nested_given])

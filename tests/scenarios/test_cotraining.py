@@ -282,25 +282,25 @@ def table(classes: int, each: int, dimension: int = 3) -> Dataset:
     return Dataset("table", points, labels, tuple(map(str, range(classes))))
 
 
-def other(name: str) -> Dataset:
+def another_dataset(name: str) -> Dataset:
     return table(4, 25, 5 if name == "longer" else 3)
 
 
 def test_public_points_are_nobodys_and_their_shares_of_classes_may_be_uneven() -> None:
     data = table(10, 100)
     for distribution in ("iid", "dirichlet:0.1"):
-        held, public = set_apart(data, Public(size=200, distribution=distribution), 5, 1, other)
+        held, public = set_apart(data, Public(size=200, distribution=distribution), 5, 1, another_dataset)
         assert public is not None and len(public.labels) == 200
         both = np.concatenate([held.points, public.points])[:, 0]
         assert sorted(both) == sorted(data.points[:, 0])
         counts = np.bincount(public.labels, minlength=10)
         assert (counts.max() > 60) == (distribution != "iid")
-    assert set_apart(data, Public(), 5, 1, other) == (data, None)
+    assert set_apart(data, Public(), 5, 1, another_dataset) == (data, None)
 
 
 def test_public_points_may_come_from_another_data_set_without_their_labels() -> None:
     data = table(2, 20)
-    held, public = set_apart(data, Public(size=30, source="other"), 5, 1, other)
+    held, public = set_apart(data, Public(size=30, source="other"), 5, 1, another_dataset)
     assert held is data and public is not None
     assert public.labels.tolist() == [-1] * 30
     assert len({row.tobytes() for row in public.points}) == 30
@@ -332,7 +332,7 @@ def test_clients_label_the_points_of_another_data_set(small: Path) -> None:
 )
 def test_public_points_that_are_not_available(public: Public, problem: str) -> None:
     with pytest.raises(Problem) as caught:
-        set_apart(table(2, 20), public, 5, 1, other)
+        set_apart(table(2, 20), public, 5, 1, another_dataset)
     assert str(caught.value).startswith(problem)
 
 

@@ -66,7 +66,7 @@ def test_help_and_names_need_no_package_that_takes_long_to_import(arguments: lis
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=os.environ | (_asked(words) if words else {}),
+        env=os.environ | (_completion_environment(words) if words else {}),
     )
     assert done.returncode == 0 and done.stdout
     imported = done.stderr.split()
@@ -77,14 +77,14 @@ def test_help_and_names_need_no_package_that_takes_long_to_import(arguments: lis
 # --- completion
 
 
-def _asked(line: str) -> dict[str, str]:
+def _completion_environment(line: str) -> dict[str, str]:
     """The variables that bash sets to complete the last word of `line`."""
     words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     return {"_TACIT_COMPLETE": "complete_bash", **words}
 
 
 def completed(line: str) -> list[str]:
-    result = CliRunner().invoke(app, env=_asked(line), prog_name="tacit")
+    result = CliRunner().invoke(app, env=_completion_environment(line), prog_name="tacit")
     assert result.exit_code == 0, result.output
     return result.stdout.split()
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tacit import Result, ScenarioError, load, run
-from tacit.parties.learning import ModelSpec, jobs
+from tacit.parties.learning import jobs
+from tacit.parties.learning.spec import ModelSpec
 from tacit.protocols.cotraining.round import LocalPredictions
 from tacit.protocols.experiment.probe import NOBODY, probe_of, shadowed
 from tacit.protocols.federated.averaging import LocalModel

@@ -123,9 +123,9 @@ def test_a_table_has_the_means_of_its_runs_beside_the_papers_figures(swept: Resu
     heads, first, second = cells_of("out")
     assert heads == ["", "short: accuracy", "long: accuracy<br>(paper: longer: accuracy)", "bytes"]
     for row, (cells, k) in enumerate(((first, 2), (second, 3))):
-        records = [json.loads((path / "result.json").read_text()) for path in runs if asked(path)[0] == k]
+        records = [json.loads((path / "result.json").read_text()) for path in runs if k_and_bits(path)[0] == k]
         for bits, place in ((32, 1), (64, 2)):
-            found = [record["accuracy"] for record, path in of(runs, records, k) if asked(path)[1] == bits]
+            found = [record["accuracy"] for record, path in of(runs, records, k) if k_and_bits(path)[1] == bits]
             mean, deviation = 100 * statistics.fmean(found), 100 * statistics.stdev(found)
             assert cells[place].startswith(f"{mean:.2f} ± {deviation:.2f}"), (row, place)
     assert first[0] == "k = 2<br>(paper: k = 20)"
@@ -154,13 +154,13 @@ def test_figures_of_other_data_stand_in_rows_of_their_own(tabled: Path) -> None:
     assert "Letters (paper): k = 20" in " ".join(done.stdout.split())
 
 
-def asked(path: Path) -> tuple[int, int]:
+def k_and_bits(path: Path) -> tuple[int, int]:
     scenario = read(path, without_data=True).scenario
     return scenario.protocol.k, scenario.protocol.bits
 
 
 def of(runs: list[Path], records: list[dict[str, float]], k: int) -> list[tuple[dict[str, float], Path]]:
-    return list(zip(records, [path for path in runs if asked(path)[0] == k], strict=True))
+    return list(zip(records, [path for path in runs if k_and_bits(path)[0] == k], strict=True))
 
 
 def test_the_papers_order_is_held_against_the_spread(swept: Result) -> None:

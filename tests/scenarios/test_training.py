@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tacit import Expect, Result, load, run
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalUpdate, Trained
+from tacit.parties.learning.local_update import LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.protocols.registry import PROTOCOLS, using

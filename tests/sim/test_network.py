@@ -62,7 +62,7 @@ class World:
         return [(event.kind, event.party, event.peer) for event in self.events]
 
     def copies(self) -> int:
-        """How many there were of all packets."""
+        """Return the number of copies of all packets: those that senders sent, and those that a relay added."""
         return sum(event.kind == "send" or (event.kind == "relay" and event.note != "") for event in self.events)
 
     def notes(self, kind: str) -> list[str]:

@@ -27,15 +27,7 @@ from typing import Any
 import numpy as np
 from Crypto.Hash import TurboSHAKE128
 
-from tacit.protocols.crypto.vdaf.circuits import (
-    Circuit,
-    Count,
-    Histogram,
-    MultihotCountVec,
-    OneHotVec,
-    Sum,
-    SumVec,
-)
+from tacit.protocols.crypto.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec, OneHotVec, Sum, SumVec
 from tacit.protocols.crypto.vdaf.prime_field import FIELD128, Elements, PrimeField
 from tacit.protocols.crypto.vdaf.proof_system import ProofSystem
 

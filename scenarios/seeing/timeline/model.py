@@ -140,10 +140,10 @@ def model_of(folder: Path, seen: Seen | None = None) -> Model:
     with opened(folder) as connection:
         copies = [Copy._make(row) for row in connection.execute(_COPIES)]
         lost = [Mark._make(("lost", *row)) for row in connection.execute(_LOSSES)]
-    return _made(copies, lost, seen or Seen(folder))
+    return _model_of(copies, lost, seen or Seen(folder))
 
 
-def _made(copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
+def _model_of(copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
     facts, news = seen.facts, seen.news
     end = max(max(seen.moments, default=0.0), seen.end)
     model = Model(end, news.ended, _in_order(seen.parties))

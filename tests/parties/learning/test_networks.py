@@ -3,8 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from tacit.parties.learning import MODELS, ModelSpec, embed_all, initial, probabilities, size, trained_size
+from tacit.parties.learning.jobs import embed_all, initial, probabilities, size, trained_size
 from tacit.parties.learning.networks import BUILDERS
+from tacit.parties.learning.spec import MODELS, ModelSpec
 from tacit.sim.streams import generator
 
 SHAPES = {"linear": (5,), "linear_embedding": (5,), "resnet18": (3, 32, 32)}

@@ -4,10 +4,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.parties.learning import ModelSpec, average, initial, size, trained_size
+from tacit.parties.learning.jobs import initial, size, trained_size
 from tacit.parties.learning.networks import build
 from tacit.parties.learning.parameters import flatten, load
-from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import average, decode, encode
 
 SPEC = ModelSpec("fedct_svhn", (1, 8, 8), 3)
 

@@ -12,9 +12,8 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.playing import play
 from tacit.protocols.cotraining import packing
 from tacit.protocols.cotraining.consensus import majority
-from tacit.protocols.cotraining.dp_fedct import NoisyLabels
 from tacit.protocols.cotraining.experiment import ALGORITHMS, Options
-from tacit.protocols.cotraining.fedct import HardLabels
+from tacit.protocols.cotraining.fedct import HardLabels, NoisyLabels
 from tacit.protocols.cotraining.local_training import Public
 from tacit.protocols.cotraining.pate import NoisyTeachers, Teachers
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
@@ -181,7 +180,7 @@ class Nearest:
         return {}
 
 
-def held(name: str, options: Options, *faults: Fault) -> tuple[CotrainingServer, list[Shard], Public, World]:
+def perform_round(name: str, options: Options, *faults: Fault) -> tuple[CotrainingServer, list[Shard], Public, World]:
     """A round of an algorithm among four clients, held by a server."""
     dice = np.random.default_rng(5)
     everything = np.ones(8, bool)
@@ -201,7 +200,7 @@ def held(name: str, options: Options, *faults: Fault) -> tuple[CotrainingServer,
 
 def test_a_round_of_dp_fedct_is_the_votes_on_bits_flipped_by_each_clients_own_entropy() -> None:
     flip = 0.2
-    server, shards, public, world = held("dp-fedct", Options(flip=flip))
+    server, shards, public, world = perform_round("dp-fedct", Options(flip=flip))
     counts = np.zeros((50, 3), int)
     for i, shard in enumerate(shards):
         near = ((public.points[:, None] - shard.points) ** 2).sum(2).argmin(1)
@@ -217,7 +216,7 @@ def test_a_round_of_dp_fedct_is_the_votes_on_bits_flipped_by_each_clients_own_en
 
 
 def test_a_round_of_dp_pate_teaches_a_student_at_the_server_and_sends_nothing_back() -> None:
-    server, shards, public, world = held("dp-pate", Options(sigma=1.5))
+    server, shards, public, world = perform_round("dp-pate", Options(sigma=1.5))
     labels = [s.labels[((public.points[:, None] - s.points) ** 2).sum(2).argmin(1)] for s in shards]
     counts = np.stack([(np.stack(labels) == c).sum(0) for c in range(3)], axis=1)
     noise = gaussian((50, 3), Entropy(World(1).entropy("server", 1, 1, 1, "agreeing").bytes(32)))
@@ -232,7 +231,7 @@ def test_a_round_of_dp_pate_teaches_a_student_at_the_server_and_sends_nothing_ba
 @pytest.mark.parametrize("name", ["dp-fedct", "pate", "dp-pate"])
 @pytest.mark.parametrize("step", ["cotrain.learn", "cotrain.predict"])
 def test_a_client_that_is_lost_is_left_out_of_the_consensus(name: str, step: str) -> None:
-    server, shards, public, _ = held(name, Options(), Crash("client/2", at=step))
+    server, shards, public, _ = perform_round(name, Options(), Crash("client/2", at=step))
     left = [s for i, s in enumerate(shards) if i != 2]
     labels = [s.labels[((public.points[:, None] - s.points) ** 2).sum(2).argmin(1)] for s in left]
     assert [loss.party for loss in server.lost] == ["client/2"]

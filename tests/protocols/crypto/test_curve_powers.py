@@ -1,4 +1,4 @@
-"""Powers of points of P-256, beside those of the group."""
+"""Powers of points of P-256, as the code computes them and by the general arithmetic of the group."""
 
 import pytest
 from hypothesis import given, settings
@@ -43,7 +43,7 @@ def test_a_product_of_powers(few: int, seed: int, count: int, bits: int) -> None
         # A point and its inverse cancel.
         pair = [points[0], GROUP.divide(GROUP.identity, points[0])]
         assert product_of_powers(pair, [exponents[0], exponents[0]]) == GROUP.identity
-    assert copies == [GROUP.encode(point) for point in points]  # none was changed
+    assert copies == [GROUP.encode(point) for point in points]  # the points are unchanged
 
 
 def test_a_product_of_nothing_is_the_identity() -> None:

@@ -5,7 +5,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tacit.parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
+from tacit.parties.learning.jobs import initial, size, train
+from tacit.parties.learning.local_update import Addition, LocalData, LocalUpdate, Trained
+from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.protocols.federated.fedmatch import FedMatch, choose_helpers
 from tacit.protocols.federated.fedprox import FedProx

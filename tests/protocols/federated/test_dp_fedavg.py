@@ -11,7 +11,7 @@ import pytest
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import Shard, shards
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.playing import play

@@ -12,8 +12,7 @@ import pytest
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import shards
 from tacit.parties.learning import jobs
-from tacit.parties.learning.additions import Active, Addition, Run
-from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.local_update import Active, Addition, LocalUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.playing import play
@@ -119,7 +118,7 @@ def test_what_is_sent_beside_the_model_has_the_size_of_its_formula(name: str, av
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
-from tacit.parties.learning import LocalUpdate
+from tacit.parties.learning.local_update import LocalUpdate
 from tacit.protocols.federated.algorithms import UPDATES
 from tacit.protocols.federated.fedmatch import FedMatch
 from tacit.protocols.federated.mean_teacher import MeanTeacher

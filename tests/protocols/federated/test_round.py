@@ -14,7 +14,7 @@ from tacit.parties.client import Client
 from tacit.parties.data.sets import Dataset, load
 from tacit.parties.data.splits import Shard, shards
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalUpdate, Trained
+from tacit.parties.learning.local_update import LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average, decode
 from tacit.parties.life import Present
