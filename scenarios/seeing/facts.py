@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -304,6 +304,11 @@ class Facts:
         downs = [one for one in self.spells_of(party) if one.kind == "down"]
         found = [one for one in downs if one.ended is not None and one.ended <= at]
         return found[-1] if found else None
+
+    @property
+    def with_spells(self) -> Set[str]:
+        """The parties that have any spell."""
+        return self._spells.keys()
 
     def spells_of(self, party: str) -> list[Spell]:
         """The spells of a party, in order; those of links are its that they are named after."""

@@ -1,11 +1,14 @@
 """All that is made of the events of a record in one pass: facts, the critical path, and what a timeline shows."""
 
+import math
 from array import array
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tacit.scenarios.seeing.columns import MessageColumns, columns_of
 from tacit.scenarios.seeing.critical_path import Segment, Walk
 from tacit.scenarios.seeing.facts import Facts
 from tacit.scenarios.seeing.reading import AnyRow, Delivery, Record, Row, WaitBegun, WaitEnded
@@ -24,7 +27,7 @@ class Seen:
 
     def __init__(self, folder: Path) -> None:
         self.facts = Facts()
-        self.parties: set[str] = set()
+        self._named: dict[str, None] = {}  # in the order of their first, which is nearly that of their numbers
         self.moments, self._last = array("d"), -1.0
         self.doings: dict[str, array[float]] = defaultdict(lambda: array("d"))
         self.last_round = 0
@@ -33,10 +36,24 @@ class Seen:
         self.news = Record(folder).news(self._see, ("fault",), self._see_delivery)
         self._takers.clear()  # they have this object, which would stay in memory until somebody looks for garbage
         self.facts.take_answers(self.news)
-        self.parties.update(one.sender for one in self.facts.messages.values())
-        self.parties.update(one.receiver for one in self.facts.messages.values())
+        self._named.update(dict.fromkeys(one.sender for one in self.facts.messages.values()))
+        self._named.update(dict.fromkeys(one.receiver for one in self.facts.messages.values()))
         last = max(self.moments, default=0.0)
         self.end = float(str(self.news.about.get("virtual_seconds", last)))
+
+    @cached_property
+    def parties(self) -> list[str]:
+        """All that the record names: the server, then the clients by number."""
+        groups: dict[tuple[bool, str], list[tuple[float, str]]] = defaultdict(list)
+        for name in filter(None, self._named):
+            role, _, number = name.partition("/")
+            groups[name != "server", role].append((float(number) if number.isdecimal() else math.inf, name))
+        return [name for group in sorted(groups) for _, name in sorted(groups[group])]
+
+    @cached_property
+    def messages(self) -> MessageColumns:
+        """All messages that were sent, in columns; senders and receivers are places in `parties`."""
+        return columns_of(self.facts.messages.values(), self.parties)
 
     def _see_delivery(self, delivery: Delivery) -> bool:
         """Take in a delivery of which the sending is recorded, as it is not in a party's own record."""
@@ -67,12 +84,12 @@ class Seen:
         return self._takers.setdefault(kind, tuple(take for take in takers if take is not None))
 
     def _name(self, row: Row) -> None:
-        self.parties.add(row.party)
+        self._named[row.party] = None
         if not row.message:
-            self.parties.update((row.sender, row.receiver))
+            self._named[row.sender] = self._named[row.receiver] = None
 
     def _name_waiting(self, row: WaitBegun) -> None:
-        self.parties.add(row.party)
+        self._named[row.party] = None
 
     def _end_wait(self, row: WaitEnded) -> None:
         wait = self.facts.waits.get(row.wait)

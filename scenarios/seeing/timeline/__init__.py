@@ -87,7 +87,7 @@ def _summary(model: Model) -> str:
 
 def _said(model: Model) -> str:
     """Return a description of the picture, for those who do not see it."""
-    lost = sum(one.fate in ("lost", "dropped") for one in model.messages)
+    lost = sum(one.received is None and one.fate in ("lost", "dropped") for one in model.messages)
     parts = [_summary(model), f"{_count(lost, 'message')} not received." if lost else "All messages were received."]
     if lost == 0 and any(one.received is None for one in model.messages):
         parts[1] = "Some messages are on their way."

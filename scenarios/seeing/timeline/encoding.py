@@ -169,11 +169,11 @@ def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
     if counts is not None:
         data["counts"] = {
             "width": microseconds(counts.width),
-            "bucket": _rising(cell.bucket for cell in counts.cells),
-            "party": packed(party(cell.party) for cell in counts.cells),
-            "sent": packed(cell.sent for cell in counts.cells),
-            "received": packed(cell.received for cell in counts.cells),
-            "bytes": packed(cell.bytes for cell in counts.cells),
+            "bucket": _rising(counts.bucket),
+            "party": packed(counts.party),
+            "sent": packed(counts.sent),
+            "received": packed(counts.received),
+            "bytes": packed(counts.bytes),
         }
     return {**data, "shapes": list(shapes), "parties": list(party), "steps": list(step), "types": list(type_),
             "texts": list(text)}  # fmt: skip

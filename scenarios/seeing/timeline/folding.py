@@ -1,11 +1,9 @@
 """Which spans of a run are idle for so long that a timeline folds them."""
 
 import math
-from array import array
-from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Span", "folds"]
 
@@ -21,9 +19,12 @@ _MARGIN = 0.1
 """How much of a fold's least length remains on either side of it, so that events stand apart from the fold."""
 
 
-def folds(moments: Iterable[float], busy: Iterable[Span]) -> list[Span]:
-    """The spans to fold, in order: in none of them is a moment, or any part of a busy span."""
-    begins, ends = _spans(moments, busy)
+def folds(moments: ArrayLike, busy: ArrayLike) -> list[Span]:
+    """The spans to fold, in order: in none of them is one of the `moments`, or any part of a busy span.
+
+    `busy` has a row for each span, its begin and its end; one that ends before it begins is ignored.
+    """
+    begins, ends = _spans(np.asarray(moments, np.float64), np.asarray(busy, np.float64).reshape(-1, 2))
     if not len(begins):
         return []
     reached = np.maximum.accumulate(ends)
@@ -36,17 +37,12 @@ def folds(moments: Iterable[float], busy: Iterable[Span]) -> list[Span]:
     return [(start, stop) for begin, start, stop, end in found if begin < start < stop < end]
 
 
-def _spans(moments: Iterable[float], busy: Iterable[Span]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Begins and ends of all spans, a moment being one, in the order of begins, in arrays: there may be a million."""
-    begins = array("d", moments)
-    ends = array("d", begins)
-    for begin, end in busy:
-        if begin <= end:
-            begins.append(begin)
-            ends.append(end)
-    found = np.asarray(begins), np.asarray(ends)
-    order = np.argsort(found[0], kind="stable")
-    return found[0][order], found[1][order]
+def _spans(moments: NDArray[np.float64], busy: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Begins and ends of all spans, a moment being one, in the order of begins."""
+    spans = busy[busy[:, 0] <= busy[:, 1]]
+    begins, ends = np.concatenate((moments, spans[:, 0])), np.concatenate((moments, spans[:, 1]))
+    order = np.argsort(begins, kind="stable")
+    return begins[order], ends[order]
 
 
 def _least(lengths: list[float], whole: float) -> float:
