@@ -26,6 +26,7 @@ import numpy as np
 from msgspec import Struct
 
 from tacit.scenarios.seeing.facts import Facts, Waiting
+from tacit.scenarios.seeing.messages import Numbers
 from tacit.scenarios.seeing.reading import Delivery, Row, WaitBegun, WaitEnded, reader_of
 from tacit.sim.trace import Fact
 
@@ -133,25 +134,6 @@ class _Events:
         return self.numbers[bisect_left(self.times, time, *span) : bisect_right(self.times, time, *span)]
 
 
-class _Numbers:
-    """The number of an event for each of the numbers from 0; 0 for none."""
-
-    def __init__(self) -> None:
-        self._found = array("q")
-
-    def __getitem__(self, place: int) -> int:
-        return self._found[place] if place < len(self._found) else 0
-
-    def put(self, place: int, number: int) -> None:
-        """Put `number` there unless there is one."""
-        if place == len(self._found):
-            self._found.append(number)
-            return
-        if place > len(self._found):
-            self._found.extend([0] * (place + 1 - len(self._found)))
-        self._found[place] = self._found[place] or number
-
-
 class Walk:
     """Goes back from event to event: each step leads to an earlier event or an earlier time, and so there is an end.
 
@@ -165,9 +147,9 @@ class Walk:
         self._waited, self._deadlines = _Events(), _Events()
         self._jobs = _Events()  # their times are their ends at full speed
         self._doings: dict[str, array[int]] = defaultdict(lambda: array("q"))  # from its first job on, by its program
-        self._hops = _Numbers(), _Numbers()  # of hops 1 and 2, by copy
+        self._hops = Numbers(), Numbers()  # of hops 1 and 2, by copy
         self._first: dict[tuple[int, int], int] = {}  # by message and hop, where it is not the copy of that number
-        self._begun = _Numbers()  # waits
+        self._begun = Numbers()  # waits
         self._last = 0
         self._read: Callable[[int], Row | int] = _unread
         self._found: list[Segment] = []

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from sys import intern
 from typing import NamedTuple
 
 from tacit.parties.server import Loss
@@ -148,7 +149,6 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         with opened_record(path) as connection:
             check_whole(folder)
             connection.execute("BEGIN")
-            connection.text_factory = _Texts().__getitem__
             yield connection
     except (sqlite3.Error, TypeError, ValueError) as error:
         if isinstance(error, FolderError):
@@ -157,14 +157,6 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         raise FolderError(
             f"{path}: the record cannot be read: {error}; is the file whole? A run again makes a new one"
         ) from None
-
-
-class _Texts(dict[bytes, str]):
-    """The text of each sequence of bytes: one object, however often it occurs, as a record has few texts."""
-
-    def __missing__(self, raw: bytes) -> str:
-        text = self[raw] = sys.intern(raw.decode())  # kinds are compared with those of the code
-        return text
 
 
 @contextmanager
@@ -260,10 +252,11 @@ class Record:
         for row in map(Row._make, connection.execute(query, (self._seen,))):
             if beside < row.n:
                 beside = catch_up(row.n)
+            if kept is None or row.kind in kept:
+                row = _shared(row)
+                rows.append(row)
             see(row)
             last, time = row.n, row.time
-            if kept is None or row.kind in kept:
-                rows.append(row)
         catch_up(sys.maxsize)
         last, time = max((last, time), deliveries.last, waits.last)
         rounds = connection.execute(
@@ -282,6 +275,11 @@ class Record:
             dict(connection.execute("SELECT key, value FROM run")),
             [Loss(*row) for row in losses],
         )
+
+
+def _shared(row: Row) -> Row:
+    """The row with texts that others share, as a record has few: it is kept, and needs none of its own."""
+    return Row._make([intern(one) if isinstance(one, str) else one for one in row])
 
 
 class _Names(dict[str, tuple[str, ...]]):
@@ -357,10 +355,13 @@ class _Waits:
             place, wait, time, party, step, number, attempt, types, sources, seconds, last = found
             row: AnyRow
             if party is None:
-                row = WaitEnded(place, wait, time, step, names[types], names[sources], last, seconds)
+                row = WaitEnded(place, wait, time, intern(step), names[types], names[sources], intern(last), seconds)
                 keeps = self._keeps_ends
             else:
-                row = WaitBegun(place, wait, time, party, step, number, attempt, names[types], names[sources], seconds)
+                row = WaitBegun(
+                    place, wait, time, intern(party), intern(step), number, attempt, names[types], names[sources],
+                    seconds,
+                )  # fmt: skip
                 keeps = self._keeps_begins
             self._see(row)
             if keeps:

@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from sys import intern
 from typing import Any
 
-from tacit.scenarios.seeing.columns import MessageColumns, columns_of
 from tacit.scenarios.seeing.critical_path import Segment, Walk
 from tacit.scenarios.seeing.facts import Facts
+from tacit.scenarios.seeing.messages import MessageColumns
 from tacit.scenarios.seeing.reading import AnyRow, Delivery, Record, Row, WaitBegun, WaitEnded
 
 __all__ = ["Seen"]
@@ -36,8 +37,7 @@ class Seen:
         self.news = Record(folder).news(self._see, ("fault",), self._see_delivery)
         self._takers.clear()  # they have this object, which would stay in memory until somebody looks for garbage
         self.facts.take_answers(self.news)
-        self._named.update(dict.fromkeys(one.sender for one in self.facts.messages.values()))
-        self._named.update(dict.fromkeys(one.receiver for one in self.facts.messages.values()))
+        self._named.update(dict.fromkeys(self.facts.messages.parties))
         last = max(self.moments, default=0.0)
         self.end = float(str(self.news.about.get("virtual_seconds", last)))
 
@@ -53,16 +53,16 @@ class Seen:
     @cached_property
     def messages(self) -> MessageColumns:
         """All messages that were sent, in columns; senders and receivers are places in `parties`."""
-        return columns_of(self.facts.messages.values(), self.parties)
+        return self.facts.messages.columns(self.parties)
 
     def _see_delivery(self, delivery: Delivery) -> bool:
         """Take in a delivery of which the sending is recorded, as it is not in a party's own record."""
-        if (message := self.facts.deliver(delivery)) is None:
+        if (receiver := self.facts.deliver(delivery)) is None:
             return False
         if delivery.time != self._last:
             self._last = delivery.time
             self.moments.append(delivery.time)
-        self._walk.deliver(delivery, message.receiver)
+        self._walk.deliver(delivery, receiver)
         return True
 
     def _see(self, row: AnyRow) -> None:
@@ -84,7 +84,7 @@ class Seen:
         return self._takers.setdefault(kind, tuple(take for take in takers if take is not None))
 
     def _name(self, row: Row) -> None:
-        self._named[row.party] = None
+        self._named[intern(row.party)] = None
         if not row.message:
             self._named[row.sender] = self._named[row.receiver] = None
 

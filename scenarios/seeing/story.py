@@ -11,7 +11,8 @@ from tacit.scenarios.files.arguments import check_type
 from tacit.scenarios.running.folder import Result
 from tacit.scenarios.seeing.absences import Absence, Key, grouped, key_of
 from tacit.scenarios.seeing.causes import Cause, Causes, Chain
-from tacit.scenarios.seeing.facts import Facts, Message, Waiting
+from tacit.scenarios.seeing.facts import Facts, Waiting
+from tacit.scenarios.seeing.messages import Message
 from tacit.scenarios.seeing.reading import (
     AnyRow,
     EndedRound,
@@ -295,7 +296,7 @@ class Story:
 
     def _summary(self) -> list[Line]:
         """Return the lines about the fate of messages, in figures."""
-        messages = self._facts.messages.values()
+        messages = list(self._facts.messages.made)
         why = Counter(reason for one in messages for _, reason in one.lost)
         again = sum(one.again for one in messages)
         refused = Counter(one.refused[1] for one in messages if one.refused is not None)

@@ -101,7 +101,7 @@ def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
     """The model, and what of it is `counts` only, to be written as JSON."""
     party, step, type_, text = _Table(model.parties), _Table(), _Table(), _Table([""])
     shapes = _Table()
-    messages, copies, bars, gaps, path = model.messages, model.copies, model.bars, list(model.gaps), model.path
+    messages, copies, bars, gaps, path = list(model.messages), model.copies, model.bars, list(model.gaps), model.path
     data: dict[str, Any] = {
         "end": microseconds(model.end),
         "messages": {

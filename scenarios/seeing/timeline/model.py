@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.scenarios.running.record_format import VIEW_OF
-from tacit.scenarios.seeing.columns import MessageColumns
 from tacit.scenarios.seeing.critical_path import Segment
-from tacit.scenarios.seeing.facts import Facts, Job, Message, Waiting
+from tacit.scenarios.seeing.facts import Facts, Job, Waiting
+from tacit.scenarios.seeing.messages import Message, MessageColumns
 from tacit.scenarios.seeing.reading import News, Row, opened
 from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.timeline.folding import Span, folds
@@ -106,7 +106,7 @@ class Model:
     parties: list[str]
     columns: MessageColumns
     """All messages; `messages` are those of them that are drawn singly."""
-    messages: list[Message]
+    messages: Sequence[Message]
     copies: list[Copy] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     waits: list[Waiting] = field(default_factory=list)
@@ -148,7 +148,7 @@ def model_of(folder: Path, seen: Seen | None = None) -> Model:
 def _made(copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
     facts, news = seen.facts, seen.news
     end = max(max(seen.moments, default=0.0), seen.end)
-    model = Model(end, news.ended, seen.parties, seen.messages, seen.messages.messages)
+    model = Model(end, news.ended, seen.parties, seen.messages, seen.messages)
     model.copies = [one for one in copies if one.number in facts.messages]
     model.bars = sorted(_bars(facts, seen.doings, end), key=lambda bar: bar.began)
     model.waits = sorted(facts.waits.values(), key=lambda wait: wait.began)
@@ -242,12 +242,13 @@ def _under_way(model: Model, facts: Facts) -> Iterator[NDArray[np.float64]]:
     columns, copied = model.columns, {one.number for one in model.copies}
     stopped = {name for name in facts.with_spells if any(one.kind in _STOPS for one in facts.spells_of(name))}
     stops = np.fromiter((name in stopped for name in model.parties), np.bool_, len(model.parties))
-    odd = np.fromiter((bool(one.struck) or one.number in copied for one in columns.messages), np.bool_)
-    moves = ~(np.isnan(columns.received) | odd)
+    moves = ~(np.isnan(columns.received) | np.isin(columns.number, list(copied)))
+    for place in np.flatnonzero(moves & columns.noted).tolist():
+        moves[place] = not columns[place].struck
     may_be_held = stops[columns.sender] | stops[columns.receiver] | bool(facts.of_links)
     for place in np.flatnonzero(moves & may_be_held).tolist():
-        one = columns.messages[place]
-        moves[place] = not _is_held(one.sender, one.receiver, one.sent, one.received or 0.0, stopped, facts)
+        ends = model.parties[columns.sender[place]], model.parties[columns.receiver[place]]
+        moves[place] = not _is_held(*ends, float(columns.sent[place]), float(columns.received[place]), stopped, facts)
     yield np.column_stack((columns.sent[moves], columns.received[moves]))
     spans = []
     for copy in model.copies:

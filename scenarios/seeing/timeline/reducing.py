@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from tacit.scenarios.seeing.facts import Message, Waiting
+from tacit.scenarios.seeing.facts import Waiting
+from tacit.scenarios.seeing.messages import Message
 from tacit.scenarios.seeing.timeline.model import Bar, Model
 from tacit.sim.units import format_duration
 
@@ -80,13 +81,14 @@ def _length(span: Bar | Waiting) -> float:
 
 def _chief(model: Model) -> list[Message]:
     """The messages worth to be drawn, those first that have troubles."""
-    path = {(one.peer, one.type, one.ended) for one in model.path if one.peer}
+    columns, path = model.columns, {(one.peer, one.type, one.ended) for one in model.path if one.peer}
     troubled = [
-        one for one in model.messages if one.received is None or one.lost or one.again or one.struck or one.refused
+        one
+        for one in columns.where(columns.noted)
+        if one.received is None or one.lost or one.again or one.struck or one.refused
     ]
     numbers = {one.number for one in troubled}
-    columns, ends = model.columns, [time for _, _, time in path]
-    followed = [columns.messages[place] for place in np.flatnonzero(np.isin(columns.received, ends)).tolist()]
+    followed = columns.where(np.isin(columns.received, [time for _, _, time in path]))
     return troubled + [
         one for one in followed if (one.receiver, one.type, one.received) in path and one.number not in numbers
     ]
