@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from tacit.scenarios.seeing.facts import Facts, Waiting
 from tacit.scenarios.seeing.messages import Numbers
-from tacit.scenarios.seeing.reading import Delivery, Row, WaitBegun, WaitEnded, reader_of
+from tacit.scenarios.seeing.reading import Delivery, Row, Sending, WaitBegun, WaitEnded, reader_of
 from tacit.sim.trace import Fact
 
 __all__ = ["Segment", "Walk", "seconds_by"]
@@ -157,6 +157,13 @@ class Walk:
     def taker(self, kind: str) -> Callable[[Any], None] | None:
         """The function that takes an event of that kind in, after the facts did; None if the path comes by none."""
         return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
+
+    def send(self, sending: Sending) -> None:
+        """Take in a sending."""
+        self._hops[0].put(sending.message, sending.n)
+        self._last = sending.n
+        if sending.party in self._jobs:
+            self._doings[sending.party].append(sending.n)
 
     def deliver(self, delivery: Delivery, receiver: str) -> None:
         """Take in that a message was delivered to `receiver`."""

@@ -10,7 +10,7 @@ from sys import intern
 from typing import Any
 
 from tacit.scenarios.seeing.messages import Message, Messages
-from tacit.scenarios.seeing.reading import AnyRow, Delivery, News, Row, WaitBegun, WaitEnded
+from tacit.scenarios.seeing.reading import AnyRow, Delivery, News, Row, Sending, Transfers, WaitBegun, WaitEnded
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Fact
 from tacit.sim.transport import SECOND_COPY
@@ -246,6 +246,15 @@ class Facts:
     def _message(self, row: Row) -> Message:
         return self.messages.get(row.message) or self.messages.add_first(row)
 
+    @property
+    def transfers(self) -> Transfers:
+        """The functions that take in sendings and deliveries."""
+        return Transfers(self.send, lambda delivery: self.deliver(delivery) is not None)
+
+    def send(self, sending: Sending) -> bool:
+        """Take in a sending; returns false, and nothing is taken in, if something of its message is known already."""
+        return self.messages.add(sending)
+
     def deliver(self, delivery: Delivery) -> str | None:
         """Take in a delivery, and return its receiver; None, and nothing is taken in, if its sending is not known."""
         return self.messages.receive(delivery.message, delivery.time)
@@ -256,8 +265,6 @@ class Facts:
 
     def _send(self, row: Row) -> None:
         if not row.message:
-            return
-        if row.peer == row.receiver and not row.fact and row.value < 2 and self.messages.add(row):
             return
         one = self._message(row)
         self._go(one, row)

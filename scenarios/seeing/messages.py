@@ -9,7 +9,7 @@ from typing import TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.scenarios.seeing.reading import Row
+from tacit.scenarios.seeing.reading import Row, Sending
 
 __all__ = ["Message", "MessageColumns", "Messages", "Numbers"]
 
@@ -183,24 +183,26 @@ class Messages(Mapping[int, Message]):
         """The messages that there are objects for, in order; nothing but sending and receiving befell the others."""
         return (self._made[place] for place in sorted(self._made))
 
-    def add(self, row: Row) -> bool:
-        """Add the message of a row that says it is sent, once and on one hop; returns false if there is one already."""
-        if not self._places.put(row.message, len(self._number) + 1):
+    def add(self, sending: Sending) -> bool:
+        """Add the message of a sending; returns false if there is one of that number already."""
+        number, place = sending.message, len(self._number)
+        if not self._places.put(number, place + 1):
             return False
-        self._number.append(row.message)
-        self._sent.append(row.time)
+        _, time, _, party, peer, kind, step, round_number, attempt, payload, sealing, envelope = sending
+        self._number.append(number)
+        self._sent.append(time)
         self._received.append(NEVER)
-        self._sender.append(self._parties[row.sender])
-        self._receiver.append(self._parties[row.receiver])
-        sizes = row.payload, row.sealing, row.envelope
-        self._shape.append(self._shapes[row.type, row.step, (row.round, row.attempt), sizes])
+        self._sender.append(self._parties[party])
+        self._receiver.append(self._parties[peer])
+        self._shape.append(self._shapes[kind, step, (round_number, attempt), (payload, sealing, envelope)])
         return True
 
     def add_first(self, row: Row) -> Message:
         """Add, and return, a message by the first row that is of it, to which its hops are to be added."""
-        self.add(row)
-        one = self.at(len(self) - 1)
-        one.sizes, one.bytes, one.hops, one.copies = (0, 0, 0), 0, 0, 0
+        ends, stamp, place = (row.sender, row.receiver), (row.round, row.attempt), len(self)
+        self.add(Sending(row.n, row.time, row.message, *ends, row.type, row.step, *stamp, 0, 0, 0))
+        one = self.at(place)
+        one.hops = one.copies = 0
         return one
 
     def receive(self, number: int, time: float) -> str | None:

@@ -20,6 +20,8 @@ __all__ = [
     "News",
     "Record",
     "Row",
+    "Sending",
+    "Transfers",
     "WaitBegun",
     "WaitEnded",
     "is_under_way",
@@ -64,6 +66,33 @@ class Delivery(NamedTuple):
     n: int
     time: float
     message: int
+
+
+class Sending(NamedTuple):
+    """The sending of a message, straight to its receiver, by its first copy: so most messages are sent."""
+
+    n: int
+    time: float
+    message: int
+    party: str
+    peer: str
+    type: str
+    step: str
+    round: int
+    attempt: int
+    payload: int
+    sealing: int
+    envelope: int
+
+
+class Transfers(NamedTuple):
+    """Functions that take in sendings and deliveries, which are most of a record; each returns false if it needs a row.
+
+    They have fewer columns than a `Row`, which `see` of `Record.news` has.
+    """
+
+    send: Callable[[Sending], bool]
+    deliver: Callable[[Delivery], bool]
 
 
 class WaitBegun(NamedTuple):
@@ -209,16 +238,16 @@ class Record:
         self,
         see: Callable[[AnyRow], None] | None = None,
         kept: Collection[str] | None = None,
-        see_delivery: Callable[[Delivery], bool] | None = None,
+        transfers: Transfers | None = None,
     ) -> News:
         """Return the new rows since the last look; at first all there are. Raises FolderError.
 
         `see` is called with each event and wait, in order. `kept`: the kinds that the result has; None: all.
-        `see_delivery` is called with each delivery instead, in its turn; if it returns False, `see` is called as well.
-        The result has none of them then.
+        `transfers` are called with each sending and delivery of their kinds instead, in its turn, and `see` only where
+        they return false. The result has none of them then.
         """
         with opened(self.path.parent) as connection, without_collecting():
-            found = self._read(connection, see or (lambda row: None), kept, see_delivery)
+            found = self._read(connection, see or (lambda row: None), kept, transfers)
         self._seen = found.last
         self._rounds += len(found.rounds)
         return found
@@ -228,27 +257,27 @@ class Record:
         connection: sqlite3.Connection,
         see: Callable[[AnyRow], None],
         kept: Collection[str] | None,
-        see_delivery: Callable[[Delivery], bool] | None,
+        transfers: Transfers | None,
     ) -> News:
         rows: list[AnyRow] = []
         last, time = self._seen, 0.0
-        apart = "" if see_delivery is None else "kind <> 'deliver' AND"
+        apart = "" if transfers is None else f"kind <> 'deliver' AND ({_IS_SENDING}) IS NOT TRUE AND"
         query = f"{_ROWS} WHERE {apart} n > ? ORDER BY n"
-        deliveries = _Deliveries(connection, self._seen, see, see_delivery)
+        transferred = _Transferred(connection, self._seen, see, transfers)
         waits = _Waits(connection, self._seen, see, kept, rows, self._names)
 
         def catch_up(n: int) -> int:
             """Have all seen that come before the event `n`; returns the number of the first that does not."""
             while True:
-                delivery, wait = deliveries.next, waits.next
-                if min(delivery, wait) >= n:
-                    return min(delivery, wait)
-                if delivery < wait:
-                    deliveries.see_until(min(wait, n))
+                transfer, wait = transferred.next, waits.next
+                if min(transfer, wait) >= n:
+                    return min(transfer, wait)
+                if transfer < wait:
+                    transferred.see_until(min(wait, n))
                 else:
-                    waits.see_until(min(delivery, n))
+                    waits.see_until(min(transfer, n))
 
-        beside = min(deliveries.next, waits.next)
+        beside = min(transferred.next, waits.next)
         for row in map(Row._make, connection.execute(query, (self._seen,))):
             if beside < row.n:
                 beside = catch_up(row.n)
@@ -258,7 +287,7 @@ class Record:
             see(row)
             last, time = row.n, row.time
         catch_up(sys.maxsize)
-        last, time = max((last, time), deliveries.last, waits.last)
+        last, time = max((last, time), transferred.last, waits.last)
         rounds = connection.execute(
             "SELECT n, round, began, ended, called, answered, problem FROM ended_rounds WHERE rowid > ? ORDER BY rowid",
             (self._rounds,),
@@ -290,8 +319,19 @@ class _Names(dict[str, tuple[str, ...]]):
         return names
 
 
-class _Deliveries:
-    """The new deliveries of a record after the event `seen`, for `take`; none if that is None.
+_IS_SENDING = (
+    "kind = 'send' AND message > 0 AND copy = message AND hop = 1 AND fact = '' AND value < 2 AND sender = party "
+    "AND receiver = peer"
+)
+
+_TRANSFERS = f"""
+SELECT {", ".join(Sending._fields)} FROM events WHERE {_IS_SENDING} AND n > ?
+UNION ALL SELECT n, time, message, {", ".join(["NULL"] * len(Sending._fields[3:]))} FROM events
+WHERE kind = 'deliver' AND n > ? ORDER BY n"""
+
+
+class _Transferred:
+    """The new sendings and deliveries of a record after the event `seen`, for `transfers`; none if that is None.
 
     `next` is the number of the first that was not seen yet, `last` the number and the time of the last one that was.
     """
@@ -301,24 +341,27 @@ class _Deliveries:
         connection: sqlite3.Connection,
         seen: int,
         see: Callable[[AnyRow], None],
-        take: Callable[[Delivery], bool] | None,
+        transfers: Transfers | None,
     ) -> None:
-        query = f"SELECT {', '.join(Delivery._fields)} FROM events WHERE kind = 'deliver' AND n > ? ORDER BY n"
-        self._rows = iter(()) if take is None else map(Delivery._make, connection.execute(query, (seen,)))
-        self._connection, self._see, self._take = connection, see, take
+        self._rows = iter(()) if transfers is None else connection.execute(_TRANSFERS, (seen, seen))
+        self._connection, self._see, self._transfers = connection, see, transfers
         self._row = next(self._rows, None)
-        self.next = sys.maxsize if self._row is None else self._row.n
+        self.next = sys.maxsize if self._row is None else self._row[0]
         self.last = (0, 0.0)
 
     def see_until(self, n: int) -> None:
         """Have those seen that come before the event `n`."""
-        row, take = self._row, self._take
-        while row is not None and take is not None and row.n < n:
-            if not take(row) and (whole := _row(self._connection, row.n)) is not None:
+        if self._transfers is None:
+            return
+        row, (send, deliver) = self._row, self._transfers
+        while row is not None and row[0] < n:
+            taken = deliver(Delivery._make(row[:3])) if row[3] is None else send(Sending._make(row))
+            if not taken and (whole := _row(self._connection, row[0])) is not None:
                 self._see(whole)
-            self.last = row.n, row.time
-            row = next(self._rows, None)
-        self._row, self.next = row, sys.maxsize if row is None else row.n
+            before, row = row, next(self._rows, None)
+            if row is None or row[0] >= n:
+                self.last = before[0], before[1]
+        self._row, self.next = row, sys.maxsize if row is None else row[0]
 
 
 _WAITS = """

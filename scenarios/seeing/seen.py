@@ -12,7 +12,7 @@ from typing import Any
 from tacit.scenarios.seeing.critical_path import Segment, Walk
 from tacit.scenarios.seeing.facts import Facts
 from tacit.scenarios.seeing.messages import MessageColumns
-from tacit.scenarios.seeing.reading import AnyRow, Delivery, Record, Row, WaitBegun, WaitEnded
+from tacit.scenarios.seeing.reading import AnyRow, Delivery, Record, Row, Sending, Transfers, WaitBegun, WaitEnded
 
 __all__ = ["Seen"]
 
@@ -34,7 +34,7 @@ class Seen:
         self.last_round = 0
         self._walk = Walk(folder, self.facts)
         self._takers: dict[str, tuple[Callable[[Any], None], ...]] = {}  # of each kind of event
-        self.news = Record(folder).news(self._see, ("fault",), self._see_delivery)
+        self.news = Record(folder).news(self._see, ("fault",), Transfers(self._see_sending, self._see_delivery))
         self._takers.clear()  # they have this object, which would stay in memory until somebody looks for garbage
         self.facts.take_answers(self.news)
         self._named.update(dict.fromkeys(self.facts.messages.parties))
@@ -54,6 +54,20 @@ class Seen:
     def messages(self) -> MessageColumns:
         """All messages that were sent, in columns; senders and receivers are places in `parties`."""
         return self.facts.messages.columns(self.parties)
+
+    def _see_sending(self, sending: Sending) -> bool:
+        """Take in a sending, unless a fault of its message is recorded before it."""
+        if not self.facts.send(sending):
+            return False
+        if sending.time != self._last:
+            self._last = sending.time
+            self.moments.append(sending.time)
+        self._walk.send(sending)
+        if sending.party in self.facts.jobs:
+            self.doings[sending.party].append(sending.time)
+        if sending.round > self.last_round:
+            self.last_round = sending.round
+        return True
 
     def _see_delivery(self, delivery: Delivery) -> bool:
         """Take in a delivery of which the sending is recorded, as it is not in a party's own record."""
