@@ -32,6 +32,9 @@ test test-long: export PYTHONDONTWRITEBYTECODE =
 # There is a worker for each core: threads of linear algebra besides would wait for each other.
 test test-long: export OMP_NUM_THREADS = 1
 
+# Many long tests wait for deadlines in real seconds, so one worker more than there are cores keeps these busy.
+WORKERS = $(shell $(BIN)/python -c "import os; print((os.cpu_count() or 1) + 1)")
+
 .PHONY: demo test test-long lint chaos mutants docs lock newest oldest
 
 demo: $(VENV)/.core
@@ -42,7 +45,7 @@ test: $(VENV)/.test
 		$(PYTEST_ARGS)
 
 test-long: $(VENV)/.test
-	$(BIN)/python -m pytest --numprocesses logical --dist loadfile --no-loadscope-reorder --max-worker-restart 1 \
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 1 \
 		-m long -o timeout=1800 -o faulthandler_timeout=2400 $(PYTEST_ARGS)
 
 docs: $(VENV)/.docs

@@ -1,1 +1,1 @@
-"""Benchmarks, each compared with its peers that are installed: ``tacit bench NAME``."""
+"""Benchmarks, each with the installed peers for comparison: ``tacit bench NAME``."""

@@ -1,4 +1,4 @@
-"""The command `tacit bench NAME`: each benchmark, compared with its peers that are installed."""
+"""The command `tacit bench NAME`, with one subcommand for each benchmark."""
 
 import errno
 import functools
@@ -101,7 +101,9 @@ def sums(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw which sum costs least to this file, and recovery beside it.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of cells to measure in parallel (default: 1).")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of cells to measure in parallel (default: the number of cores).")
+    ] = None,
     published: Annotated[
         bool, typer.Option("--published", help="Only repeat Flamingo's published comparison with SecAgg+.")
     ] = False,
@@ -176,7 +178,7 @@ def survival(
 
 
 def _checked(command: Callable[P, int]) -> Callable[P, int]:
-    """The command, which first raises FileNotFoundError if the folder of a file that it writes does not exist."""
+    """Wrap a command so that it first raises FileNotFoundError if the folder of a file to write does not exist."""
 
     @functools.wraps(command)
     def checked(*args: P.args, **kwargs: P.kwargs) -> int:

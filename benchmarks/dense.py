@@ -1,11 +1,11 @@
-"""FedAvg+XCLP computed densely, to compare with a run: python -m tacit.benchmarks.dense NAME [KEY=VALUE ...]
+"""FedAvg+XCLP computed densely, for comparison with a run: python -m tacit.benchmarks.dense NAME [KEY=VALUE ...]
 
-It shows whether a difference from the paper's tables is due to the protocol or to the recipe at that size. Clients and
+It shows if a difference from the paper's tables is due to the protocol, or to the recipe at that size. Clients and
 cohorts have the same points as in the run, but pseudo-labels are computed from exact cosines and a dense inverse in
 numpy, in one place, without hashing, messages or fixed point. Without pseudo-labels the same loop is FedAvg on labels
 alone. Only shuffles and augmentation are drawn differently from the run.
 
-Prints the accuracy on the test points after the last round, of labels alone and of the dense FedAvg+XCLP.
+It prints the accuracy on the test points after the last round, of labels alone and of the dense FedAvg+XCLP.
 """
 
 import sys
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.data.splits import Shard, counted, named
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalData
+from tacit.parties.learning.local_update import LocalData
 from tacit.parties.learning.vectors import average
 from tacit.protocols.federated.experiment import cohorts_of, settings_of
 from tacit.protocols.federated.round import TrainingSettings
@@ -30,9 +30,10 @@ __all__ = ["dense_labels", "train"]
 def dense_labels(
     features: NDArray[np.float32], known: NDArray[np.int64], classes: int, protocol: ProtocolKeys
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Labels and confidences, (n,) each, of points with `features` (n, d); `known`, (n,), is a point's label or -1.
+    """Labels and confidences, (n,) each, of points with `features` (n, d).
 
-    Scott et al., Algorithm 1 with exact cosines, and with k, alpha and recipe of `protocol`.
+    `known` (n,): the label of each point, or -1. The method is Scott et al., Algorithm 1, with exact cosines, and with
+    k, alpha and recipe of `protocol`.
     """
     authors = protocol.recipe == "authors-code"
     unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
@@ -55,9 +56,9 @@ def dense_labels(
 
 
 def train(scenario: Scenario) -> float:
-    """The test accuracy of the scenario's training after its last round, with dense pseudo-labels if it is fedavg+xclp.
+    """The test accuracy of the scenario's training after its last round, with dense pseudo-labels for fedavg+xclp.
 
-    Raises ScenarioError for a data set without test points, and for other protocols than `fedavg` and `fedavg+xclp`.
+    Raises ScenarioError for a data set without test points, and for protocols other than `fedavg` and `fedavg+xclp`.
     """
     if scenario.protocol.name not in ("fedavg", "fedavg+xclp"):
         raise ScenarioError("", "protocol.name", "allowed: fedavg, fedavg+xclp")

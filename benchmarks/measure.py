@@ -1,4 +1,4 @@
-"""Measurement for the benchmarks: contenders in turns on one core, and the machine that they run on."""
+"""Measurement for the benchmarks: contenders in turns on one core, and a description of the machine."""
 
 import importlib.metadata
 import json
@@ -21,7 +21,7 @@ Action = Callable[[], object]
 
 @dataclass(frozen=True)
 class Standing:
-    """A contender's result: `rate`, operations a second, and `lead`, both medians over the turns.
+    """A contender's result: `rate`, operations per second, and `lead`, both medians over the turns.
 
     `lead` is the first contender's rate divided by this one's.
     """
@@ -33,14 +33,15 @@ class Standing:
 
 
 def seconds_each(action: Action, operations: int, repeats: int = 7) -> float:
-    """The seconds of an operation, of which a call has `operations`: the least of `repeats`, because of other load."""
+    """The seconds per operation of a call with this number of `operations`: the least of `repeats`, because of other
+    load."""
     return min(timed(action) for _ in range(repeats)) / operations
 
 
 def race(task: str, contenders: Mapping[str, tuple[Action, float]], turns: int) -> list[Standing]:
     """The results of the contenders, which run in turns, each turn starting with another one.
 
-    A contender is an action and the number of its operations. The others are compared with the first.
+    A contender is an action and its number of operations. The others are compared with the first.
     """
     names = list(contenders)
     rates: dict[str, list[float]] = {name: [] for name in names}
@@ -76,7 +77,7 @@ def environment(packages: Sequence[str]) -> dict[str, str]:
 
 
 def _processor() -> str:
-    """The processor's name, with family and model, which the name often lacks in virtual machines."""
+    """The processor's name, with family and model, which are often missing from the name in virtual machines."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -94,7 +95,7 @@ def print_standings(title: str, standings: Sequence[Standing], console: Console)
 
 
 def grouped(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str], title: str) -> Table:
-    """A table with a section for each value of the first column, which is written once."""
+    """A table with a section for each value of the first column, which is shown once per section."""
     firsts = [row[0] for row in rows]
     new = [place == 0 or firsts[place - 1] != first for place, first in enumerate(firsts)]
     shown = [(row[0] if begins else "", *row[1:]) for row, begins in zip(rows, new, strict=True)]

@@ -1,4 +1,4 @@
-"""Pictures of results: a panel of bars for each task, curves by size. Needs matplotlib, the extra `plots`."""
+"""Plots of results: a panel of bars for each task, and curves by size. Needs matplotlib, the extra `plots`."""
 
 import textwrap
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _OURS, _OTHERS = "#1f5f99", "#a9a9a9"
 
 
 def check_plot(path: Path) -> None:
-    """Exit with one line unless a picture can be written to `path`; called before anything is measured."""
+    """Exit with one line unless a plot can be written to `path`; called before anything is measured."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
@@ -25,13 +25,13 @@ def check_plot(path: Path) -> None:
 
 
 def plot_standings(path: Path, title: str, standings: Sequence[Standing]) -> None:
-    """Plot operations a second, a panel for each task, ours in blue; the suffix of `path` determines the format."""
+    """Plot operations per second, a panel for each task, ours in blue; the suffix of `path` determines the format."""
     check_plot(path)
     from matplotlib.figure import Figure
 
     tasks = [(task, list(rows)) for task, rows in groupby(standings, key=lambda standing: standing.task)]
     lines = [tasks[i : i + _COLUMNS] for i in range(0, len(tasks), _COLUMNS)]
-    # A row of panels is as high as its fullest panel needs.
+    # The height of a row of panels follows from its panel with the most bars.
     most = [max(len(rows) for _, rows in line) for line in lines]
     figure = Figure(figsize=(5.2 * _COLUMNS, 1 + sum(0.75 + 0.24 * bars for bars in most)), layout="constrained")
     figure.suptitle(textwrap.fill(title, 60 * _COLUMNS), fontsize=9)
@@ -53,9 +53,9 @@ def plot_standings(path: Path, title: str, standings: Sequence[Standing]) -> Non
 
 
 def plot_growth(path: Path, points: Sequence[tuple[str, str, str, int, float, int]]) -> None:
-    """Plot seconds and bytes of memory by size, both axes logarithmic; a row of two panels for each topic.
+    """Plot seconds and bytes of memory by size, both axes logarithmic, with a row of two panels for each topic.
 
-    A point is its topic, curve, unit, size, seconds and bytes. Only sizes of a topic share an axis.
+    A point is its topic, curve, unit, size, seconds and bytes. Only the panels of a topic share an axis of sizes.
     """
     check_plot(path)
     from matplotlib.figure import Figure
@@ -80,7 +80,7 @@ def plot_growth(path: Path, points: Sequence[tuple[str, str, str, int, float, in
 
 
 def _styled(rows: Sequence[tuple[str, str, str, int, float, int]]) -> list[tuple[str, str]]:
-    """The curves among `rows`, each with a style of line of its own."""
+    """The curves among `rows`, each with a distinct line style."""
     styles = ("-", "--", ":", "-.")
     return [(name, styles[i % len(styles)]) for i, name in enumerate(dict.fromkeys(one[1] for one in rows))]
 

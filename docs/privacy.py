@@ -167,7 +167,7 @@ OPTIONS = (
         "inputs, against a server that swaps or replays keys or shows different lists: clients reject and report it",
         "long-term keys are known in advance; at most a third of the clients in a round help the server",
         "64 bytes per signature: 1.9 kB of 12.7 kB per client in a sum of ten; see performance.md",
-        ("p", "p, replay", "p, U3"),
+        ("p", "p, replay", "p, U3", "v, key", "v, batch"),
     ),
     Option(
         "protocol.threshold",
@@ -191,7 +191,7 @@ OPTIONS = (
         "each client's labels of public points, and the counts against clients that vote more than once",
         "all follow the protocol but for clients' votes; the server and the helper do not put their shares together",
         "five times the bytes of `secure`, and a second aggregator: see prio3.md",
-        ("v", "v, helper", "v, stuffed", "v, key"),
+        ("v", "v, helper", "v, stuffed", "v, batch", "v, key"),
     ),
     Option(
         "training.averaging",
@@ -199,7 +199,7 @@ OPTIONS = (
         "each client's model, and the average against clients that send numbers out of range",
         "all follow the protocol but for clients' numbers; the server and the helper do not put their shares together",
         "17 times the bytes of a plain model at 8 bits per number, and a second aggregator: see prio3.md",
-        ("v", "v, helper", "v, scaled", "v, key"),
+        ("v", "v, helper", "v, scaled", "v, batch", "v, key"),
     ),
     Option(
         "privacy.label_epsilon",

@@ -51,14 +51,16 @@ def overview(rows: Sequence[Row]) -> str:
             calm = next((row for row in some if not row.before), None)
             if calm is None:
                 continue
-            lost = [row for row in some if row.before]
+            lost = [row for row in some if row.before and row.fidelity != "omitted"]
+            omitted = sum(row.fidelity == "omitted" for row in some if row.before)
             most = [row.server_seconds for row in lost if row.lost == 0.3 and row.server_seconds is not None]
             held = sum(row.outcome == "completed" and row.equals_plaintext is not False for row in lost)
             body.append((
                 labelled(way), f"{clients:,}", f"{numbers:,}", calm.fidelity, _size(calm.client_up),
                 _size(calm.client_down), _time(calm.client_seconds), _time(calm.server_seconds),
                 _time(max(most)) if most else "", _time(calm.virtual_seconds),
-                "" if calm.colluders is None else f"{calm.colluders:,}", f"{held} of {len(lost)}" if lost else "",
+                "" if calm.colluders is None else f"{calm.colluders:,}",
+                ", ".join((f"{held} of {len(lost)}",) * bool(lost) + (f"{omitted} not run",) * bool(omitted)),
             ))  # fmt: skip
     return _lines(head, body)
 
@@ -66,7 +68,7 @@ def overview(rows: Sequence[Row]) -> str:
 def networks(rows: Sequence[Row]) -> str:
     """Virtual time by network, with nobody lost."""
     found = {(row.sum, row.network): row for row in rows if not row.before and row.clients * row.numbers == 10**8
-             and row.clients == 100}  # fmt: skip
+             and row.clients == 100 and row.fidelity != "omitted"}  # fmt: skip
     body = [
         (labelled(way), *(_time(found[way, net].virtual_seconds) if (way, net) in found else "" for net in NETWORKS))
         for way in dict.fromkeys(way for way, _ in found)

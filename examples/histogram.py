@@ -1,4 +1,4 @@
-"""How many clients hold each category. No party learns a client's category, and no client counts twice.
+"""Count the clients in each category. No party learns a client's category, and no client counts twice.
 
 Each client sends a report of Prio3 (draft-irtf-cfrg-vdaf): its category in two shares, one for the server and one for a
 second aggregator, the party `helper`, with a proof that it is one category.
@@ -32,7 +32,7 @@ class Counts(Histogram):
 
 class CountCategories(Phases):
     name, summary = "histogram", "how many clients hold each category, by Prio3 with a helper"
-    learned = {"server": "the counts and who is in them", "client": "nothing", "helper": "how many clients are in them"}
+    learned = {"server": "the counts and who is in them", "client": "nothing", "helper": "who is in them"}
     keys, parts, agrees = Keys, (Counts(),), False  # clients need no keys for each other
 
     def oracle(self, keys, over):

@@ -7,9 +7,8 @@ from typing import Any, Protocol
 
 from tacit.parties.presence import send_heartbeat
 from tacit.parties.rest import Rest
-from tacit.sim.barriers import Barrier
 from tacit.sim.compute import Machine
-from tacit.sim.conditions import CONNECTION, HEARTBEAT
+from tacit.sim.conditions import CONNECTION, HEARTBEAT, Barrier
 from tacit.sim.faults import Crash, Crashed, Fired, Leave, LinkFault, PartyFault, Pause, Slow, optional, seconds
 from tacit.sim.handling import Handling
 from tacit.sim.machine import Host

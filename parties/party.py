@@ -308,13 +308,7 @@ class Party(Lifecycle):
         return found[1]
 
     async def collect(
-        self,
-        kind: type[M],
-        sources: Iterable[str],
-        *,
-        deadline: float,
-        quorum: int | None = None,
-        until: Kinds = (),
+        self, kind: type[M], sources: Iterable[str], *, deadline: float, quorum: int | None = None, until: Kinds = ()
     ) -> Collected[M]:
         """Collect one `kind` message from each of `sources`; a second one from the same source stays in the mailbox.
 

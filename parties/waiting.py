@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from functools import cache, partial
 from typing import Any, Generic
 
-from tacit.parties.mailbox import Mailbox, Waiter
-from tacit.parties.owner import Kinds, M
+from tacit.parties.mailbox import Kinds, M, Mailbox, Waiter
 from tacit.parties.rest import Rest
 from tacit.sim.clock import Timer
 from tacit.sim.loop import timer_of

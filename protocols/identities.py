@@ -6,7 +6,8 @@ Each client has an Ed25519 key pair (RFC 8032, by pyca/cryptography); all know a
 
 so a signature is of no use for anything else, in another run, round or attempt, or for another incarnation. P is a
 digest of the set-up as the signer has seen it: who takes part, with which keys; nothing in the set-up itself. With
-`protocol.identity = "signed"` these are signed, 64 bytes each, and verified by the server and by every client:
+`protocol.identity = "signed"` these are signed, 64 bytes each, and verified by the server and by every client (a helper
+key by the clients, a report by the helper):
 
 | what | parts | where it travels |
 | --- | --- | --- |
@@ -14,8 +15,10 @@ digest of the set-up as the signer has seen it: who takes part, with which keys;
 | dealt key | second X25519 key | DealtKey, DealtKeys, Adjacent |
 | survivors | A, U3 | Agreed, Agreement (see `dealing`, `lightsecagg`, `committee`) |
 | helper key | the X25519 key of a batch, the batch's context | HelperKey, ReportsWanted (see `reports`) |
+| report | batch and client, nonce, public share, sealed share | Report, AggregationJob (see `reports`) |
 
-A signature follows the bytes that it is of, in the same field. A set-up has the attempt in which its round was opened.
+A signature follows the bytes that it is of, in the same field. A set-up has the attempt in which its round was opened;
+a helper key and a report have attempt 0, and hold for the round.
 
 Security: a server that swaps, alters or replays a key or a modulus is refused by each client that it shows it to, and
 the trace says whose signature does not verify. The seals between clients follow from these keys, so nobody comes
@@ -205,11 +208,13 @@ def _verifier(public: bytes) -> Ed25519PublicKey:
 
 @hollow(lambda keys, texts, signatures: [True] * len(keys))
 def _verified(keys: list[bytes], texts: list[bytes], signatures: list[bytes]) -> list[bool]:
-    found = []
-    for key, text, signature in zip(keys, texts, signatures, strict=True):
-        try:
-            _verifier(key).verify(signature, text)
-            found.append(True)
-        except InvalidSignature:
-            found.append(False)
-    return found
+    return [_is_signature(*one) for one in zip(keys, texts, signatures, strict=True)]
+
+
+@lru_cache(1 << 10)  # all of it is public, and all parties of a simulation verify the same signatures
+def _is_signature(key: bytes, text: bytes, signature: bytes) -> bool:
+    try:
+        _verifier(key).verify(signature, text)
+    except InvalidSignature:
+        return False
+    return True

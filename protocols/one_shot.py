@@ -22,7 +22,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from types import ModuleType
 from typing import Any, ClassVar
@@ -601,6 +601,12 @@ def fewest(keys: Any) -> int:
     return max(2, int(keys.min_clients))
 
 
+def _task_of(tasks: Mapping[int, Task], number: int) -> Task:
+    if number not in tasks:
+        raise ValueError(f"round {number} has no reports")
+    return tasks[number]
+
+
 class OneRound:
     """The parties of a run of a declared protocol of one round, and its observer, of these classes."""
 
@@ -619,7 +625,7 @@ class OneRound:
         if tasks:  # each part is a round
             deadline, access = duration(keys.deadline), setting.access(HELPER)
             patience = protocol.waits(setting.tables) * deadline
-            self.helpers = (Helper(world, tasks.__getitem__, fewest(keys), deadline, patience, **access),)
+            self.helpers = (Helper(world, partial(_task_of, tasks), fewest(keys), deadline, patience, **access),)
         self.observer.helpers = tuple(helper.device for helper in self.helpers)
 
     def plan(self) -> None:

@@ -19,9 +19,9 @@ from tacit.parties.data.dataset import Dataset
 from tacit.parties.data.sets import DATASETS, READERS
 from tacit.parties.datasets.catalogue import About
 from tacit.parties.learning import learners, spec
-from tacit.parties.learning.additions import Active, Addition, Batch, Run
 from tacit.parties.learning.learner import Learner
 from tacit.parties.learning.learners import LEARNERS
+from tacit.parties.learning.local_update import Active, Addition, Batch, Run
 from tacit.parties.learning.spec import MODELS, ModelSpec
 from tacit.protocols.federated.algorithms import UPDATES, Update
 from tacit.protocols.federated.method import Averaged, Companion

@@ -26,6 +26,7 @@ clients alone: a client that colludes with the server gives it away.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 from tacit.parties.client import Client
@@ -293,7 +294,8 @@ async def client(
             leader = answer.leader
         if not seed:
             raise BadValues(f"SeedAgreed from {me.server}: {me.name} has no seed")
-    left = {name: secret for name, secret in secrets.items() if name in names}  # no sum is to be among others
+    present = frozenset(names)
+    left = {name: secret for name, secret in secrets.items() if name in present}  # no sum is to be among others
     digest = _digest(roster, names)
     bound = None if identities is None else identities.bound(digest)
     return Group(names, group.points, contributions, seed, left, bound, digest), keys
@@ -301,7 +303,12 @@ async def client(
 
 def _digest(roster: Roster, names: tuple[str, ...]) -> bytes:
     """The digest of the `roster`, and of its remaining `names`."""
-    return derive(encode_body(roster), *names)
+    return _derived(encode_body(roster), names)
+
+
+@lru_cache(8)  # all parties of a simulation ask for the same
+def _derived(roster: bytes, names: tuple[str, ...]) -> bytes:
+    return derive(roster, *names)
 
 
 def _group(me: Client, roster: Roster, sent: Join) -> Group:
@@ -408,10 +415,6 @@ async def agree(
         shared = secrets[names[i]] = SharedSecret(secret, me.world.run_id, me.round, both)
         me.channels[names[i]] = PairChannel(shared, lower=mine < i)
     return secrets
-
-
-def _raw_secrets(pair: KeyPair, public_keys: list[bytes]) -> list[bytes]:
-    return [pair.agree(key) for key in public_keys]
 
 
 @dataclass(frozen=True)

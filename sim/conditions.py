@@ -1,12 +1,42 @@
-"""The properties of a network's links, and counters of their disturbances."""
+"""The properties of a network: the access of parties, links, barriers on them, and counters of disturbances."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Protocol
 
-from tacit.sim.access import Pairs
+from tacit.sim.handling import Handling
 from tacit.sim.latency import Latency, parse_latency
+from tacit.sim.machine import Host
 
-__all__ = ["CONNECTION", "HEARTBEAT", "Conditions", "Statistics", "Watching"]
+__all__ = ["CONNECTION", "HEARTBEAT", "Access", "Barrier", "Conditions", "Statistics", "Watching"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """The bandwidth of a party in bytes a second (0: unlimited), its cores with their speed, and the host that it
+    shares.
+
+    `handling` is the CPU time that its messages take outside of jobs, on a core of `host`; None if they take none.
+    """
+
+    up: float = 0.0
+    down: float = 0.0
+    cores: int = 1
+    speed: float = 1.0
+    host: Host | None = None
+    handling: Handling | None = None
+
+
+class Pairs(Protocol):
+    """The link between each two parties, where links differ. `loses` is true if any of the links loses messages."""
+
+    @property
+    def loses(self) -> bool: ...
+    def between(self, near: str, far: str) -> tuple[Latency, float]:
+        """The latency and the loss, in [0, 1), of the link from `near` to `far`."""
+
 
 CONNECTION, HEARTBEAT = "connection", "heartbeat"
 """The ways in which a server can detect that a client is gone."""
@@ -77,3 +107,28 @@ class Statistics:
     sent_again: int
     lost: dict[str, int]
     connections: int = 0
+
+
+class Barrier:
+    """A barrier that blocks messages between `party` and each `peer` (a pattern), or only from `party` to them if
+    `one_way`.
+
+    It loses the messages, or if it `holds`, keeps them; `kept` are the messages to deliver once it is removed.
+    """
+
+    stored = ("party", "peer", "one_way", "holds", "kept")
+
+    def __init__(self, party: str, peer: str, *, one_way: bool = False, holds: bool = False) -> None:
+        self.party, self.peer, self.one_way, self.holds = party, peer, one_way, holds
+        self.kept: list[Callable[[], object]] = []
+
+    def is_between(self, sender: str, receiver: str) -> bool:
+        """Return true if the barrier blocks messages from `sender` to `receiver`."""
+        if sender == self.party and fnmatchcase(receiver, self.peer):
+            return True
+        return not self.one_way and receiver == self.party and fnmatchcase(sender, self.peer)
+
+    def take(self) -> list[Callable[[], object]]:
+        """Remove and return the messages that were held back, in order of arrival."""
+        kept, self.kept = self.kept, []
+        return kept

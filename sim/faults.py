@@ -21,9 +21,9 @@ import msgspec
 from msgspec import Meta, structs
 
 from tacit.sim.registry import similar
-from tacit.sim.table import Described, Keys
+from tacit.sim.table import Described, Keys, about
 from tacit.sim.toml_text import toml
-from tacit.sim.units import DURATION, Duration, duration
+from tacit.sim.units import Duration, duration
 
 __all__ = [
     "DEFAULT_KIND",
@@ -188,48 +188,40 @@ class Fault(Keys, metaclass=_Kind, tag_field="kind", tag=str.lower, kw_only=True
         return FaultError(f"{self.kind} of {self.get('party') or 'nobody'}", key, problem)
 
 
-_Step = Annotated[str | None, Meta(description="The fault strikes before the party's first action in this step.")]
+_Step = Annotated[str | None, about("The fault strikes before the party's first action in this step.")]
 _Occurrence = Annotated[
     Annotated[int, Meta(ge=1)] | None,
-    Meta(description="Which occurrence of the step or message triggers the fault, counted from 1 (default: 1)."),
+    about("Which occurrence of the step or message triggers the fault, counted from 1 (default: 1)."),
 ]
 _Round = Annotated[
     Annotated[int, Meta(ge=1)] | None,
-    Meta(
-        description="The fault strikes only in this round (counted from 1) of the party that takes the step or "
-        "sends the "
-        "message. `occurrence` then counts within the round. Enrolment belongs to round 1.",
+    about(
+        "The fault strikes only in this round (counted from 1) of the party that takes the step or sends the "
+        "message. `occurrence` then counts within the round. Enrolment belongs to round 1."
     ),
 ]
 _Probability = Annotated[
     Annotated[float, Meta(gt=0, le=1)] | None,
-    Meta(
-        description="Probability that the fault strikes each time; replaces `occurrence`.",
-        extra={"unit": "probability"},
-    ),
+    about("Probability that the fault strikes each time; replaces `occurrence`.", unit="probability"),
 ]
 _Time = Annotated[
     Duration | None,
-    Meta(
-        description=("Virtual time at which the fault strikes. Faults of messages strike messages from this time on."),
-        extra=DURATION,
+    about(
+        "Virtual time at which the fault strikes. Faults of messages strike messages from this time on.",
+        unit="duration",
     ),
 ]
-_MESSAGE = Meta(
-    description="The fault strikes when the party is about to send a message of this type. `lose`, `duplicate`, "
-    "`delay`, "
+_MESSAGE = about(
+    "The fault strikes when the party is about to send a message of this type. `lose`, `duplicate`, `delay`, "
     "`corrupt`: type of the affected messages (default: any). `tacit bytes RUN` lists the types."
 )
-_PARTY = Meta(
-    description="Party that the fault affects: `server`, `client/0`, `client/1`, ..., or a pattern such as "
-    "`client/*`. `lose`, "
-    "`duplicate`, `delay`, `corrupt`: the sender (default: any). All other kinds except `availability` need this "
-    "key."
+_PARTY = about(
+    "Party that the fault affects: `server`, `client/0`, `client/1`, ..., or a pattern such as `client/*`. "
+    "`lose`, `duplicate`, `delay`, `corrupt`: the sender (default: any). All other kinds except "
+    "`availability` need this key."
 )
-_PEER = Meta(
-    description=("`partition`, `hold`: other end of the link. Faults of messages: the receiver. A name or a pattern.")
-)
-_LASTS = Meta(description="Duration of the fault (default: until the run ends).", extra=DURATION)
+_PEER = about("`partition`, `hold`: other end of the link. Faults of messages: the receiver. A name or a pattern.")
+_LASTS = about("Duration of the fault (default: until the run ends).", unit="duration")
 
 
 class _OfParty(Fault, kw_only=False, frozen=True):
@@ -259,10 +251,8 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
     needed: ClassVar[tuple[str, ...]] = ("party",)
 
     at: _Step = None
-    before: Annotated[str | None, Meta(description="Same as `at`.")] = None
-    after: Annotated[str | None, Meta(description="The fault strikes after the party's last action in this step.")] = (
-        None
-    )
+    before: Annotated[str | None, about("Same as `at`.")] = None
+    after: Annotated[str | None, about("The fault strikes after the party's last action in this step.")] = None
     time: _Time = None
     message: Annotated[str, _MESSAGE] = ""
     occurrence: _Occurrence = None
@@ -316,12 +306,11 @@ class Crash(PartyFault, kw_only=True, frozen=True):
     went: ClassVar[str] = "crashed"
     back_after: Annotated[
         Duration | None,
-        Meta(
-            description="`crash`, `power`: time until the party comes back (default: never). A client takes part "
-            "again from "
-            "the next round on. A server continues with the next round, but it ends the run if the run has one "
-            "round or if the interrupted round had a secure sum.",
-            extra=DURATION,
+        about(
+            "`crash`, `power`: time until the party comes back (default: never). A client takes part again from the "
+            "next round on. A server continues with the next round, but it ends the run if the run has one round or "
+            "if the interrupted round had a secure sum.",
+            unit="duration",
         ),
     ] = None
 
@@ -382,13 +371,12 @@ class Slow(PartyFault, kw_only=True, frozen=True):
     spell: ClassVar[str] = "slow"
     factor: Annotated[
         float,
-        Meta(
-            ge=1,
-            description="`slow`: factor by which the party's computations and its network access take longer. If "
-            "the fault "
+        about(
+            "`slow`: factor by which the party's computations and its network access take longer. If the fault "
             "strikes again while it lasts, the party gets no slower, but `lasts` starts again. The factors of "
             "different faults multiply.",
-            extra={"unit": "factor"},
+            ge=1,
+            unit="factor",
         ),
     ]
     lasts: Annotated[Duration | None, _LASTS] = None
@@ -406,7 +394,7 @@ class LinkFault(PartyFault, kw_only=True, frozen=True):
     """The words for the end of the state of the links."""
     needed: ClassVar[tuple[str, ...]] = ("party", "peer")
     peer: Annotated[str, _PEER] = "*"
-    one_way: Annotated[bool, Meta(description="`partition`, `hold`: affect only messages from party to peer.")] = False
+    one_way: Annotated[bool, about("`partition`, `hold`: affect only messages from party to peer.")] = False
     lasts: Annotated[Duration | None, _LASTS] = None
 
     def strike(self, device: Device) -> None:
@@ -506,7 +494,7 @@ class Delay(MessageFault, kw_only=True, frozen=True):
     """The message travels `by` longer. In a reliable transport the messages behind it wait for it."""
 
     summary: ClassVar[str] = "the message arrives later"
-    by: Annotated[Duration, Meta(description="`delay`: additional time until the message arrives.", extra=DURATION)]
+    by: Annotated[Duration, about("`delay`: additional time until the message arrives.", unit="duration")]
 
     def affect(self, journey: Journey, draw: Callable[[int], int]) -> None:
         """Delay the message."""
@@ -534,11 +522,10 @@ class Availability(Fault, kw_only=True, frozen=True):
     needed: ClassVar[tuple[str, ...]] = ("file",)
     file: Annotated[
         str,
-        Meta(
-            description="`availability`: CSV file with the columns party (a name or a pattern), up and down "
-            "(seconds). The "
-            "path is relative to the scenario file.",
-            extra={"unit": "file"},
+        about(
+            "`availability`: CSV file with the columns party (a name or a pattern), up and down (seconds). The path "
+            "is relative to the scenario file.",
+            unit="file",
         ),
     ]
 

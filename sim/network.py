@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from tacit.sim.barriers import Barrier
-from tacit.sim.conditions import Conditions, Statistics
+from tacit.sim.conditions import Barrier, Conditions, Statistics
 from tacit.sim.endpoint import Endpoint
 from tacit.sim.faults import Fired, MessageFault
 from tacit.sim.handling import Handling
@@ -24,8 +23,7 @@ from tacit.sim.link import SENDER_GONE, Link
 from tacit.sim.loop import SimLoop
 from tacit.sim.machine import Host
 from tacit.sim.taps import Taps
-from tacit.sim.tcp import TcpStream
-from tacit.sim.tcp_losses import connected
+from tacit.sim.tcp import TcpStream, connected
 from tacit.sim.trace import Event, Fact, Trace
 from tacit.sim.transport import CUT, SECOND_COPY, Transport
 from tacit.sim.triggers import Faults
@@ -343,7 +341,7 @@ class LinkNetwork:
         if kind == "lose":
             self._lost[why] += 1
         fact = Fact.COPY if why == SECOND_COPY else ""
-        self._note(kind, journey, journey.packet.sender, journey.packet.receiver, why, fact)
+        self._trace.add(self._event(kind, journey, journey.packet.sender, journey.packet.receiver, why, fact))
 
     # One packet's way
 
@@ -403,7 +401,9 @@ class LinkNetwork:
         for fault in due:
             self._faults.fired.append(Fired(fault, now, packet.sender, packet.receiver, packet.step, packet.type))
             note = f"{fault.kind} {packet.type}"
-            self._note("fault", journey, packet.sender, packet.receiver, note, Fact.STRIKES, fault.kind)
+            self._trace.add(
+                self._event("fault", journey, packet.sender, packet.receiver, note, Fact.STRIKES, fault.kind)
+            )
         return due
 
     def _copy(self, journey: Journey, note: str, fact: str, number: int = 0) -> Journey:
@@ -451,7 +451,7 @@ class LinkNetwork:
     def _count(self, journey: Journey, note: str = "", fact: str = "", number: int = 0) -> None:
         near, far, relayed = journey.near.name, journey.far.name, journey.near is not journey.source
         self._ledger.count(journey.packet, near, far, relayed)
-        self._note("relay" if relayed else "send", journey, near, far, note, fact, number=number)
+        self._trace.add(self._event("relay" if relayed else "send", journey, near, far, note, fact, number=number))
 
     def _link(self, near: Endpoint, far: Endpoint) -> Link:
         key = (near.name, far.name)
@@ -490,26 +490,13 @@ class LinkNetwork:
             near.outgoing["transport", *key] = far.incoming["transport", *key] = transport.close
         return transport
 
-    def _note(
-        self,
-        kind: str,
-        journey: Journey,
-        sender: str,
-        receiver: str,
-        why: str = "",
-        fact: str = "",
-        detail: str = "",
-        number: int = 0,
-    ) -> None:
-        self._trace.add(self._event(kind, journey, sender, receiver, why, fact, detail, number))
-
     def _event(
         self,
         kind: str,
         journey: Journey,
         sender: str,
         receiver: str,
-        why: str,
+        why: str = "",
         fact: str = "",
         detail: str = "",
         number: int = 0,

@@ -11,16 +11,18 @@ import pickle
 import signal
 import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tacit.sim import plugged
 from tacit.sim.pool_memory import Packed, Place, SharedMemory, pack, unpack
-from tacit.sim.worker import begin_worker
 
-__all__ = ["IDLE", "Done", "Order", "serve"]
+__all__ = ["Done", "Order", "begin_worker", "serve"]
+
 
 IDLE = 60.0
 """The seconds after which an unused server ends."""
@@ -125,3 +127,24 @@ def _done(number: int, packed: Packed, given: SharedMemory, made: SharedMemory) 
         except Exception:
             found = pack((RuntimeError(f"{type(error).__name__}: {error}"), text), put)
         return number, time.perf_counter() - began, False, found, places
+
+
+# --- any worker ends with its parent
+
+
+def begin_worker(parent: int) -> None:
+    """Initialize a worker of the process `parent`: load its plugins, and end when it ends."""
+    end_with(parent)
+    plugged.inherit()
+
+
+def end_with(parent: int) -> None:
+    """End this process when its parent process `parent` is gone; a killed parent gives no notice."""
+    threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    never = threading.Event()
+    while os.getppid() == parent:
+        never.wait(1.0)
+    os._exit(1)

@@ -10,15 +10,14 @@ from typing import Any, BinaryIO
 
 from msgspec.structs import astuple
 
-from tacit.sim.barriers import Barrier
 from tacit.sim.clock import Timer
+from tacit.sim.conditions import Barrier
 from tacit.sim.endpoint import Endpoint
 from tacit.sim.faults import Fired
 from tacit.sim.journey import Journey
 from tacit.sim.link import Passage
 from tacit.sim.plain import Named, NotPlain, Reader, Writer
-from tacit.sim.tcp_flow import Flow, Sending
-from tacit.sim.tcp_window import Window
+from tacit.sim.tcp import Flow, Sending, Window
 from tacit.sim.transport import _Connection, _Item
 from tacit.sim.wire import Frame, LedgerRow, Packet
 from tacit.sim.world import World
@@ -80,11 +79,7 @@ class Snapshot:
         self._task_count = 0
 
     def take(
-        self,
-        parties: Iterable[tuple[str, Any]],
-        rest: Any,
-        waits: Mapping[int, str],
-        spill: BinaryIO | None = None,
+        self, parties: Iterable[tuple[str, Any]], rest: Any, waits: Mapping[int, str], spill: BinaryIO | None = None
     ) -> tuple[dict[str, Any], list[Frame | Packet]]:
         """Store the world, the states of `parties` by name, and `rest`, any data of the caller. Returns the state and
         the messages in flight.

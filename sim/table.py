@@ -1,13 +1,13 @@
-"""The base of the structs of a scenario's tables."""
+"""The base of the structs of a scenario's tables, and the notes on their keys."""
 
 import inspect
 from typing import Any
 
-from msgspec import Struct, StructMeta
+from msgspec import Meta, Struct, StructMeta
 
 from tacit.sim.registry import similar
 
-__all__ = ["Described", "Keys"]
+__all__ = ["Described", "Keys", "about"]
 
 
 class _Signature(inspect.Signature):
@@ -38,3 +38,14 @@ class Described(StructMeta):
 
 class Keys(Struct, metaclass=Described, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The base of a scenario's tables."""
+
+
+def about(description: str, *, unit: str = "", registry: Any = None, listed: Any = None, **limits: Any) -> Meta:
+    """The notes on a key, for messages and pages of reference: its `description`, its `unit`, and its `limits`.
+
+    The limits are those of `msgspec.Meta`: ``gt``, ``ge``, ``lt``, ``le``, ``min_length``. The names of a `registry`
+    are the allowed values; those of `listed` replace ``{listed}`` in the description, each with its own description.
+    """
+    notes = {"unit": unit or None, "registry": registry, "listed": listed}
+    extra = {name: value for name, value in notes.items() if value is not None}
+    return Meta(description=description, extra=extra or None, **limits)

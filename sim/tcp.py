@@ -1,11 +1,11 @@
 """A hop over TCP: a stream each way between two parties, whose window the network's acknowledgements open.
 
 The first message between two parties opens a connection: a round trip for SYN, another for TLS 1.3, both of whose ends
-show certificates (`tacit.sim.tcp_window.FLIGHTS`). Messages go one after the other, in chunks of at most half the
-window; a chunk goes through the sender's uplink and the receiver's downlink, which all connections of a party share,
-chunk by chunk in order of arrival: so they get equal shares. The first byte of a chunk reaches the receiver before the
-last one has left. As its acknowledgement returns, the window grows (slow start, then CUBIC), and shrinks again while
-nothing is sent (RFC 2861, as in Linux). A message is delivered once all before it are.
+show certificates (`FLIGHTS`). Messages go one after the other, in chunks of at most half the window; a chunk goes
+through the sender's uplink and the receiver's downlink, which all connections of a party share, chunk by chunk in order
+of arrival: so they get equal shares. The first byte of a chunk reaches the receiver before the last one has left. As
+its acknowledgement returns, the window grows (slow start, then CUBIC), and shrinks again while nothing is sent (RFC
+2861, as in Linux). A message is delivered once all before it are.
 
 A segment that the link loses is sent again: after a round trip where three follow it, after two as a tail loss probe
 (RFC 8985), or after the timeout where it is alone on its way; acknowledgements take no bandwidth, and the next one
@@ -17,22 +17,204 @@ It does not model queues that overflow, delays by other traffic's queues beyond 
 """
 
 import math
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from tacit.sim.clock import Environment
+from tacit.sim.clock import Environment, Timer
+from tacit.sim.endpoint import Endpoint
 from tacit.sim.link import SENDER_GONE, Link
-from tacit.sim.tcp_flow import HELD, Flow, Sending
-from tacit.sim.tcp_window import FIRST, FLIGHTS, HEADERS, LATE, SEGMENT, TRAIN
-from tacit.sim.transport import BEHIND, SECOND_COPY, Carrier, Copy
+from tacit.sim.transport import BEHIND, BY_FAULT, CUT, LIMIT, ON_LINK, SECOND_COPY, Carrier, Copy
 
-__all__ = ["TcpStream"]
+__all__ = [
+    "ACKNOWLEDGEMENT",
+    "FIRST",
+    "FLIGHTS",
+    "HEADERS",
+    "SEGMENT",
+    "SET_UP",
+    "SET_UP_NAME",
+    "Flow",
+    "Sending",
+    "TcpStream",
+    "Window",
+    "connected",
+    "headers",
+    "segments",
+    "streams",
+]
 
-UNSENT = "its connection ended before all of it was sent"
+C = TypeVar("C", bound=Copy)
+
+# --- segments and the congestion window
+
+SEGMENT = 1448
+"""The most message bytes in a packet."""
+
+HEADERS = 52
+"""The bytes of the IPv4 header and of TCP's with its timestamps."""
+
+ACKNOWLEDGEMENT = HEADERS
+"""The bytes of a packet that only acknowledges; one is sent for every second segment."""
+
+FIRST = 10
+"""The window of a new connection, in segments (RFC 6928)."""
+
+SHORTEST = 0.2
+"""The least difference in seconds between a retransmission timeout and a round trip: Linux's TCP_RTO_MIN."""
+
+LONGEST = 120.0
+"""The longest retransmission timeout in seconds: Linux's TCP_RTO_MAX."""
+
+FLIGHTS = (60, 60, HEADERS + HEADERS + 239, HEADERS + 752, HEADERS + 530)
+"""The bytes of each flight of a connection's set-up: both SYN, then TLS 1.3 as OpenSSL 3 does it, in which both ends
+show a certificate (P-256, self-signed, 350 bytes). The opener sends the first, third and fifth."""
 
 _LAST = len(FLIGHTS) - 1
 
-C = TypeVar("C", bound=Copy)
+SET_UP = sum(FLIGHTS) + HEADERS + 1150
+"""The bytes of a connection's set-up, including the session tickets after it."""
+
+SET_UP_NAME = "TCP and TLS set-up"
+"""The label of the set-up's bytes in tables; they belong to no message type."""
+
+_MOST = (4 << 20) // SEGMENT
+"""The largest window: that of Linux's send buffer, in segments."""
+
+TRAIN, LATE = 0.001, 2.5
+"""HyStart detects a filled path if segments arrive this many seconds apart or less: it measures acknowledgement trains
+of 2 ms.
+
+On a slower path it detects the growing delay once the window is this many times as large.
+"""
+
+_BETA, _C = 0.7, 0.4
+_FRIENDLY = 3 * (1 - _BETA) / (1 + _BETA)
+_UNHURT = 1 / 20  # segments for each that is acknowledged, as long as none was lost
+
+
+def segments(size: int) -> int:
+    """The number of segments of a message of `size` bytes."""
+    return -(-size // SEGMENT)
+
+
+def headers(size: int) -> int:
+    """The bytes that TCP and IP add to a message of `size` bytes: headers of its segments, and their
+    acknowledgements."""
+    count = segments(size)
+    return HEADERS * count + ACKNOWLEDGEMENT * -(-count // 2)
+
+
+class Window:
+    """The congestion window of one direction of a connection: `size` in segments, with slow start up to `threshold`."""
+
+    __slots__ = stored = ("epoch", "flat", "origin", "reduced", "size", "threshold")
+
+    def __init__(self) -> None:
+        self.size: float = FIRST
+        self.threshold = math.inf
+        self.epoch = self.flat = self.origin = 0.0
+        self.reduced = -math.inf  # when it was last made smaller
+
+    def grow(self, count: int, full: float, now: float) -> None:
+        """Process `count` acknowledged segments of a sender that used the whole window; `full` segments fill the
+        path."""
+        if self.size < self.threshold:
+            self.size = min(self.size + count, _MOST)
+            if self.size > full:
+                self._settle(self.size, now)
+            return
+        target = self.origin + _C * (now - self.epoch - self.flat) ** 3
+        least = _FRIENDLY / self.size if self.reduced > -math.inf else _UNHURT
+        per_segment = max((target - self.size) / self.size, least)
+        self.size = min(self.size + count * min(per_segment, 0.5), _MOST)
+
+    def rest(self, idle: float, timeout: float) -> None:
+        """Shrink after `idle` seconds without sending: by half for each `timeout`, down to the initial window."""
+        times = math.ceil(idle / timeout) - 1
+        if times > 0 and self.size > FIRST:
+            self.threshold = max(self.threshold, 0.75 * self.size) if self.threshold < math.inf else math.inf
+            self.size = max(FIRST, self.size / 2**times)
+            self.epoch += idle
+
+    def reduce(self, now: float) -> None:
+        """Shrink after a loss that later segments revealed."""
+        largest = self.size
+        self._settle(max(_BETA * largest, 2.0), now)
+        self.origin, self.flat = largest, math.cbrt(largest * (1 - _BETA) / _C)
+        self.reduced = now
+
+    def collapse(self, now: float) -> None:
+        """Shrink after a timeout: to one segment, with slow start up to the reduced window."""
+        self.reduce(now)
+        self.size = 1.0
+
+    def _settle(self, size: float, now: float) -> None:
+        self.size = self.threshold = self.origin = size
+        self.epoch, self.flat = now, 0.0
+
+
+# --- the state of messages and of one connection
+
+_BUFFER, HELD = 43, 3
+"""The segments in the send buffer of a new connection; and, for later ones, the segments per segment of the window."""
+
+
+class Sending(Generic[C]):
+    """A message on one hop: the bytes `sent`, `arrived`, and `missing`, which are to be sent again.
+
+    `latency`, in seconds, is drawn at its beginning. `ended`: the copy is no longer in flight; `gone`: it will not be
+    sent again either. `second`: it is a duplicate.
+    """
+
+    __slots__ = stored = (
+        "arrived", "copy", "ended", "gone", "latency", "missing", "number", "second", "sent", "size", "tries",
+    )  # fmt: skip
+
+    def __init__(self, copy: C, number: int, second: bool) -> None:
+        self.copy, self.number, self.second = copy, number, second
+        self.size = copy.size
+        self.sent = self.arrived = self.missing = self.tries = 0
+        self.latency = 0.0
+        self.ended = self.gone = False
+
+
+class Flow(Generic[C]):
+    """One direction of one connection, between one incarnation of each end.
+
+    It is `open` once it may send, `opening` before. `items` have not been received yet, `unsent` have not been sent
+    completely; `count` numbers them. `flying`: segments in flight. `acked`: the times at which acknowledgements return,
+    and their segments. `most`: the largest number in flight since there were none. `last`: the time of the last
+    sending. `latency` and round `trip` belong to the latest message. `buffer`: the capacity of the send buffer,
+    `cramped` if it was too small. `waits`: it waits for an acknowledgement.
+    """
+
+    __slots__ = stored = (
+        "acked", "buffer", "closed", "count", "cramped", "flying", "items", "last", "latency", "most", "open",
+        "opening", "trip", "unsent", "waits", "window",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.open = self.opening = self.closed = self.cramped = False
+        self.buffer = _BUFFER
+        self.items: deque[Sending[C]] = deque()
+        self.unsent: deque[Sending[C]] = deque()
+        self.acked: deque[tuple[float, int]] = deque()
+        self.window = Window()
+        self.flying = self.most = self.count = 0
+        self.last = self.latency = self.trip = 0.0
+        self.waits: Timer | None = None
+
+    @property
+    def timeout(self) -> float:
+        """The timeout in seconds after which a segment that nothing follows is sent again (RFC 6298)."""
+        return self.trip + max(SHORTEST, 2 * self.latency)
+
+
+# --- the stream
+
+UNSENT = "its connection ended before all of it was sent"
 
 
 class TcpStream(Generic[C]):
@@ -276,3 +458,170 @@ class TcpStream(Generic[C]):
     def _is_heard(self, flow: Flow[C], count: int) -> bool:
         """Return true if the acknowledgement of `count` segments gets through."""
         return True
+
+
+# --- links that lose packets or are cut
+
+SET_UP_LOST = "a part of the connection's set-up lost on the link"
+
+_ENOUGH = 3
+"""The number of segments that must follow a lost one for a fast retransmission."""
+
+
+def connected(
+    env: Environment, carrier: Carrier[C], links: Sequence[Link], near: Endpoint, far: Endpoint, *, lossy: bool
+) -> dict[tuple[str, str], TcpStream[C]]:
+    """The streams between two parties, by their ends, over the `links` in both directions.
+
+    They end with the parties.
+    """
+    made = streams(env, carrier, links, (near.name, far.name), LossyTcpStream if lossy else TcpStream)
+    for (source, target), stream in zip(((near, far), (far, near)), made.values(), strict=True):
+        key = ("transport", source.name, target.name)
+        source.outgoing[key], target.incoming[key] = partial(stream.close, SENDER_GONE), stream.close
+    return made
+
+
+def streams(
+    env: Environment,
+    carrier: Carrier[C],
+    links: Sequence[Link],
+    ends: tuple[str, str],
+    kind: Callable[..., TcpStream[C]] = TcpStream,
+) -> dict[tuple[str, str], TcpStream[C]]:
+    """The streams from the first of `ends` to the second and back, by their ends, over `links`."""
+    near, far = ends
+    there, back = kind(env, carrier, links[0], near, far), kind(env, carrier, links[1], far, near)
+    there.back, back.back = back, there
+    return {(near, far): there, (far, near): back}
+
+
+class LossyTcpStream(TcpStream[C]):
+    """A stream over links with losses, partitions and faults of messages."""
+
+    most_at_once = 0
+
+    def _is_stopped(self, flow: Flow[C], other: Flow[C], number: int, tries: int) -> bool:
+        way = self if number % 2 == 0 else self.back
+        barrier = self._carrier.barrier(way._source, way._target)
+        if barrier is not None and barrier.holds:
+            barrier.kept.append(partial(self._left, flow, other, number, tries))
+            return True
+        if barrier is None and not way._link.loses():
+            return False
+        if barrier is None and flow.items:  # the message that opens the connection waits for it
+            self._carrier.resend(flow.items[0].copy, SET_UP_LOST)
+        if tries == LIMIT:
+            self._break(flow)
+        elif not flow.closed:
+            wait = min(2.0**tries, LONGEST)
+            self._env.at(self._env.now + wait, partial(self._fly, flow, other, number, tries + 1))
+        return True
+
+    def _enter(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> None:
+        size, count = self._survivors(flow, item, size, count, sent)
+        if size:
+            super()._enter(flow, item, size, count, sent)
+
+    def _come_in(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> None:
+        if self._carrier.is_cut(self._source, self._target):
+            self._vanish(flow, item, size, count, CUT)
+        else:
+            super()._come_in(flow, item, size, count, sent)
+
+    def _survivors(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> tuple[int, int]:
+        """Draw the losses of a chunk that enters the link.
+
+        Returns its surviving bytes and segments, and schedules the rest.
+        """
+        barrier = self._carrier.barrier(self._source, self._target)
+        if barrier is not None and barrier.holds:
+            barrier.kept.append(partial(self._enter, flow, item, size, count, sent))
+            return 0, 0
+        if barrier is not None or item.copy.doomed:
+            self._vanish(flow, item, size, count, CUT if barrier is not None else BY_FAULT)
+            return 0, 0
+        lost = [place for place in range(count) if self._link.loses()]
+        if not lost:
+            return size, count
+        if flow.closed:
+            self._vanish(flow, item, size, count, ON_LINK)
+            return 0, 0
+        gone = sum(size - place * SEGMENT if place == count - 1 else SEGMENT for place in lost)
+        followers = count - 1 - lost[-1] + (_ENOUGH if flow.unsent else 0)
+        round_trip = 2 * item.latency
+        probed = followers < _ENOUGH and flow.flying > len(lost)
+        collapses = followers < _ENOUGH and not probed
+        wait = flow.timeout if collapses else 2 * round_trip if probed else round_trip
+        item.missing += gone
+        self._carrier.resend(item.copy, f"{len(lost)} segment{'s' * (len(lost) > 1)} lost on the link")
+        self._later(wait, flow, item, gone, len(lost), collapses)
+        return size - gone, count - len(lost)
+
+    def _vanish(self, flow: Flow[C], item: Sending[C], size: int, count: int, why: str) -> None:
+        """Lose a whole chunk, and its message's copy with it."""
+        if not item.ended:
+            item.ended = True
+            self._carrier.end("lose", item.copy, why)
+        item.missing += size
+        if flow.closed:  # nothing is sent again
+            for one in flow.items:
+                if one.number >= item.number:
+                    self._give_up(one, BEHIND)
+            return
+        if item.tries == LIMIT:
+            self._break(flow)
+            return
+        self._later(min(flow.timeout * 2**item.tries, LONGEST), flow, item, size, count, True)
+        item.tries += 1
+
+    def _later(self, wait: float, flow: Flow[C], item: Sending[C], size: int, count: int, collapses: bool) -> None:
+        self._env.at(self._env.now + wait, partial(self._repeat, flow, item, size, count, collapses))
+
+    def _repeat(self, flow: Flow[C], item: Sending[C], size: int, count: int, collapses: bool) -> None:
+        """Put the lost bytes at the head of the bytes to be sent."""
+        now = self._env.now
+        if flow.closed or item.gone:
+            return
+        if self._carrier.is_gone(item.copy):
+            self._break(flow)
+            return
+        item.missing -= size
+        flow.flying -= count
+        if now - flow.window.reduced > 2 * item.latency:
+            if collapses:
+                flow.window.collapse(now)
+            else:
+                flow.window.reduce(now)
+        if item.ended:
+            item.copy = self._carrier.again(item.copy, item.tries)
+            item.ended = False
+        if item.sent == item.size:
+            place = sum(one.number < item.number for one in flow.unsent)
+            flow.unsent.insert(place, item)
+        item.sent -= size
+        self._flush(flow)
+
+    def _is_heard(self, flow: Flow[C], count: int) -> bool:
+        cut = self._carrier.is_cut(self._target, self._source)
+        if cut:
+            self._unheard(flow, count, 0)
+        return not cut
+
+    def _unheard(self, flow: Flow[C], count: int, tries: int) -> None:
+        """Retry after each timeout while acknowledgements do not get through."""
+        if self._carrier.is_cut(self._target, self._source) and not flow.closed and tries < LIMIT:
+            wait = min(flow.timeout * 2**tries, LONGEST)
+            self._env.at(self._env.now + wait, partial(self._unheard, flow, count, tries + 1))
+        elif not flow.closed and tries == LIMIT:
+            self._break(flow)
+        else:
+            flow.acked.append((self._env.now, count))
+            if flow.unsent:
+                self._flush(flow)
+
+    def _break(self, flow: Flow[C]) -> None:
+        """Close the connection in both directions."""
+        if flow is self._flow:
+            self.back.close()
+            self.close()

@@ -13,8 +13,8 @@ A network without losses and faults of links needs no transport: everything arri
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from tacit.sim.barriers import Barrier
 from tacit.sim.clock import Environment, Timer
+from tacit.sim.conditions import Barrier
 from tacit.sim.link import SENDER_GONE, Link
 
 __all__ = ["BEHIND", "BY_FAULT", "CUT", "LIMIT", "ON_LINK", "SECOND_COPY", "Carrier", "Copy", "Transport"]

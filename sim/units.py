@@ -7,12 +7,9 @@ import math
 import re
 
 __all__ = [
-    "DURATION", "DURATION_PATTERN", "RATE_PATTERN", "Duration", "duration", "format_bytes", "format_duration",
-    "format_joules", "rate",
+    "DURATION_PATTERN", "RATE_PATTERN", "Duration", "duration", "format_bytes", "format_duration", "format_joules",
+    "rate",
 ]  # fmt: skip
-
-DURATION = {"unit": "duration"}
-"""Metadata that marks the fields of structs that are durations."""
 
 Duration = str | float
 """Text such as ``40ms`` or a number of seconds; `duration` parses it."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tacit.parties.client import Client as ClientParty
     from tacit.parties.client import DismissedError
     from tacit.parties.data.dataset import Dataset
-    from tacit.parties.learning.additions import Active, Addition
+    from tacit.parties.learning.local_update import Active, Addition
     from tacit.parties.learning.spec import ModelSpec
     from tacit.parties.party import NoAnswer
     from tacit.parties.server import Server as ServerParty
@@ -105,8 +105,8 @@ else:
         "Simulated": "tacit.protocols.experiment.simulated.Simulated",
         "duration": "tacit.sim.units.duration",
         "Abort": "tacit.protocols.outcome.Abort",
-        "Active": "tacit.parties.learning.additions.Active",
-        "Addition": "tacit.parties.learning.additions.Addition",
+        "Active": "tacit.parties.learning.local_update.Active",
+        "Addition": "tacit.parties.learning.local_update.Addition",
         "Dataset": "tacit.parties.data.dataset.Dataset",
         "Findings": "tacit.scenarios.chaos.campaign.Findings",
         "BadValues": "tacit.protocols.values.BadValues",

@@ -45,18 +45,18 @@ for (const element of document.querySelectorAll(arguments[0] + ' *')) {
 }
 return found;
 """
-"""The contrast of each text that is shown, as WCAG defines it: text and what is painted behind it, by their styles."""
+"""The contrast of each displayed text, as WCAG defines it, from the styles of the text and of its background."""
 
 
 class Browser:
-    """One window. `driver` is Selenium's, for what is not here."""
+    """One window. `driver` is Selenium's, for everything else."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
         self._requested: list[str] = []
 
     def open(self, path: Path, *, theme: str = "light", width: int = 1400, height: int = 900) -> None:
-        """Open a file, with `theme` (light or dark) as the one that the reader prefers."""
+        """Open a file, with `theme` (light or dark) as the reader's preference."""
         self.driver.get("about:blank")
         self._requests()
         self.logged()
@@ -67,7 +67,7 @@ class Browser:
         self.driver.get(path.absolute().as_uri())
 
     def prefer(self, theme: str, media: str = "") -> None:
-        """Change the theme that the reader prefers, or the medium to ``print``, without loading the page again."""
+        """Change the reader's preferred theme, or the medium to ``print``, without reloading the page."""
         features = [{"name": "prefers-color-scheme", "value": theme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
@@ -80,7 +80,7 @@ class Browser:
         return [f"{entry['level']}: {entry['message']}" for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """The addresses that the page has requested since it was opened, itself first, without data inside the page."""
+        """The addresses that the page has requested since it was opened, its own first, without data URLs."""
         self._requested += self._requests()
         return self._requested
 
@@ -90,7 +90,7 @@ class Browser:
         return [url for url in sent if not url.startswith(("data:", "blob:", "about:"))]
 
     def seconds_to_open(self) -> float:
-        """How long the page took from the beginning of its loading to the end of its `load` event."""
+        """The seconds from the beginning of loading the page to the end of its `load` event."""
         return float(self.run("return performance.getEntriesByType('navigation')[0].loadEventEnd")) / 1000
 
     def contrasts(self, selector: str = "body") -> list[tuple[float, str]]:
@@ -98,7 +98,7 @@ class Browser:
         return sorted((float(ratio), str(text)) for ratio, text in self.run(_CONTRAST, selector))
 
     def press(self, *keys: str) -> None:
-        """Press keys, one after another, on whatever has the focus."""
+        """Press keys, one after another, on the focused element."""
         from selenium.webdriver.common.action_chains import ActionChains
 
         chain = ActionChains(self.driver, duration=0)
@@ -107,12 +107,12 @@ class Browser:
         chain.perform()
 
     def point(self, x: float, y: float, *, click: bool = False) -> None:
-        """Move the mouse to a place of the window, and click there if wanted."""
+        """Move the mouse to a place of the window, and click there if `click`."""
         for kind in ("mouseMoved", *(("mousePressed", "mouseReleased") if click else ())):
             self._mouse(kind, x, y, clickCount=int(kind != "mouseMoved"))
 
     def drag(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
-        """Press the mouse's button at one place of the window, and let it go at another."""
+        """Press the mouse's button at one place of the window, and release it at another."""
         middle = (begin[0] + end[0]) / 2, (begin[1] + end[1]) / 2
         places = (begin, middle, end, end)
         for kind, (x, y) in zip(_DRAG, places, strict=True):
@@ -128,11 +128,11 @@ class Browser:
         self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", event)
 
     def picture(self, path: Path) -> None:
-        """Write what the window shows, as PNG."""
+        """Write the content of the window as PNG."""
         self.driver.save_screenshot(str(path))
 
     def printed(self, *, backgrounds: bool = True) -> bytes:
-        """The page as it is printed, as PDF; a browser prints no `backgrounds` unless they are asked for."""
+        """The page as printed, as PDF. Without `backgrounds` the browser leaves backgrounds out, as by default."""
         return base64.b64decode(
             self.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": backgrounds})["data"]
         )
@@ -140,7 +140,7 @@ class Browser:
 
 @contextmanager
 def started() -> Iterator[Browser]:
-    """A browser with an empty profile; raises StartError where a program is missing."""
+    """Yield a browser with an empty profile. Raises StartError if a program is missing."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -161,11 +161,11 @@ def started() -> Iterator[Browser]:
 
 
 class StartError(RuntimeError):
-    """Says which program is missing."""
+    """The name of a missing program, in a message."""
 
 
 def needed() -> Iterator[Browser]:
-    """A browser; without one the test is skipped, but where the environment says CI it fails."""
+    """Yield a browser. Without one the test is skipped, or fails if the environment says CI."""
     try:
         with started() as browser:
             yield browser

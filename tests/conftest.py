@@ -12,15 +12,16 @@ from hypothesis import settings
 
 from tacit.scenarios.running.process import spare_for_good
 from tests.browser import Browser, needed
+from tests.budgets import Meter, is_long
 
-gc.disable()  # until the tests begin: what is imported and collected stays
+gc.disable()  # until the tests begin, because imported modules and collected tests stay
 
-settings.register_profile("tests", deadline=None)  # how long an example takes is the machine's affair
+settings.register_profile("tests", deadline=None)  # the time of an example depends on the machine
 settings.load_profile("tests")
 
-os.environ.pop("COLUMNS", None)  # that of the window in which the workers were started
+os.environ.pop("COLUMNS", None)  # the width of the window in which the workers were started
 
-# A shell starts what runs in its background with Ctrl-C ignored, and so would be the tests of Ctrl-C.
+# A shell's background jobs ignore Ctrl-C, which would break the tests of Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -35,22 +36,34 @@ _LONGEST = (
     "test_membership.py", "test_prediction.py", "test_docs.py", "test_words.py", "test_declared.py",
     "test_fault_messages.py",
 )  # fmt: skip
-"""Files of tests that take long; what begins last should be short, for all workers to end together."""
+"""Files with the longest tests, which run first, so that all workers end at about the same time."""
+
+_LONGEST_OF_LONG = (
+    "test_lying_server.py", "test_docs.py", "test_jobs.py", "test_processes.py", "test_survival.py",
+    "test_campaigns.py", "test_readme.py", "test_engine.py", "test_examples.py", "test_predicted_runs.py",
+    "test_partitions.py", "test_shipped.py", "test_xclp.py", "test_broad.py", "test_garbage.py", "test_absences.py",
+    "test_interrupts.py", "test_three_machines.py", "test_versions.py", "test_page.py", "test_many_clients.py",
+)  # fmt: skip
+"""Files of long tests that take longest: some that compute, and some that wait for deadlines."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {name: place for place, name in enumerate(_LONGEST)}
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Meter(config))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(_LONGEST_OF_LONG if is_long(config) else _LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium, to open a page with; where there is none a test is skipped, but fails in CI."""
+    """A headless Chromium to open pages. Without one, a test is skipped, or fails in CI."""
     yield from needed()
 
 
 class _Walks:
-    """Reports of the garbage collector, which walks many objects again while a test's imports stay."""
+    """Notes whether full garbage collections have become slow, because a test's imports stay."""
 
     def __init__(self) -> None:
         self.long = False
@@ -68,7 +81,7 @@ _walks = _Walks()
 
 
 def pytest_collection_finish() -> None:
-    """Keep what lives as long as the session, libraries and tests, from the garbage collector, which walks them all."""
+    """Exclude libraries and tests, which live as long as the session, from garbage collection."""
     gc.enable()
     spare_for_good()
     gc.callbacks.append(_walks)
@@ -82,7 +95,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Iterator[None]:
-    """Report a failure without garbage collection: Python 3.11's parser fails where that calls functions amid it."""
+    """Report a failure without garbage collection, because functions called by it break Python 3.11's parser."""
     collects = gc.isenabled()
     gc.disable()
     yield
@@ -92,7 +105,7 @@ def pytest_runtest_makereport() -> Iterator[None]:
 
 @pytest.fixture
 def clean_end(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Fails if anything is logged or warned of, or an exception goes unnoticed, until all garbage is collected."""
+    """Fail if anything is logged or warned of, or an exception goes unnoticed, before all garbage is collected."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         yield

@@ -1,4 +1,4 @@
-"""Runs as an earlier version of Tacit left them, which noted no digests: what was changed in them is not noticed."""
+"""Runs as an earlier version of Tacit left them, without digests, so that changes of their files are not noticed."""
 
 import json
 import sqlite3
@@ -9,7 +9,7 @@ _NEW = ("files", "digest", "formula")
 
 
 def without_digests(folder: Path) -> Path:
-    """The run in `folder`, without the digests of its files, and without the formula's sizes."""
+    """The run in `folder`, without the digests of its files, and without the payloads by formula."""
     result = folder / "result.json"
     if result.is_file():
         record = json.loads(result.read_text())

@@ -1,4 +1,4 @@
-"""Reads pages that `tacit report` makes, as a program would."""
+"""Reads pages made by `tacit report`, like a program would."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,7 +9,7 @@ from tacit.scenarios.command.main import app
 
 
 class Page(HTMLParser):
-    """The content of a page: elements, figures by name, tables by title, and its texts."""
+    """The content of a page: elements, figures by name, tables by title, and texts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

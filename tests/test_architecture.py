@@ -1,4 +1,4 @@
-"""docs/architecture.md and its picture name only what there is."""
+"""docs/architecture.md and its picture name only things that exist."""
 
 import importlib
 import re
@@ -18,7 +18,7 @@ SCRIPT = runpy.run_path(str(ROOT / "docs" / "architecture.py"))
 SPANS = sorted({" ".join(span.split()) for span in re.findall(r"`([^`]+)`", PAGE)})
 STEPS = {step.name for protocol in PROTOCOLS.values() for step in protocol.steps}
 SAID = {"client/1", "client/4", "run.sqlite"}
-"""Parties, and a file of a run's folder."""
+"""Parties, and a file of a run's folder, named on the page."""
 
 
 def is_there(name: str) -> bool:
@@ -35,7 +35,7 @@ def is_there(name: str) -> bool:
 
 
 def _is_object(name: str) -> bool:
-    """True if `name` is a module, or what can be reached from one by attributes."""
+    """True if `name` is a module, or can be reached from one by attributes."""
     parts = name.split(".")
     for count in range(len(parts) - 1, 0, -1):
         try:

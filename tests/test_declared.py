@@ -1,4 +1,4 @@
-"""Whatever Tacit does for a protocol follows from its declaration: nobody asks for a name or a part."""
+"""Everything that Tacit does for a protocol follows from its declaration: no code asks for a name or a part."""
 
 import ast
 from collections.abc import Iterator
@@ -15,23 +15,23 @@ ROOMS = ("sim", "parties", "protocols", "scenarios")
 FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 BY_NAME = {
-    "scenarios/chaos/configurations.py",  # the list of what broad chaos runs
+    "scenarios/chaos/configurations.py",  # the list of configurations of broad chaos
     "scenarios/command/bytes.py",  # "fedavg" is a field of result.json there, and below
-    "scenarios/command/entry.py",  # the command of this name, and below
+    "scenarios/command/entry.py",  # the command of this name, here and below
     "scenarios/command/flower.py",
-    "scenarios/command/reference.py",  # names of scenarios, one of which is that of its protocol
+    "scenarios/command/reference.py",  # names of scenarios, one of which is also its protocol's name
     "scenarios/command/main.py",
     "scenarios/reporting/printed.py",
     "scenarios/reporting/run_page.py",
     "scenarios/reporting/html.py",  # "dd" is an element of HTML
-    "sim/ray_cluster.py",  # "local" is the address of a Ray of one's own
+    "sim/ray_cluster.py",  # "local" is the address of a new Ray cluster
     "scenarios/files/reading.py",  # "fedprox" is a value of training.update
 }
-"""Files that may have a protocol's name in them."""
+"""Files that may contain a protocol's name."""
 
 
 def asked_by_name(source: str) -> Iterator[str]:
-    """Comparisons of a protocol's name in `source`, and reading of a protocol's parts."""
+    """Yield comparisons with a protocol's name in `source`, and uses of a protocol's parts."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare):
             sides = (node.left, *node.comparators)
@@ -43,7 +43,7 @@ def asked_by_name(source: str) -> Iterator[str]:
 
 
 def names_in(source: str) -> set[str]:
-    """The names of protocols that `source` has as texts."""
+    """The protocols' names among the texts in `source`."""
     texts = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
     return {text for text in texts if isinstance(text, str)} & set(PROTOCOLS)
 
@@ -82,7 +82,7 @@ def test_every_protocol_declares_what_is_asked(name: str) -> None:
 
 
 def message_names() -> dict[str, str]:
-    """The folder of each type of message that comes with Tacit, by its name."""
+    """For each built-in message type its folder, by the type's name."""
     found, left = {}, [Message]
     while left:
         left += (kinds := left.pop().__subclasses__())
@@ -91,14 +91,15 @@ def message_names() -> dict[str, str]:
 
 
 FORGES = {f"scenarios/chaos/server_{what}.py" for what in ("world", "view", "rounds")}
-"""A server that lies, which sends and reads messages as their owners do."""
+"""The modules of the lying server, which sends and reads messages like their owners."""
 
 ANOTHER = {"Columns", "Corrections", "Enrolled", "Present", "Report", "Rows", "Seed"}
-"""Types whose names are those of other things, too."""
+"""Types whose names also have other meanings."""
 
 
 def spelled(source: str, module: str, names: dict[str, str]) -> set[str]:
-    """Types of messages that `source` has as a text and does not define, or imports by their names into scenarios."""
+    """Message types that occur as texts in `source` without being defined there, or are imported into scenarios by
+    name."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and names.get(str(node.value), module) != module:

@@ -1,4 +1,4 @@
-"""Same scenario and seed, same trace hash: whatever the process, its hash seed, and where computing runs."""
+"""The same scenario and seed give the same trace hash, for any process, hash seed and engine."""
 
 import json
 import os
@@ -97,5 +97,5 @@ def test_anything_else_changes_it(base, change) -> None:
     trace_hash, shape_hash, _, equal = outcome_here(**change)
     assert trace_hash != base[0]
     assert equal
-    if "entropy" in change:  # the same messages at the same times, with other contents
+    if "entropy" in change:  # equal messages at equal times, with other contents
         assert shape_hash == base[1]

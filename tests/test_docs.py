@@ -1,4 +1,4 @@
-"""Tests of the site: pages made from the code, and blocks that are run by its build, or by the long tests."""
+"""Tests of the site: pages generated from the code, and blocks that are run by its build or by the long tests."""
 
 import importlib
 import json
@@ -28,19 +28,19 @@ RUNS = runpy.run_path(str(DOCS / "page_runs.py"))
 PAGES = {path: RUNS["blocks"](path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
 EXECUTED = [path for path in PAGES if RUNS["EXECUTED"] in path.read_text(encoding="utf-8")]
 README = [block.text.strip() for block in blocks()]
-"""Blocks that the README has, too, are run by its tests."""
+"""The blocks of the README, which its own tests run."""
 
 ELSEWHERE = (
     *("flower.md", "ray.md", "deploying.md", "privacy.md"),
     *(path.relative_to(DOCS).as_posix() for path in (DOCS / "privacy").glob("*.md")),
 )
-"""Pages whose commands tests of their own run."""
+"""Pages whose commands are run by other tests."""
 
 SHOWN = (
     *("data.md", "prediction.md", "results.md", "validation.md", "performance.md", "devices.md", "architecture.md"),
     *(path.relative_to(DOCS).as_posix() for path in (DOCS / "results").glob("*.md")),
 )
-"""Pages of evidence and reference, whose commands take long or fetch data."""
+"""Pages of results and reference, whose commands take long or fetch data."""
 
 
 def test_the_table_of_keys_has_every_key() -> None:
@@ -158,7 +158,7 @@ def test_the_page_of_every_protocol_lists_what_a_run_of_it_sends(
 
 
 def test_the_picture_of_the_report_says_of_which_run_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make docs` renews it where the main job has another trace."""
+    """`make docs` renews it if the main job has another trace."""
     monkeypatch.syspath_prepend(str(DOCS))
     made, site = importlib.import_module("report_picture"), importlib.import_module("build_site")
     assert re.fullmatch("[0-9a-f]{64}", made.trace_of(DOCS / "report.png"))

@@ -1,6 +1,6 @@
-"""The order of the folders: each imports only from those before it. No circles of modules, and no long files.
+"""The order of the folders: each imports only from earlier ones. No cycles of modules, and no long files.
 
-Every import counts: those for type checkers alone, and those inside of functions.
+Every import counts, including those for type checkers only and those inside functions.
 """
 
 import ast
@@ -67,7 +67,7 @@ FLOORS = (
     "benchmarks/command.py",
     "tacit",
 )
-"""Folders, and modules that stand above the folder that they lie in; "tacit" has the public interface."""
+"""Folders and modules in their order; a module may be above its folder; "tacit" is the public interface."""
 
 MOST_LINES = 700
 
@@ -85,7 +85,7 @@ def _name(path: Path) -> str:
 
 @cache
 def imported() -> dict[str, frozenset[str]]:
-    """Which modules each one imports."""
+    """The modules that each module imports."""
     texts = {name: (ROOT / path).read_text(encoding="utf-8") for name, path in modules().items()}
     return {name: frozenset(imports(name, text)) for name, text in texts.items()}
 
@@ -104,13 +104,13 @@ def imports(name: str, source: str) -> Iterator[str]:
 
 
 def floor(path: Path) -> int:
-    """The floor of a module."""
+    """The position of a module in `FLOORS`."""
     place = path.as_posix() if path.as_posix() in FLOORS else path.parent.as_posix()
     return FLOORS.index(place)
 
 
 def circles(arrows: Mapping[str, frozenset[str]]) -> list[tuple[str, ...]]:
-    """A circle of arrows for each one that closes while all are followed depth first; [] if there is none."""
+    """A cycle of imports for each one found by depth-first search; [] if there is none."""
     found: list[tuple[str, ...]] = []
     over: set[str] = set()
 

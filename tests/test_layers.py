@@ -1,4 +1,4 @@
-"""Who may import whom, and what may not be called at all. Modules are read, not run."""
+"""Allowed imports, and functions that must not be called. Modules are read, not run."""
 
 import ast
 from collections.abc import Iterable
@@ -11,27 +11,27 @@ ROOT = Path(__file__).parents[1]
 HOUSE = ("sim", "parties", "protocols", "scenarios", "benchmarks")
 MODULES = sorted(path.relative_to(ROOT) for room in HOUSE for path in (ROOT / room).rglob("*.py"))
 FOREIGN = tuple(f"protocols/flower/{name}.py" for name in ("adapter", "seeding", "stand_ins"))
-"""Where code of others is run, which sleeps and draws from global generators: it gets virtual time, and seeds."""
+"""Modules that run foreign code, which sleeps and uses global generators: it gets virtual time and seeds."""
 WORLD = [
     path for path in MODULES if path.parts[0] in ("sim", "parties", "protocols") and path.as_posix() not in FOREIGN
 ]
 
 NOT_CALLED = ("asyncio.wait_for", "asyncio.as_completed", "concurrent.futures.as_completed", "time.sleep", "random")
-"""wait_for can swallow a cancellation; as_completed goes by address; sleep and `random` are not the simulation's."""
+"""wait_for can swallow a cancellation; as_completed depends on addresses; sleep and `random` ignore the simulation."""
 
 NUMPY_GENERATORS = ("BitGenerator", "Generator", "PCG64", "Philox", "SeedSequence")
-"""Names of numpy.random without state that all share, and without seeding by the operating system."""
+"""Names of numpy.random without shared state and without seeding by the operating system."""
 
 
 @cache
 def nodes(source: str) -> tuple[ast.AST, ...]:
-    """All that `source` is made of; several tests ask for it."""
+    """All nodes of the syntax tree of `source`, cached for several tests."""
     return tuple(ast.walk(ast.parse(source)))
 
 
 @cache
 def imports(source: str) -> frozenset[str]:
-    """Every module that `source` imports, anywhere in it; what is taken from a module counts as one, too.
+    """Every module that `source` imports, at any place; a name imported from a module counts as a module as well.
 
     A relative import gives a name that begins with a dot.
     """
@@ -69,13 +69,12 @@ def _dotted(node: ast.AST, known: dict[str, str]) -> str:
 
 
 def within(names: Iterable[str], *places: str) -> list[str]:
-    """The elements of `names` that are one of the modules `places` or inside it."""
+    """The elements of `names` that are one of the modules `places` or inside one."""
     return sorted(name for name in names if any(f"{name}.".startswith(f"{place}.") for place in places))
 
 
 def wrong_arrows(room: str, source: str) -> list[str]:
-    """The imports of a module in `room` from rooms to its right, from outside the house's packages, or relative
-    ones."""
+    """The imports of a module in `room` from later rooms, from outside the project's packages, or relative ones."""
     right = [f"tacit.{name}" for name in HOUSE[HOUSE.index(room) + 1 :]]
     names = imports(source)
     public = [name for name in names if name == "tacit" or _is_public(name)]
@@ -84,7 +83,7 @@ def wrong_arrows(room: str, source: str) -> list[str]:
 
 
 def _is_public(name: str) -> bool:
-    """True if `name` is of the public interface, which is for users alone."""
+    """True if `name` belongs to the public interface, which only users may import."""
     first, _, rest = name.partition(".")
     return first == "tacit" and rest.partition(".")[0] not in ("", *HOUSE)
 

@@ -1,4 +1,4 @@
-"""Tests of the README: every command is run, in its order."""
+"""Tests of the README: every command is run, in order."""
 
 import os
 import re
@@ -22,18 +22,18 @@ PAGES = (
     *("docs/results.md", "docs/privacy.md"),
 )
 MADE = {"architecture.svg", "run-format.md", "scenario-keys.md", "stragglers.svg"}
-"""Files of docs/ that only the site has; its build finds whether they are there."""
+"""Files of docs/ that exist only on the site, whose build checks them."""
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, and what stands in it."""
+    """A fenced block: its language and its content."""
 
     language: str
     text: str
 
     @property
     def commands(self) -> list[str]:
-        """Its lines without comments and blanks at the end."""
+        """The lines of the block, without comments and trailing blanks."""
         lines = (re.sub(r"\s*#.*", "", line) for line in self.text.splitlines())
         return [line for line in lines if line]
 
@@ -57,14 +57,14 @@ def test_every_block_can_be_run() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all blocks: a later one may look at what an earlier one left."""
+    """One folder for all blocks, as later blocks use the results of earlier ones."""
     path = tmp_path_factory.mktemp("readme")
     shutil.copytree(ROOT / "examples", path / "examples")
     return path
 
 
 def marked(block: Block) -> object:
-    """A block as a parameter, among the long ones if it takes long; these look at nothing that another leaves."""
+    """A block as a parameter, marked long if it takes long; long blocks do not use the results of others."""
     marks = [pytest.mark.long] if any(line.startswith(LONG) for line in block.commands) else []
     return pytest.param(block, marks=marks, id=block.text.splitlines()[0][:60])
 
@@ -79,7 +79,7 @@ def test_a_block_runs_as_it_stands(block: Block, folder: Path) -> None:
 
 
 def test_what_an_installed_python_runs_is_the_tree() -> None:
-    """The commands above would else test another Tacit than this one."""
+    """Otherwise the commands above would test another installation of Tacit."""
     code = "import tacit, pathlib; print(pathlib.Path(tacit.__file__).resolve().parent)"
     done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True)
     assert done.stdout.strip() == str(ROOT / "tacit"), done.stderr

@@ -1,4 +1,4 @@
-"""The public interface: its names, what it takes, and what else on Python's path does to it."""
+"""The public interface: its names, its arguments, and the effect of other modules on Python's path."""
 
 import ast
 import doctest
@@ -31,7 +31,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def python(code: str, cwd: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Python in `cwd`, where its path begins."""
+    """Run `code` by Python in `cwd`, which is first on its path."""
     environment = {**os.environ, **variables}
     return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True)
 
@@ -128,7 +128,7 @@ def test_the_package_of_scenarios_has_no_names_of_its_own() -> None:
     assert ast.parse((ROOT / "scenarios" / "__init__.py").read_text(encoding="utf-8")).body[1:] == []
 
 
-# --- what it takes
+# --- arguments
 
 
 def test_a_run_takes_a_name_or_a_path_and_makes_the_folder_that_a_text_names(elsewhere: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_watch_sees_every_event(elsewhere: Path) -> None:
     assert {"send", "deliver", "enter", "leave"} <= counting.kinds
 
 
-# --- what else is on the path
+# --- other modules on the path
 
 RUN = """
 import tacit
@@ -301,7 +301,7 @@ def test_a_cell_of_a_notebook_is_run_twice(elsewhere: Path) -> None:
     second = run(scenario, out="x", overwrite=True)
     assert (second.folder, second.trace_hash) == (first.folder, first.trace_hash)
     assert not (second.folder / "report.html").exists()
-    assert run(scenario, out="y", overwrite=True).folder == Path("y")  # where there is nothing
+    assert run(scenario, out="y", overwrite=True).folder == Path("y")  # no folder exists there
 
 
 def test_overwrite_removes_nothing_but_the_folder_of_a_run(elsewhere: Path) -> None:

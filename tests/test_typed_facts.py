@@ -1,4 +1,4 @@
-"""No code gets a fact of a run out of a text: what happened is stated in typed fields of events and records."""
+"""No code extracts a fact of a run from a text: events and records state facts in typed fields."""
 
 import ast
 from collections.abc import Iterator
@@ -9,14 +9,15 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = ("sim", "parties", "protocols", "scenarios", "benchmarks", "tacit")
 TEXTS = {"note", "why", "reason", "detail"}
-"""Attributes of events, records and results that are texts for people."""
+"""Attributes of events, records and results that are texts for the user."""
 
 CUTS = {"startswith", "endswith", "partition", "rpartition", "split", "find", "index"}
-"""Methods that take a text apart, or look at a part of it."""
+"""Methods that split a text, or look at a part of it."""
 
 
 def taken_apart(tree: ast.AST) -> Iterator[int]:
-    """The lines in which a text of an event, a record or a result is taken apart, or searched by an expression."""
+    """Yield the lines in which a text of an event, a record or a result is split, or searched by a regular
+    expression."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             of = node.func.value
@@ -29,7 +30,7 @@ def taken_apart(tree: ast.AST) -> Iterator[int]:
             if searched and not any(
                 isinstance(one, ast.Attribute) and one.attr == "reason" for one in node.comparators
             ):
-                yield node.lineno  # chaos checks that a reason names who it is about
+                yield node.lineno  # chaos checks that a reason names the party concerned
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -61,7 +62,7 @@ def test_what_counts_as_taking_a_text_apart(code: str, lines: list[int]) -> None
 
 
 def test_pages_are_not_made_of_columns_of_a_terminal() -> None:
-    """A line with a label has both as fields (`tacit.sim.labelled`): nobody counts characters."""
+    """A line with a label has both as fields (`tacit.sim.labelled`), so no code counts characters."""
     for file in sorted((ROOT / "scenarios").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):

@@ -1,4 +1,4 @@
-"""Plain technical English in names, docstrings and comments: words that were replaced do not come back."""
+"""Plain technical English in names, docstrings and comments: replaced words must not return."""
 
 import ast
 import io
@@ -28,7 +28,7 @@ PLACES = (
     "sim",
     "tests",
 )
-"""Folders, with all below them, and patterns of files: add a line for another one."""
+"""Folders, with all files below them, and patterns of files; add a line for another one."""
 
 WORDS = {
     r"told|tells?": "stores, reports, is reported by",
@@ -40,14 +40,14 @@ WORDS = {
     r"(?<!there )(?:is|are) none": "is invalid, is ignored",
     r"[Rr]aises? what": "Raises ValueError if ...",
 }
-"""The words that prose avoids: a regular expression of whole words, and the replacement."""
+"""The words to avoid in prose: a regular expression of whole words, and the replacement."""
 
 PHRASES = {
     r"becomes? of": "happens to, the end of",
     r"comes? of": "the result of",
     r"puts? aside": "ignores",
 }
-"""Phrases as the words above, for all but the pages that are not yet written again."""
+"""Phrases to avoid, like the words above, except on pages in `NOT_YET`."""
 
 READ_TWICE = {
     r"[Ii]n place of": "instead of",
@@ -55,17 +55,17 @@ READ_TWICE = {
     r"(?:is|are) (?:in|there|so) then": "the noun again",
     r"[Ss]o much": "an amount",
 }
-"""Phrases that fresh readers of pages, help texts and descriptions of keys read twice; docstrings may have them."""
+"""Phrases that readers of pages, help texts and descriptions of keys had to read twice; docstrings may have them."""
 
 OPENINGS = {
     r"(Of|As|In place of|What|Whether|That) ": "what is returned or done, the subject or the verb first",
 }
-"""How no sentence of a page or help text, and no description of a key begins, and what to write."""
+"""Beginnings to avoid in sentences of pages, help texts and descriptions of keys, and the replacement."""
 
 STARTS = OPENINGS | {
     r"(What|Whether|That|Those|Their|Of|As|In place of|In how many|In which)\b": "the noun or the verb first",
 }
-"""How no docstring or description of a key begins, in tests neither, and what to write."""
+"""Beginnings to avoid in docstrings, including those of tests, and in descriptions of keys, and the replacement."""
 
 LONGEST = 35
 """The most words of a sentence of a page or of a help text."""
@@ -73,13 +73,13 @@ LONGEST = 35
 NOT_YET = (
     "CHANGELOG.md",  # lists earlier versions
     "docs/mathematics/*.md",  # sentences around formulas
-    "docs/privacy/protocols.md",  # lists that are made from the declarations
-    "docs/results/*.md",  # claims that are made from the tables, with all their figures
+    "docs/privacy/protocols.md",  # lists generated from the declarations
+    "docs/results/*.md",  # claims generated from the tables, with all their figures
 )
-"""Pages whose sentences are not checked, and why."""
+"""Pages whose sentences are not checked, with the reasons."""
 
 NAMES = {"its", "told", "came", "anew"}
-"""Names that no variable, argument or attribute has: use settings, scenario, keys or record, for example."""
+"""Names to avoid for variables, arguments and attributes: use settings, scenario, keys or record, for example."""
 
 
 def files(place: str) -> list[Path]:
@@ -108,15 +108,13 @@ def descriptions(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """The descriptions of keys, as `tacit keys` prints them, each with its line."""
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Name(id="Meta"), keywords=keywords):
-                for keyword in keywords:
-                    if keyword.arg == "description":
-                        parts = [part.value for part in ast.walk(keyword.value) if isinstance(part, ast.Constant)]
-                        yield keyword.value.lineno, "".join(part for part in parts if isinstance(part, str))
+            case ast.Call(func=ast.Name(id="about"), args=[text, *_]):
+                parts = [part.value for part in ast.walk(text) if isinstance(part, ast.Constant)]
+                yield text.lineno, "".join(part for part in parts if isinstance(part, str))
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a page of Markdown, each with its number; what is code is left out."""
+    """Yield the lines of a page of Markdown with their numbers, without code."""
     code = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -145,14 +143,14 @@ def paragraphs(page: str) -> Iterator[tuple[int, str]]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a paragraph or of a help text; a link is its text, and what is code is one word."""
+    """The sentences of a paragraph or of a help text; a link is replaced by its text, and code by one word."""
     text = re.sub(r"^(?:[-*+#]+|\d+\.) ", "", " ".join(text.split()))
     text = re.sub(r"`[^`]*`", "`...`", re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)).replace("*", "")
     return re.split(r"(?<=[.!?:;]) +(?=[A-Z`\"(\[])", text)
 
 
 def unreadable(text: str) -> Iterator[str]:
-    """Why the sentences of a text are hard to read: how they begin, their phrases, their length."""
+    """Yield the reasons why the sentences of a text are hard to read: their beginnings, phrases and lengths."""
     for sentence in sentences(text):
         for opening, better in OPENINGS.items():
             if re.match(opening, sentence):
@@ -172,7 +170,7 @@ def written() -> list[Path]:
 
 
 def helps(group: Any, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The help texts of a command and its options, and of the commands of a group, each with the words to it."""
+    """Yield the help texts of a command, its options and the commands of a group, each with the words that call it."""
     yield " ".join((*words, "--help")), (group.help or "").partition("\f")[0]
     for parameter in group.params:
         yield f"{' '.join(words)}: {parameter.name}", getattr(parameter, "help", "") or ""
@@ -181,7 +179,8 @@ def helps(group: Any, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
-    """The comments of a module that may have a replaced word; finding where comments begin takes by far the longest."""
+    """Yield the comments of a module that may have a replaced word; tokenizing takes most of the time of these
+    tests."""
     if not any(REPLACED.search(line, line.index("#")) for line in text.splitlines() if "#" in line):
         return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -279,11 +278,13 @@ def test_what_is_looked_for_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "one.py"
     path.write_text(
         '"""As `A.b`, whatever came."""\n\nits = 1  # told anew\n"""Of all: it is none,\nthere is none."""\n'
+        'key = about("Whether it runs.", ge=0)\n'
     )
     assert [line.split(";")[0] for line in problems(path)] == [
         "one.py:3: a name is 'its'",
         "one.py:1: 'As `A.b`, whatever came.'",
         "one.py:4: 'Of all: it is none,'",
+        "one.py:6: 'Whether it runs.'",
         "one.py:1: 'came'",
         "one.py:4: 'is none'",
         "one.py:3: 'told'",

@@ -1,8 +1,8 @@
-"""Python processes that begin warm: forked from one that has imported Tacit, which else takes each of them a second.
+"""Python processes that start warm: forked from a process that has imported Tacit, which otherwise takes a second each.
 
-Such a process does what ``python ARGUMENTS`` does with its arguments, streams, folder and variables, and ends by the
-same signals with the same codes. What Python decides as it starts is decided already: the locale, the hash seed, what
-is imported. Tests of these start Python itself.
+Such a process does the same as ``python ARGUMENTS`` with its arguments, streams, folder and variables, and ends by the
+same signals with the same codes. Python's decisions at startup are already made: the locale, the hash seed, the
+imported modules. Tests of these start Python itself.
 """
 
 import atexit
@@ -30,7 +30,7 @@ Words = Sequence[str | Path]
 
 
 class Process:
-    """A process of Python that has begun, with descriptors or streams that the caller has opened for it."""
+    """A running Python process, with descriptors or streams that the caller has opened for it."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Process:
         self.pid = int(self._status.readline())
 
     def wait(self, timeout: float = 120) -> int:
-        """Return the exit code, or minus the signal that ended it; raises `subprocess.TimeoutExpired`."""
+        """Return the exit code, or minus the signal that ended the process. Raises `subprocess.TimeoutExpired`."""
         if self.returncode is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(self.args, timeout)
@@ -68,24 +68,24 @@ class Process:
         return self.returncode
 
     def poll(self) -> int | None:
-        """Return the exit code, or None while it runs."""
+        """Return the exit code, or None while the process runs."""
         with suppress(subprocess.TimeoutExpired):
             return self.wait(0)
         return None
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send a signal to the process."""
         os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it by SIGKILL."""
+        """End the process by SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
 def run(
     command: Words, *, cwd: str | Path | None = None, env: Mapping[str, str] | None = None, check: bool = False
 ) -> "subprocess.CompletedProcess[str]":
-    """Return how `command` ended and the text that it wrote, as `subprocess.run` does."""
+    """Run `command`, and return its exit code and output, like `subprocess.run`."""
     pipes = [os.pipe() for _ in range(2)]
     process = Process(command, stdout=pipes[0][1], stderr=pipes[1][1], cwd=cwd, env=env)
     with ThreadPoolExecutor(2) as threads:
@@ -101,14 +101,14 @@ def run(
 
 
 def _whole(descriptor: int) -> str:
-    """The text that is written to a pipe until its other end is closed."""
+    """The text written to a pipe until its other end is closed."""
     with open(descriptor, encoding="utf-8") as file:
         return file.read()
 
 
 @cache
 def _warm() -> socket.socket:
-    """A socket to the process that the others are forked from, which ends with this one."""
+    """A socket to the process from which others are forked; it ends with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with theirs:
@@ -126,11 +126,11 @@ def _warm() -> socket.socket:
     return ours
 
 
-# --- in the process that the others are forked from
+# --- in the process from which others are forked
 
 
 def _serve(channel: socket.socket) -> None:
-    """Fork a process for each request, and return in it; the one that forks ends with who asks."""
+    """Fork a process for each request, and return in it; the forking process ends with its client."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import()
     gc.collect()
@@ -160,7 +160,7 @@ def _serve(channel: socket.socket) -> None:
 
 
 def _import() -> None:
-    """Import what the commands and the public interface use."""
+    """Import the modules that the commands and the public interface use."""
     tacit = import_module("tacit")
     for name in tacit.__all__:
         getattr(tacit, name)
@@ -169,7 +169,7 @@ def _import() -> None:
 
 
 def _begin(streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str, str]) -> None:
-    """Run the arguments as Python would; what is raised ends this process as it would end that."""
+    """Run the arguments like Python would; an exception ends this process like it would end Python."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for place, file in enumerate(streams):
         os.dup2(file, place)
@@ -200,5 +200,5 @@ def _begin(streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str
 
 
 if __name__ == "__main__":
-    del sys.path[0]  # the folder of this file
+    del sys.path[0]  # removes the folder of this file
     _serve(socket.socket(fileno=int(sys.argv[1])))

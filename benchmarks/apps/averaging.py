@@ -1,6 +1,6 @@
-"""A Flower app whose clients train hardly at all: what is left is what moving models costs.
+"""A Flower app whose clients hardly train, to measure the cost of moving models.
 
-The environment says how many ROUNDS there are and how many NUMBERS a model has, as Flower's own engine has no settings.
+The environment gives the number of ROUNDS and the NUMBERS of a model, because Flower's own engine has no settings.
 """
 
 import os

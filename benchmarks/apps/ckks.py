@@ -1,16 +1,16 @@
-"""A sum under CKKS by TenSEAL, as a protocol: clients send ciphertexts, and the server adds what arrives.
+"""A sum under CKKS by TenSEAL, as a protocol: clients send ciphertexts, and the server adds those that arrive.
 
-| step | message | from -> to | what |
+| step | message | from -> to | content |
 | --- | --- | --- | --- |
-| ckks.encrypt | Encrypted | client -> server | its vector, 4,096 numbers to a ciphertext |
-| ckks.add | EncryptedSum | server -> each whose ciphertexts arrived | their sum |
+| ckks.encrypt | Encrypted | client -> server | the client's vector, 4,096 numbers per ciphertext |
+| ckks.add | EncryptedSum | server -> each client whose ciphertexts arrived | the sum |
 
 All clients hold one secret key, made before the run; the server holds the public context. Polynomials have degree 8,192
 and moduli of 60, 40 and 60 bits, with a scale of 2^40. A lost client's vector is not in the sum. TenSEAL has no
-threshold key, which every holder of a share would have to be present for. Any client with the key that helps the server
-opens every vector.
+threshold key, whose decryption would need several clients. Any client that gives the key to the server opens every
+vector.
 
-TenSEAL draws its randomness from the operating system and compresses what it serialises, so sizes differ by some bytes
+TenSEAL draws its randomness from the operating system and compresses serialized data, so sizes differ by some bytes
 from run to run.
 """
 
@@ -89,7 +89,7 @@ def _opened(blocks: Sequence[bytes]) -> NDArray[np.float64]:
 
 
 class CkksSum(OneShot):
-    """The sum of the clients' vectors under one key that all of them hold."""
+    """The sum of the clients' vectors under one key that all clients hold."""
 
     name, summary = "tenseal-ckks", "a sum under CKKS, with one key that all clients share"
     learned: ClassVar[Mapping[str, str]] = {
@@ -121,7 +121,7 @@ class CkksSum(OneShot):
             rows = [answers[name].ciphertexts for name in over]
             total = await me.compute({"ring.add": len(rows) * keys.numbers}, _added, rows)
             me.broadcast(over, EncryptedSum(total))
-        return Found(over, _opened(total))  # decrypted here for the oracle's comparison alone
+        return Found(over, _opened(total))  # decrypted here only to compare it with the oracle
 
     def oracle(self, keys: Any, shards: Mapping[str, Shard]) -> Any:
         return np.sum([_vector(keys, shard) for shard in shards.values()], axis=0)

@@ -1,7 +1,7 @@
-"""Attacks by a server that asks again: in a later round, of a client that is back, or for another draw of noise.
+"""Attacks by a server that repeats requests: in a later round, to a returned client, or for another draw of noise.
 
-Clients run the production protocol, in the miniatures and runs of `tacit chaos --server`; each weakening removes one
-thing that they see to. Sums are judged by a rank test of all that the server received, noise by what has left clients.
+Clients run the production protocol, in the miniatures and runs of `tacit chaos --server`; each weakening removes one of
+their checks. Sums are judged by a rank test of all that the server received, noise by the draws that clients sent.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ Weakening = Callable[[], AbstractContextManager[Any]]
 
 
 def _follow(miniature: Miniature) -> float:
-    """Return 1 if the input of some client follows in one of the fixed programs, else 0."""
+    """Return 1 if the input of some client follows from one of the fixed programs, else 0."""
     return float(any(perform(miniature, program).exposed for program in fixed(miniature.clients, miniature.deals)))
 
 
@@ -42,21 +42,23 @@ def _of_a_sum(name: str, weakened: AbstractContextManager[Any], miniature: Minia
 
 
 def round_with_the_same_model(quick: bool = False) -> Finding:
-    """A later round begins with the model of an earlier one, with one client less: the difference is its input."""
+    """A later round begins with the model of an earlier one, without one client, whose input is the difference of the
+    sums."""
     weakened = patch.object(refusal, "may_answer", lambda me, basis, **_: True)
     remark = "inputs that follow from the model alone, as of training with whole batches or of trees"
     return _of_a_sum("a second round with the same model", weakened, Miniature("secure_sum", 4, 3), remark)
 
 
 def shares_for_another_set(quick: bool = False) -> Finding:
-    """One client is shown a small A, in which few shares of its seed are enough; the others are shown all."""
+    """One client is shown a small A, for which few shares recover its seed; the other clients are shown the whole A."""
     weakened = patch.object(PairChannel, "bind", lambda self, context: None)
     remark = "among five clients the attack does not work: fewest_left leaves no room for it"
     return _of_a_sum("seals that are not bound to A", weakened, Miniature("secure_sum", 9, 3), remark)
 
 
 def _twice(scenario: str, changes: list[str], asking: Asking, weakened: Weakening) -> tuple[float, float, int]:
-    """The share of clients of whom two draws leave for one question, of the weakened copy and ours; the number."""
+    """The share of clients that send two draws for one request, in the weakened copy and in ours; and the number of
+    clients."""
     loaded = load(scenario, ["fault=[]", "expect={}", *changes])
     with weakened():
         weak = ask(loaded, asking)
@@ -70,7 +72,7 @@ def _noise(name: str, sought: str, found: tuple[float, float, int]) -> Finding:
 
 
 def _without(where: Any) -> Weakening:
-    """Clients that do not ask their ledger in the module `where`."""
+    """A weakening of clients: they do not consult their ledger in the module `where`."""
     return lambda: patch.object(where, "release", lambda *_: None)
 
 
@@ -104,7 +106,7 @@ def noisy_sums_again(quick: bool = False) -> Finding:
 
 
 def keys_from_the_files_seed(quick: bool = False) -> Finding:
-    """A reader of the scenario's file computes the keys by which clients sign."""
+    """A reader of the scenario's file computes the keys with which clients sign."""
     names = [f"client/{i}" for i in range(10)]
 
     def keys(**how: bool) -> list[bytes]:

@@ -1,15 +1,14 @@
-"""An audit of private cells by canaries: an empirical lower bound on mu and epsilon, from repeated runs.
+"""An audit of private cells by canaries: empirical lower bounds on mu and epsilon, from repeated runs.
 
-One point is either at +S or at -S in some direction, with one label or another; all else is known to the attacker, and
-so is the noise of the clients that collude. It sees all releases of a run, and sums the log-likelihood ratio of each,
-given those before: the best test there is. From how often it errs in n runs with either canary follow, by Clopper and
-Pearson at confidence 0.95 for both rates together, a = P(false alarm) and b = P(miss) at most. A mechanism that is
-mu-GDP has Phi^-1(1 - a) - Phi^-1(b) <= mu for every test (Dong, Roth, Su 2022, definition 4; Nasr et al., Tight
-auditing of differentially private machine learning, USENIX Security 2023); one that is (epsilon, delta)-DP has
-ln((1 - delta - b) / a) <= epsilon. A bound above what is stated refutes the statement; one below proves nothing.
+One point is either at +S or at -S in some direction, with one of two labels. The attacker knows all other points, and
+the noise of the clients that collude. It sees all releases of a run, and sums the log-likelihood ratio of each, given
+the previous ones, which is the best test. Its errors in n runs with either canary give, by Clopper and Pearson at
+confidence 0.95 for both rates together, upper bounds a >= P(false alarm) and b >= P(miss). A mechanism that is mu-GDP
+has Phi^-1(1 - a) - Phi^-1(b) <= mu for every test (Dong, Roth, Su 2022, definition 4; Nasr et al., Tight auditing of
+differentially private machine learning, USENIX Security 2023). One that is (epsilon, delta)-DP has ln((1 - delta - b) /
+a) <= epsilon. A lower bound above the stated value refutes it; a lower one proves nothing.
 
-The runs go through the code of the clients and the server (`tacit.protocols.cells.mechanism`); sums are taken in the
-clear.
+The runs use the code of the clients and the server (`tacit.protocols.cells.mechanism`); sums are taken in the clear.
 """
 
 from dataclasses import dataclass
@@ -34,9 +33,10 @@ UNIT = 2.0**24
 
 @dataclass(frozen=True)
 class Audit:
-    """`runs` with either canary under noise `factor` times that of the plan, which states `mu` and `epsilon`.
+    """The result of `runs` runs with each canary under `factor` times the noise of the plan, which states `mu` and
+    `epsilon`.
 
-    `false_alarms` and `misses` are the rates. Lower bounds: `least_mu`; `least_epsilon`, from the rates alone; and
+    `false_alarms` and `misses` are the rates. Lower bounds: `least_mu`; `least_epsilon`, from the rates only; and
     `epsilon_by_mu`, by the curve of a Gaussian mechanism.
     """
 
@@ -56,18 +56,18 @@ class Audit:
 
     @property
     def refuted(self) -> bool:
-        """True if the runs refute what is stated."""
+        """True if the runs refute the stated mu or epsilon."""
         return self.least_mu > self.mu or self.least_epsilon > self.epsilon
 
 
 def audits(quick: bool = False) -> list[Audit]:
-    """An audit of each of `EPSILONS`, and one with half of the noise."""
+    """An audit of each of `EPSILONS`, and one of a copy with half of the noise."""
     runs = 100 if quick else 1000
     return [*(audit(epsilon, runs) for epsilon in EPSILONS), audit(EPSILONS[1], runs, factor=0.5)]
 
 
 def problems(found: list[Audit]) -> list[str]:
-    """Return what is not as stated: a right mechanism refuted, or one with too little noise that stands."""
+    """Return the audits with a wrong result: a correct mechanism refuted, or one with too little noise not refuted."""
     return [
         f"private cells at epsilon {one.epsilon:g}: the audit {'refutes' if one.refuted else 'does not refute'} it"
         for one in found
@@ -76,7 +76,8 @@ def problems(found: list[Audit]) -> list[str]:
 
 
 def audit(epsilon: float, runs: int, factor: float = 1.0) -> Audit:
-    """An audit of what is stated as `epsilon`; `factor` below 1 makes a copy with too little noise, that must fail."""
+    """An audit of the stated `epsilon`. A `factor` below 1 makes a copy with too little noise, which the audit must
+    refute."""
     plan = Plan.of(
         epsilon=epsilon, delta=DELTA, count=2, steps=2, dimension=DIMENSION, classes=CLASSES, clip=1.0, radius=0.5,
         sums_share=0.6, parts=CLIENTS - 1,
@@ -99,12 +100,12 @@ def audit(epsilon: float, runs: int, factor: float = 1.0) -> Audit:
 
 
 def _most(errors: int, runs: int) -> float:
-    """The upper end of Clopper and Pearson's interval, at confidence 0.975."""
+    """The upper end of Clopper and Pearson's interval of an error rate, at confidence 0.975."""
     return 1.0 if errors == runs else float(beta.ppf(0.975, errors + 1, runs - errors))
 
 
 def _data(canary: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The points of all clients (n, d), those of one after those of another, and their labels."""
+    """The points of all clients (n, d), client after client, and their labels."""
     points, labels = np.zeros((CLIENTS * POINTS, DIMENSION)), np.zeros(CLIENTS * POINTS, np.int64)
     points[0, 0], labels[0] = (1.0, 1) if canary else (-1.0, 2)
     return points, labels

@@ -1,4 +1,4 @@
-"""The result of an attack: how much of its target it recovers from a weakened copy, and how much from ours."""
+"""The result of an attack: the share of its target that it recovers from a weakened copy, and from ours."""
 
 import math
 from dataclasses import dataclass
@@ -12,11 +12,12 @@ __all__ = ["Finding", "randomness", "share"]
 
 @dataclass(frozen=True)
 class Finding:
-    """The rates in 0..1 of `sought` in `trials`: on the weakened copy, on ours, and by blind guessing.
+    """The rates in 0..1 at which an attack finds what is `sought`, in `trials`: on the weakened copy, on ours, and by
+    guessing.
 
-    `stated` is the least rate on the weakened copy. `remains` marks a known leak: ours is above chance, too. `outside`
-    marks an attacker outside the semi-honest model, against which ours has no guard and loses as much. `remark` adds
-    what the table does not show.
+    `stated` is the least rate on the weakened copy. `remains` marks a known leak: the rate on ours is above chance,
+    too. `outside` marks an attacker outside the semi-honest model, against which ours has no defence. `remark` adds
+    facts that the table does not show.
     """
 
     name: str
@@ -37,14 +38,15 @@ class Finding:
 
     @property
     def at_chance(self) -> bool:
-        """True if the attack on ours is as good as guessing."""
+        """True if the attack on ours is no better than guessing."""
         return abs(self.ours - self.chance) <= self.margin
 
     @property
     def as_stated(self) -> bool:
         """True if the result is as stated: the weakened copy breaks and ours holds.
 
-        Where ours leaks too, whether it leaks less; `outside` the model, whether ours loses what is stated.
+        If `remains`, ours must leak less than the weakened copy. If `outside`, ours must leak at least the `stated`
+        rate.
         """
         if self.outside:
             return self.ours >= self.stated

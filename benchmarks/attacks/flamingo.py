@@ -1,7 +1,7 @@
-"""Attacks on a sum over many rounds (Flamingo): a server with decryptors on its side, and one that names two sets.
+"""Attacks on a sum over many rounds (Flamingo): by a server with colluding decryptors, and by one that shows two sets.
 
-Clients and set-up are those of production, in the miniature of `tacit chaos --server`, with five clients, of whom four
-are decryptors. One may collude with the server; two decrypt, and three must sign who is in.
+Clients and set-up are those of production, in the miniature of `tacit chaos --server`, with five clients, four of them
+decryptors. One decryptor may collude with the server; two can decrypt, and three must sign the set of survivors.
 """
 
 from msgspec import structs
@@ -19,7 +19,7 @@ _ALL = "0 1 2 3 4"
 
 
 def _recovered(miniature: Miniature, program: str) -> tuple[float, int]:
-    """The share of an honest client's vector that the server reads, at most, and the numbers of a vector."""
+    """The largest share of an honest client's vector that the server reads, and the length of a vector."""
     view, _, failure = performed(miniature, parse(program, miniature.clients), contribute, 0)
     assert isinstance(view, RoundsView) and not failure
     read = view.without_known_masks()
@@ -27,7 +27,7 @@ def _recovered(miniature: Miniature, program: str) -> tuple[float, int]:
 
 
 def too_many_decryptors(quick: bool = False) -> Finding:
-    """The server follows the protocol, and as many decryptors help it as decrypt: these have no need of others."""
+    """The server follows the protocol, and enough decryptors collude with it to decrypt by themselves."""
     honest = f"start {_ALL}; left {_ALL}"
     weakened, size = _recovered(structs.replace(_SUM, colluding=2), honest)
     ours, _ = _recovered(_SUM, honest)
@@ -36,7 +36,8 @@ def too_many_decryptors(quick: bool = False) -> Finding:
 
 
 def both_kinds(quick: bool = False) -> Finding:
-    """One decryptor is shown a client as in, and opens its own mask; others see it as out, and open its pairs'."""
+    """One decryptor is shown a client as a survivor and opens its own mask; others see it as lost and open its pair
+    masks."""
     view, _, _ = performed(_SUM, parse(f"start {_ALL}", 5), contribute, 0)
     assert isinstance(view, RoundsView)
     honest = [name.removeprefix("client/") for name in view.decryptors if name not in view.colluding]

@@ -1,7 +1,8 @@
-"""Attacks on secure sums in a graph (SecAgg+) by a server that draws or shows a graph, or its survivors, as it likes.
+"""Attacks on secure sums in a graph (SecAgg+) by a server that chooses the graph, or shows clients false ones or
+survivors.
 
-Clients run the production protocol on the simulated network; each weakening removes one thing that they see to. The
-last two attacks succeed on ours: they are outside the semi-honest model, and no client can see them.
+Clients run the production protocol on the simulated network; each weakening removes one of their checks. The last two
+attacks succeed on ours: they are outside the semi-honest model, and no client can detect them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,11 +44,11 @@ _VICTIM = "client/0"
 _SEED, _KEY = 1, 0
 
 Shown = Mapping[str, Sequence[str]]
-"""Each client's neighbourhood, itself in it, as it is shown."""
+"""The neighbourhood that each client is shown, which includes the client."""
 
 
 class _Corrupt(Contributor):
-    """Deals as it should, keeps all it learns for the server, and sends no values."""
+    """A client that deals shares correctly, keeps all it learns for the server, and sends no values."""
 
     dealt: dealing.Dealt | None = None
 
@@ -60,7 +61,7 @@ class _Corrupt(Contributor):
 
 
 class _Drawer(Server):
-    """Does what its `plan` says, and stores all it gets: keys, values, shares."""
+    """A server that follows its `plan`, and stores all it receives: keys, values, shares."""
 
     def __init__(self, world: World, names: Sequence[str], plan: Callable[["_Drawer"], Any]) -> None:
         super().__init__(world, names)
@@ -76,13 +77,13 @@ class _Drawer(Server):
         await self.course(self)
 
     async def open_attempt(self, names: Sequence[str]) -> None:
-        """Begin the attempt with `names`, once more if it has begun."""
+        """Begin the attempt with `names`; a second call begins the same attempt again."""
         self.advance(1, 1)
         self.broadcast(names, SumStart())
         self.fresh |= (await self.collect(FreshKeys, names, deadline=_DEADLINE)).answers
 
     def show(self, shown: Shown, clients: int) -> None:
-        """Show each client its neighbourhood in a graph of that many `clients`."""
+        """Show each client its neighbourhood in a graph with this number of `clients`."""
         for name, near in shown.items():
             keys = [self.fresh[one] for one in near]
             channel_keys, public_keys = [key.channel_key for key in keys], [key.public_key for key in keys]
@@ -95,7 +96,7 @@ class _Drawer(Server):
         self.values |= {name: answer.values for name, answer in sent.answers.items()}
 
     async def ask(self, to: Sequence[str], shown: Shown, left: Callable[[str], Sequence[str]]) -> None:
-        """Ask each of `to` for shares, with those of its neighbourhood as survivors whom `left` gives for it."""
+        """Ask each of `to` for shares; its survivors are the part of its neighbourhood that `left` returns for it."""
         for name in to:
             self.send(name, Survivors([one for one in shown[name] if one in left(name)]))
         answers = await self.collect(Revealed, to, deadline=_DEADLINE)
@@ -107,12 +108,12 @@ class _Drawer(Server):
                     self.keep(dealer, kind, source, data, shown)
 
     def keep(self, dealer: str, kind: int, holder: str, data: bytes, shown: Shown) -> None:
-        """Store a share that `holder` has of `dealer`."""
+        """Store the share of `dealer`'s secret that `holder` has."""
         x = 1 + [one for one in shown[dealer] if one != dealer].index(holder)
         self.shares.setdefault((dealer, kind), {})[x] = data
 
     def corrupt(self, clients: Sequence[Contributor], shown: Shown) -> None:
-        """Take from corrupt clients what they know of the victim."""
+        """Store what the corrupt clients among `clients` know of the victim."""
         for client in clients:
             if isinstance(client, _Corrupt) and client.dealt is not None and _VICTIM in client.dealt.shares:
                 self.keep(_VICTIM, _SEED, client.name, client.dealt.shares[_VICTIM][SHARE:], shown)
@@ -128,7 +129,7 @@ class _Drawer(Server):
         return shamir.combine(places, table, threshold, KEY_BYTES)[0]
 
     def unmasked(self, near: Sequence[str], threshold: int) -> Ring:
-        """The victim's values without those of its masks, with its neighbours `near`, that the server can compute."""
+        """The victim's values without the masks, own and of pairs with `near`, that the server can compute."""
         found = read(self.values.get(_VICTIM, bytes(8 * _SIZE)), [_SIZE])[0].copy()
         seed, private = (self.secret(_VICTIM, kind, threshold) for kind in (_SEED, _KEY))
         if seed is not None:
@@ -140,7 +141,7 @@ class _Drawer(Server):
                 key = self._pair_key(KeyPair(private).agree(self.fresh[name].public_key), name)
             elif theirs is not None:
                 key = self._pair_key(KeyPair(theirs).agree(self.fresh[_VICTIM].public_key), name)
-            if key is not None:  # the victim is the lower of each pair
+            if key is not None:  # the victim comes first in each pair, so it adds the mask
                 found -= words(key, 0, _SIZE)
         return found
 
@@ -172,7 +173,7 @@ def _read(
 
 
 def _ring(names: Sequence[str]) -> dict[str, Sequence[str]]:
-    """The graph over `names` as the server draws it, here in order."""
+    """The neighbourhoods in the graph over `names`, in their order instead of a random one."""
     graph = Graph(tuple(names), tuple(names), degree_of(len(names), _TOLERANCE).k)
     return {name: graph.around(name) for name in names}
 
@@ -181,7 +182,7 @@ _EIGHT = [f"client/{i}" for i in range(8)]
 
 
 def _with_degree(k: int, threshold: int) -> Weakening:
-    """Weaken clients: they take these k and t."""
+    """A weakening of clients: they accept this degree k and threshold t."""
     return lambda: patch.object(neighbours, "degree_of", lambda n, tolerance: Degree(n, k, threshold, 0.0))
 
 
@@ -190,7 +191,8 @@ def _finding(name: str, found: tuple[float, float], **changes: Any) -> Finding:
 
 
 def two_halves(quick: bool = False) -> Finding:
-    """Half of the victim's neighbours are shown it among the survivors, for its seed; half without, for its key."""
+    """Half of the victim's neighbours are shown it as a survivor, to reveal its seed; the others as lost, to reveal its
+    key."""
     shown, near = _ring(_EIGHT), [name for name in _ring(_EIGHT)[_VICTIM] if name != _VICTIM]
     others = [name for name in _EIGHT if name != _VICTIM]
 
@@ -213,7 +215,7 @@ def two_halves(quick: bool = False) -> Finding:
 
 
 def second_survivors(quick: bool = False) -> Finding:
-    """The server names the victim among the survivors, for its seed, and then among the lost, for its dealt key."""
+    """The server names the victim as a survivor, to get its seed, and then as lost, to get its dealt key."""
     shown, near = _ring(_EIGHT), [name for name in _ring(_EIGHT)[_VICTIM] if name != _VICTIM]
 
     async def plan(server: _Drawer) -> None:
@@ -232,7 +234,8 @@ def second_survivors(quick: bool = False) -> Finding:
 
 
 def two_graphs(quick: bool = False) -> Finding:
-    """The attempt is begun twice, and the victim shown other neighbours: they hold shares of the same secrets."""
+    """The attempt begins twice, and the victim is shown other neighbours the second time, which hold shares of the same
+    secrets."""
     first, second = _EIGHT, [_VICTIM, *(f"client/{i}" for i in range(8, 15))]
     one, two = _ring(first), _ring(second)
 
@@ -257,7 +260,7 @@ def two_graphs(quick: bool = False) -> Finding:
 
 
 def too_few_neighbours(quick: bool = False) -> Finding:
-    """The victim is shown no neighbours but t corrupt ones, which have it among k others."""
+    """The victim is shown only t corrupt neighbours; these are shown it among k neighbours."""
     shown, degree = _ring(_EIGHT), degree_of(len(_EIGHT), _TOLERANCE)
     corrupt = [name for name in shown[_VICTIM] if name != _VICTIM][: degree.threshold]
     lopsided = {**shown, _VICTIM: [_VICTIM, *corrupt]}
@@ -272,7 +275,7 @@ def too_few_neighbours(quick: bool = False) -> Finding:
     def degrees(n: int, tolerance: Tolerance) -> Degree:
         return few if next(counted) == 0 else degree
 
-    counted = iter(range(len(_EIGHT)))  # the victim is the first to be shown its neighbours
+    counted = iter(range(len(_EIGHT)))  # the victim is shown its neighbours first
     t = degree.threshold
     found = (
         _read(8, plan, lopsided, t, weakened=lambda: patch.object(neighbours, "degree_of", degrees), corrupt=corrupt),
@@ -282,7 +285,7 @@ def too_few_neighbours(quick: bool = False) -> Finding:
 
 
 def corrupt_neighbours(quick: bool = False) -> Finding:
-    """The server does not draw the graph at random: all neighbours of the victim are corrupt."""
+    """The server does not draw the graph at random, and makes all neighbours of the victim corrupt."""
     shown = _ring(_EIGHT)
     corrupt = [name for name in shown[_VICTIM] if name != _VICTIM]
 
@@ -297,14 +300,15 @@ def corrupt_neighbours(quick: bool = False) -> Finding:
 
 
 def other_survivors_for_each(quick: bool = False) -> Finding:
-    """Each client is shown survivors of its own: t take each neighbour of the victim for lost, t the victim for left.
+    """Each client is shown its own set of survivors: t clients see each neighbour of the victim as lost, all see the
+    victim.
 
-    Every client sees t survivors among its neighbours, and no two can compare what they see.
+    Every client sees t survivors among its neighbours, and no two clients can compare their sets.
     """
     names = [f"client/{i}" for i in range(30)]
     shown, degree = _ring(names), degree_of(len(names), _TOLERANCE)
     near = [name for name in shown[_VICTIM] if name != _VICTIM]
-    room = dict.fromkeys(names, degree.k - degree.threshold)  # whom each may take for lost
+    room = dict.fromkeys(names, degree.k - degree.threshold)  # the number of lost neighbours that each client accepts
     lost: dict[str, set[str]] = {name: set() for name in names}
     for gone in near:
         holders = sorted((name for name in shown[gone] if name not in (gone, _VICTIM)), key=lambda name: -room[name])

@@ -1,24 +1,24 @@
-"""A server's estimates from distances, or from direct hashes, alone and with a client that helps it.
+"""A server's estimates of points from distances, or from direct hashes, alone and with a colluding client.
 
-Alone it has the angles between points, the better the more it knows of how points lie. From H: cos(pi H / L) as it is
-(which is also the estimate from each pair of hashes), or after a fit of low rank. From the bits: two estimators of a
-factor model, V a + noise of low rank with the signs that it sees, by mean fields (Mislevy's EM, in which the latent
-values are replaced by their means) and by Gibbs sampling, which draws them and gives the posterior mean. The error is
-the root mean square of the cosine's.
+Alone, the server estimates the angles between points; the more it knows of the points' distribution, the better. From
+H: cos(pi H / L) directly (which is also the estimate from each pair of hashes), or after a low-rank fit. From the bits:
+two estimators of a factor model, V a + noise of low rank with the observed signs, by mean fields (Mislevy's EM, in
+which latent values are replaced by their means) and by Gibbs sampling, which draws them and gives the posterior mean.
+The error is the root mean square error of the cosines.
 
-With the help of a client it has that client's points, m of them, and the planes. It takes the client's points for a
-sample of all, and guesses points as Gaussian with their mean and covariance (shrunk): the blind guess is the mean.
-From H: the posterior mean given the angles to the m points, or the point whose distances to them, under the planes,
-are those received (Gauss-Newton over a smoothed count, Newton's steps from there). From bits: the sum of the planes
-with their signs, the posterior mean given that, or the greatest likelihood from there. A point is found up to its
-length; its figure is the cosine between it and the truth, on average. Under flips of probability p angles are
-corrected, and the likelihood of a bit is p + (1 - 2 p) Phi.
+With a colluding client, the server has that client's m points and the planes. It treats these points as a sample of all
+points, and models points as Gaussian with their mean and (shrunk) covariance: the blind guess is the mean. From H: the
+posterior mean given the angles to the m points; or the point whose distances to them under the planes are those
+received (Gauss-Newton over a smoothed count, then Newton's steps). From bits: the sum of the planes with their signs,
+the posterior mean given that sum, or the maximum likelihood from there. A point is found up to its length; the figure
+is the mean cosine between points and their estimates. Under flips of probability p, angles are corrected, and the
+likelihood of a bit is p + (1 - 2 p) Phi.
 
-Simpler estimators find less, which is all that sets these figures apart from others'. From bits the sum of the planes
-has 1 / sqrt(1 + pi (d - 1) / (2 L)) = .955 for d = 64 and L = 1024 (`released.opened`; under flips, too). From H least
-squares without a prior have .93, .91, .92 with 20, 60, 180 points of the client, and less regularised ones down to .76,
-less than blind guessing: the mean alone has .83, digits being no centred vectors. The prior makes .94, .97, .975 of the
-same angles; the planes, in whose count an angle has no sampling error, .92, .98, .996.
+Simpler estimators find less, which explains different figures elsewhere. From bits, the sum of the planes has 1 /
+sqrt(1 + pi (d - 1) / (2 L)) = .955 for d = 64 and L = 1024 (`released.opened`; under flips, too). From H, least squares
+without a prior have .93, .91, .92 with 20, 60, 180 points of the client, and down to .76 with less regularisation. That
+is less than blind guessing: the mean alone has .83, because digits are not centred. With the prior, the same angles
+give .94, .97, .975; the planes, in whose counts an angle has no sampling error, give .92, .98, .996.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 
 BITS = 1024
 OWN = (20, 60, 180)
-"""The points that a colluding client has."""
+"""The numbers of points that a colluding client has."""
 EPSILONS = (None, 4.0, 2.0, 1.0, 0.5)
 
 _BITS_OPEN, _H_OPEN = 0.99, 0.9
@@ -47,10 +47,11 @@ _BITS_OPEN, _H_OPEN = 0.99, 0.9
 
 @dataclass(frozen=True)
 class Guess:
-    """How close a server comes that `sees` distances or bits, `helped` by a client with that many points (0: alone).
+    """The accuracy of a server that `sees` distances or bits, `helped` by a client with this number of points (0:
+    alone).
 
-    `epsilon`: of a hash bit, None without flips. Alone: `error`, rms of the cosines between points. Helped: `cosine`
-    between a point and its reconstruction.
+    `epsilon`: that of a hash bit, None without flips. Alone: `error`, the root mean square error of cosines between
+    points. Helped: `cosine`, the mean cosine between a point and its reconstruction.
     """
 
     sees: str
@@ -83,12 +84,12 @@ def guesses(quick: bool = False) -> list[Guess]:
     points = points / np.linalg.norm(points, axis=1, keepdims=True)
     victims = points[: 60 if quick else 120]
     world = _World(victims, points[200:], random.standard_normal((BITS, points.shape[1])))
-    with threadpool_limits(1):  # the matrices are small, and threads wait for each other
+    with threadpool_limits(1):  # with small matrices, threads mostly wait for each other
         return [*_alone(world, random, 60 if quick else 150), *_with_help(world, random)]
 
 
 def problems(found: list[Guess]) -> list[str]:
-    """Return the figures that differ from those in docs/privacy/randomised-response.md."""
+    """Return the statements of docs/privacy/randomised-response.md that the figures contradict."""
     plain = [one for one in found if one.epsilon is None]
     best = {sees: min(one.error for one in plain if one.sees == sees and one.error is not None) for sees in _SEES}
     opened = {sees: max(one.cosine for one in plain if one.sees == sees and one.cosine is not None) for sees in _SEES}
@@ -124,7 +125,7 @@ def _alone(world: _World, random: np.random.Generator, sweeps: int) -> list[Gues
 
 
 def _factors(cosines: Array, rank: int) -> Array:
-    """Unit vectors (n, rank) with about these `cosines`."""
+    """Unit vectors (n, rank) with approximately these `cosines`."""
     values, vectors = np.linalg.eigh(cosines)
     found = vectors[:, -rank:] * np.sqrt(np.maximum(values[-rank:], 0.0))
     return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
@@ -144,7 +145,7 @@ def _mean_fields(signs: Array, plain: Array, rank: int, noise: float = 0.05) -> 
 
 
 def _gibbs(signs: Array, plain: Array, rank: int, sweeps: int, random: np.random.Generator) -> Array:
-    """The posterior mean of the cosines; a third of the sweeps is burnt in."""
+    """The posterior mean of the cosines; the first third of the sweeps is discarded."""
     (n, bits), noise = signs.shape, np.full(len(signs), 0.1)
     loadings, latent, total = _factors(plain, rank) * np.sqrt(0.9), 0.8 * signs, np.zeros((n, n))
     for sweep in range(sweeps):
@@ -160,7 +161,7 @@ def _gibbs(signs: Array, plain: Array, rank: int, sweeps: int, random: np.random
         fitted = latent @ scores @ spread
         noise = (((latent - fitted @ scores.T) ** 2).sum(axis=1) + 0.1) / random.chisquare(bits + 2, n)
         loadings = fitted + np.sqrt(noise)[:, None] * (random.standard_normal((n, rank)) @ np.linalg.cholesky(spread).T)
-        scale = np.sqrt((loadings**2).sum(axis=1) + noise)  # signs say nothing of it
+        scale = np.sqrt((loadings**2).sum(axis=1) + noise)  # signs do not depend on the scale
         loadings, latent, noise = loadings / scale[:, None], latent / scale[:, None], np.maximum(noise / scale**2, 1e-4)
         if sweep >= sweeps // 3:
             total += loadings @ loadings.T
@@ -168,7 +169,7 @@ def _gibbs(signs: Array, plain: Array, rank: int, sweeps: int, random: np.random
 
 
 def _normal(x: Array) -> tuple[Array, Array]:
-    """Density and distribution function of the standard normal; the latter not 0."""
+    """The density and the distribution function of the standard normal; the latter is never 0."""
     return np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), np.maximum(ndtr(x), 1e-12)
 
 
@@ -210,7 +211,7 @@ def _cosine(found: Array, true: Array) -> float:
 
 
 class _Prior:
-    """Points are taken as Gaussian, like the colluding client's `own`, with a covariance shrunk to a sphere."""
+    """A Gaussian prior of points, fitted to the colluding client's `own`, with a covariance shrunk to a sphere."""
 
     def __init__(self, own: Array) -> None:
         m, d = own.shape
@@ -229,16 +230,16 @@ def _from_angles(h: Array, prior: _Prior, flip: float) -> Array:
 
 
 def _by_least_squares(h: Array, own: Array) -> Array:
-    """Vectors of least length whose products with the points `own` are about the cosines; no prior."""
+    """The shortest vectors whose products with the points `own` are approximately the cosines; no prior."""
     return np.asarray(np.cos(np.pi * h / BITS) @ np.linalg.solve(own @ own.T + 0.01 * np.eye(len(own)), own))
 
 
 def _from_counts(h: Array, own_signs: Array, start: Array, prior: _Prior, world: _World) -> Array:
-    """Points whose distances under the planes are `h`: from `start`, for smaller and smaller widths of a soft sign."""
+    """Points whose distances under the planes are `h`, found from `start` with a soft sign of decreasing width."""
     found = start[: len(h)] / np.linalg.norm(start[: len(h)], axis=1, keepdims=True)
     inverse = np.linalg.inv(prior.covariance)
     for width in (0.3, 0.15, 0.08, 0.05, 0.03):
-        noise = 4 + (BITS * width * 0.02) ** 2  # what the soft count is off by
+        noise = 4 + (BITS * width * 0.02) ** 2  # the variance of the soft count's error
         for _ in range(10):
             density, mass = _normal(found @ world.planes.T / width)
             off = (BITS - (2 * mass - 1) @ own_signs.T) / 2 - h

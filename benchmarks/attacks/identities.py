@@ -1,6 +1,6 @@
-"""Attacks by a server that swaps, replays or splits what it relays, on clients without and with signed identities.
+"""Attacks by a server that swaps, replays or splits the messages that it relays, without and with signed identities.
 
-The weakened copy is `protocol.identity = "none"`, whose model leaves such a server out; "ours" is "signed".
+The weakened copy is `protocol.identity = "none"`, whose model excludes such a server; "ours" is "signed".
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ _SIZE = 64
 
 
 class _Member(Client):
-    """Takes part in the set-up, and, with a `vector`, in a secure sum with the `threshold`."""
+    """A client that takes part in the set-up, and, if it has a `vector`, in a secure sum with the `threshold`."""
 
     def __init__(
         self, world: World, name: str, known: Identities | None, vector: Any = None, threshold: int | None = None
@@ -72,7 +72,7 @@ class _Member(Client):
 
 
 class _Swapping(Server):
-    """The production server of two set-ups, which shows clients in a Roster what `shown` makes of it."""
+    """The production server of two set-ups, which replaces each Roster shown to a client by the result of `shown`."""
 
     def __init__(self, world: World, known: Identities | None, shown: Callable[[str, Roster], Roster]) -> None:
         super().__init__(world, _NAMES)
@@ -89,7 +89,7 @@ class _Swapping(Server):
 
 
 def _seeds_read(known: Identities | None, shown: Callable[[str, Roster], Roster], pair: KeyPair, number: int) -> float:
-    """The share of the group seed's bytes of a round that the server reads with the private half of `pair`."""
+    """The share of the bytes of a round's group seed that the server reads with the private half of `pair`."""
     world = World(1, conditions=Conditions("star"), cost=Free())
     packets: list[Packet] = []
     send = world.network.send
@@ -127,7 +127,7 @@ def _with_key(roster: Roster, place: int, key: bytes, contribution: bytes) -> Ro
 
 
 def swapped_key(quick: bool = False) -> Finding:
-    """The server shows clients a key of its own as that of client/1, and opens what they seal for it."""
+    """The server shows clients its own key as that of client/1, and opens what they seal for client/1."""
 
     def shown(name: str, roster: Roster) -> Roster:
         if name == "client/1":
@@ -142,7 +142,7 @@ _REMARK = 'the weakened copy is protocol.identity = "none", ours "signed"'
 
 
 def key_of_an_earlier_round(quick: bool = False) -> Finding:
-    """The server shows a signed key of an earlier round, whose private half has become known, once more."""
+    """The server replays a signed key of an earlier round, whose private half has become known."""
     pair, first = KeyPair(bytes(range(1, 33))), dict[str, tuple[bytes, bytes]]()
 
     def shown(name: str, roster: Roster) -> Roster:
@@ -154,7 +154,7 @@ def key_of_an_earlier_round(quick: bool = False) -> Finding:
         made = KeyPair.generate
 
         def known_to_the_server(entropy: Any) -> KeyPair:
-            return pair if next(count) == 1 else made(entropy)  # the second to be made: that of client/1, round 1
+            return pair if next(count) == 1 else made(entropy)  # the second key made is that of client/1 in round 1
 
         count, text = iter(range(1000)), identities._statement
         with ExitStack() as stack:
@@ -173,7 +173,7 @@ def _without_round(statement: Callable[..., bytes], me: Any, *rest: Any) -> byte
 
 
 class _Timeless:
-    """A party in no round."""
+    """A party outside any round."""
 
     round = 0
 
@@ -182,9 +182,9 @@ class _Timeless:
 
 
 def split_survivors(quick: bool = False) -> Finding:
-    """Half of the clients are shown client/0 among the survivors, half without, and client/4 colludes: it answers both.
+    """Half of the clients are shown client/0 as a survivor, half as lost; client/4 colludes and answers both halves.
 
-    Of five, three make a majority: two honest and one.
+    Three of five are a majority: two honest clients and the colluding one.
     """
     found = (_split_read(None, _NAMES, 1), _split_read(_KNOWN, _NAMES, 1))
     return Finding("two U3 and a colluding client", "server: the vector of one client", *found, 0.0, _SIZE,
@@ -192,9 +192,9 @@ def split_survivors(quick: bool = False) -> Finding:
 
 
 def honest_left_out(quick: bool = False) -> Finding:
-    """The server calls four of seven clients, of whom two collude (less than a third of seven), and splits U3.
+    """The server calls four of seven clients, two of which collude (less than a third of seven), and shows two U3.
 
-    Three of four sign, the colluding ones both U3.
+    Three of four sign each U3; the colluding clients sign both.
     """
     found = (_split_read(_KNOWN, _NAMES[:4], 2), _split_read(_KNOWN, _NAMES[:4], 2, consistency.needed(7)))
     remark = "signed in both; the weakened copy is without protocol.threshold, ours has it above 2/3 of all clients"
@@ -203,7 +203,8 @@ def honest_left_out(quick: bool = False) -> Finding:
 
 
 class _Splitting(Server):
-    """Runs a secure sum of `names` as far as the shares, and shows each client one of two U3; `corrupt` help it."""
+    """A server that runs a secure sum of `names` up to the shares, and shows each client one of two U3; `corrupt` help
+    it."""
 
     def __init__(self, world: World, names: Sequence[str], known: Identities | None, corrupt: list[_Member]) -> None:
         super().__init__(world, names)
@@ -253,7 +254,7 @@ class _Splitting(Server):
 
 
 def _split_read(known: Identities | None, names: Sequence[str], corrupt: int, threshold: int | None = None) -> float:
-    """The share of the numbers of client/0 that the server reads, with the last `corrupt` of `names` on its side."""
+    """The share of the numbers of client/0 that the server reads if the last `corrupt` of `names` collude."""
     world, random = World(1, cost=Free()), randomness("split")
     vectors = {name: random.random(_SIZE) for name in names}
     members = [_Member(world, name, known, vectors[name], threshold) for name in names]

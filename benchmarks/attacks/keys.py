@@ -1,6 +1,6 @@
 """Attacks with crafted Paillier keys, and with ciphertexts of invalid distances.
 
-In the first two attacks, j makes a key that hides nothing and ciphertexts of its choice, and reads k's bits from k's
+In the first two attacks, j makes a key that hides nothing, and ciphertexts of its choice, and reads k's bits from k's
 honest answers. k is always the production code, with or without the check of the key's proof.
 """
 
@@ -25,11 +25,11 @@ Bits = NDArray[np.bool_]
 
 _KEY_BITS = 512
 _CONTEXT = b"attacked run, client/0"
-_REAL_BITS = 2048  # for which times are given
+_REAL_BITS = 2048  # the length of keys for which times are given
 
 
 def _seconds(work: dict[str, int]) -> float:
-    """The seconds that the cost table states for the work."""
+    """The seconds that the cost table gives for the work."""
     return CostTable.load().duration(work)
 
 
@@ -50,7 +50,7 @@ def _bits_of(number: int, count: int) -> Bits:
     return np.array([not number >> bit & 1 for bit in range(count)])
 
 
-# N = 3^a, for which lambda(N) divides 2 N
+# The key N = 3^a, for which lambda(N) divides 2 N
 
 
 def key_without_a_proof(quick: bool = False) -> Finding:
@@ -96,7 +96,7 @@ def _logarithm(value: mpz, bound: int) -> int:
     return found
 
 
-# Many primes 2 f e + 1
+# A key of many primes 2 f e + 1
 
 
 _SHARED = 1_048_583  # f, a prime of 21 bits
@@ -104,7 +104,7 @@ _EACH = 8  # bits of k that j reads modulo one prime
 
 
 def key_of_primes_with_a_common_factor(quick: bool = False) -> Finding:
-    """j reads k's bits under a modulus of 15 primes p = 2 f e + 1 whose proof holds.
+    """j reads k's bits under a modulus of 15 primes p = 2 f e + 1, whose proof is valid.
 
     The units have a quotient that is a vector space over Z_f, with one dimension for each prime. In it the powers of
     one h form a line, so that h^s hides only one dimension. j gives the ciphertexts of 8 bits the weights 1, 2, 4, ...
@@ -112,7 +112,7 @@ def key_of_primes_with_a_common_factor(quick: bool = False) -> Finding:
     number in -255..255 that contains 8 bits of k, r_i the logarithm of h, and d_0 = r_0 s. From a few results j finds
     the one r_i / r_0 that makes all u_i small and odd.
 
-    With y^N for each result, as in ours, all d_i are uniform; the attack on ours uses the same key.
+    With y^N for each result, as in ours, all d_i are uniform. The attack on ours uses the same key.
     """
     primes = _primes(Entropy.seeded(8, "primes"))
     key = PublicKey(prod(primes))
@@ -161,7 +161,7 @@ def _primes(entropy: Entropy) -> list[int]:
     found: list[int] = []
     low, high = 1 << 11, 1 << 12
     while len(found) < 15:
-        if len(found) == 14:  # the last one decides the length
+        if len(found) == 14:  # the last prime determines the length of the product
             low, high = ((1 << bits) // (2 * _SHARED * prod(found)) for bits in (_KEY_BITS - 1, _KEY_BITS))
         prime = 2 * _SHARED * (low + 1 + entropy.below(high - low - 1)) + 1
         if gmpy2.is_prime(prime) and prime not in found:
@@ -203,14 +203,14 @@ def _small(first: Sequence[int], logarithms: Sequence[int]) -> list[int]:
     return []
 
 
-# Ciphertexts that are no distances
+# Ciphertexts of values that are not distances
 
 
 def distances_that_are_bits(quick: bool = False) -> Finding:
-    """k returns L c_l in place of a distance, for another l in each row, and H then holds L b_l: 0 or L.
+    """k returns L c_l instead of a distance, for another l in each row, so that H then holds L b_l: 0 or L.
 
-    Both are possible distances, so neither j nor the server notices. This is OUTSIDE the semi-honest model, in which
-    k follows the protocol; nothing in the protocol guards against it, so the rate on ours is the same.
+    Both are possible distances, so neither j nor the server notices. This is OUTSIDE the semi-honest model, in which k
+    follows the protocol. Nothing in the protocol prevents it, so the rate on ours is the same.
     """
     length, count = 32, 20 if quick else 100
     random, key = randomness("other sums"), generate(_KEY_BITS, Entropy.seeded(9, "key"), insecure=True)

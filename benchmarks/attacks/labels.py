@@ -30,12 +30,12 @@ M = TypeVar("M", bound=Message)
 
 
 def labels_from_scores(quick: bool = False) -> Finding:
-    """One client of three solves for the labels of the others on the rows of its own labeled points.
+    """One client of three solves for the other clients' labels from the rows of its own labeled points.
 
-    Labels are drawn at random, so that points reveal nothing of them and guessing is right once in ten. The client has
-    its columns S[:, j], which are rows of S too: on its labeled rows all coefficients of the others' labels are known.
-    With rows = "paper" it gets Z there and has a linear system for the labels. With rows = "unlabeled" it gets Z on
-    other rows only, so it has no equation of this kind, and guesses.
+    Labels are drawn at random, so points reveal nothing of them, and a guess is right once in ten. The client has its
+    columns S[:, j], which are also rows of S, so on its labeled rows it knows all coefficients of the other labels.
+    With rows = "paper" it gets Z on these rows, and has a linear system for the labels. With rows = "unlabeled" it gets
+    Z on other rows only, has no such equation, and guesses.
     """
     paper, unknown = _attack("paper", quick, _exact)
     ours, _ = _attack("unlabeled", quick, _exact)
@@ -52,13 +52,13 @@ def labels_from_scores(quick: bool = False) -> Finding:
 
 
 def labels_by_guessed_coefficients(quick: bool = False) -> Finding:
-    """The same attack with estimates of the unknown coefficients, which leaks something from ours, too.
+    """The same attack with estimates of the unknown coefficients, which leaks labels from ours, too.
 
         S[u, o] ~ S[u, j] S[j, j]^-1 S[j, o]      (Nystroem)
 
-    As each point has one label, the client can see from the sum of a row how wrong the row is. This is less exact, and
-    still far better than guessing: the rate on ours is ABOVE CHANCE, and more rounds over the same labels raise it.
-    Each client's exact scores on its own rows are specified output of the protocol; only a coarser output would end it.
+    As each point has one label, the sum of a row shows the client how wrong the row is. This is less exact, and still
+    far better than guessing: the rate on ours is ABOVE CHANCE, and more rounds over the same labels raise it. The exact
+    scores on a client's own rows are the specified output of the protocol; only a coarser output would prevent this.
     """
     paper, unknown = _attack("paper", quick, _estimated)
     ours, _ = _attack("unlabeled", quick, _estimated)
@@ -76,9 +76,9 @@ def labels_by_guessed_coefficients(quick: bool = False) -> Finding:
 
 
 def _attack(rows: str, quick: bool, use: Use) -> tuple[float, int]:
-    """The share of the others' labels that client/0 gets right, and how many there are.
+    """The share of the other clients' labels that client/0 gets right, and the number of these labels.
 
-    `use` chooses the useful ones of the client's rows of Z, with their coefficients on its labeled rows of S.
+    `use` selects the client's useful rows of Z, with their coefficients on its labeled rows of S.
     """
     random, each = randomness("labels"), 60 if quick else 100
     features = load("digits").features
@@ -94,14 +94,14 @@ def _attack(rows: str, quick: bool, use: Use) -> tuple[float, int]:
     client, packets = _run(shards, rows)
     assert client.labels is not None
 
-    # The view of client/0: who is labeled, its columns of S, Z on its rows, its own labels.
+    # The view of client/0: the labeled points, its columns of S, Z on its rows, its own labels.
     flags = np.concatenate([
         np.unpackbits(np.frombuffer(data, np.uint8), count=each).astype(bool) for data in _got(packets, Rows).flags
     ])  # fmt: skip
     own = np.flatnonzero(shards[0].labeled)
     others = np.flatnonzero(flags)[len(own) :]
     columns = np.frombuffer(_got(packets, Columns).values, "<f8").reshape(len(flags), len(own))
-    mine = client.labels.rows  # it is the first client, so its indices are the global ones
+    mine = client.labels.rows  # the indices of the first client are the global ones
     z = decode(client.labels.z, client.parameters.fraction_bits)
 
     # S[u, o] = sum over own i of P[u, i] S[i, o]; P is the identity for u among its own labeled points.

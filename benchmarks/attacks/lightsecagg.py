@@ -1,8 +1,8 @@
 """Attacks on a sum with coded masks by a server and a client that colludes with it.
 
-They look at what they receive, or name clients two sets of survivors. Clients and set-up are those of production, in
-the miniature of `tacit chaos --server`, with N = 8 clients, of whom T = 1 is corrupt; U = 5 answers open a set, and a
-vector has U - T = 4 parts.
+They read what they receive, or name two sets of survivors. Clients and set-up are those of production, in the miniature
+of `tacit chaos --server`, with N = 8 clients, of which T = 1 is corrupt; U = 5 answers open a set, and a vector has U -
+T = 4 parts.
 """
 
 from unittest.mock import patch
@@ -28,15 +28,15 @@ _VICTIM = "client/0"
 
 
 def _bare(dimension: int, needed: int, private: int, clients: int, entropy: Entropy) -> tuple[Elements, Elements]:
-    """A mask and its pieces, in which zeros are in the place of the T uniform parts."""
+    """A mask and its pieces, with zeros instead of the T uniform parts."""
     mask = GF31.uniform((dimension,), entropy)
     parts = np.zeros((needed, piece_length(dimension, needed, private)), np.uint64)
     parts[: needed - private].reshape(-1)[:dimension] = mask
     return mask, GF31.times(encoding(needed, clients), parts)
 
 
-def _seen(program: str) -> tuple[CodedView, Masked, list[dict[int, Elements]]]:
-    """The view of a server that follows `program`, the victim's vector, and the first and second sums by places."""
+def _views(program: str) -> tuple[CodedView, Masked, list[dict[int, Elements]]]:
+    """The view of a server that follows `program`, the victim's vector, and the first and second sums by place."""
     view, _, failure = performed(_SUM, parse(f"start {_ALL}; {program}", _SUM.clients), contribute, 0)
     assert isinstance(view, CodedView) and not failure
     victim = next(one for one in view.masked if one.client == _VICTIM)
@@ -50,14 +50,14 @@ def _seen(program: str) -> tuple[CodedView, Masked, list[dict[int, Elements]]]:
 
 
 def piece_of_a_client(quick: bool = False) -> Finding:
-    """All follow the protocol, and client/7 shows the server its piece of client/0's mask.
+    """All parties follow the protocol, and client/7 shows the server its piece of client/0's mask.
 
-    With zeros in the place of the uniform part, the piece is a relation of the mask's four parts. Who knows three of
-    four parts of the vector has the last.
+    With zeros instead of the uniform part, the piece is a linear relation of the mask's four parts. An attacker that
+    knows three of the four parts of the vector finds the last.
     """
 
     def recovered() -> float:
-        view, victim, _ = _seen(f"left {_ALL}")
+        view, victim, _ = _views(f"left {_ALL}")
         masked, vector = (one.reshape(-1, _PART) for one in (_sent(victim, view), view.vectors[_VICTIM, 1]))
         factors = encoding(victim.coding.needed, _SUM.clients)[7:8, :4]
         known = GF31.times(factors[:, :3], GF31.difference(masked[:3], vector[:3]))
@@ -72,10 +72,10 @@ def piece_of_a_client(quick: bool = False) -> Finding:
 
 
 def two_sets(quick: bool = False) -> Finding:
-    """All clients are shown a set of all, and then one without client/0, whose mask is the difference of the sums."""
+    """All clients are shown a set of all, then one without client/0; the difference of the sums is its mask."""
 
     def recovered() -> float:
-        _, victim, (first, second) = _seen(f"left {_ALL}; left {_OTHERS}")
+        _, victim, (first, second) = _views(f"left {_ALL}; left {_OTHERS}")
         coding, size = victim.coding, len(victim.mask)
         if min(len(first), len(second)) < coding.needed:
             return 0.0
@@ -90,19 +90,19 @@ def two_sets(quick: bool = False) -> Finding:
 
 
 _PART = 160
-"""The numbers of a part of a vector."""
+"""The number of numbers in a part of a vector."""
 
 
 def one_set_and_a_part(quick: bool = False) -> Finding:
-    """Three honest clients are shown a set without client/0, the others one of all: each of them answers once.
+    """Three honest clients are shown a set without client/0, the others the set of all; each client answers once.
 
-    That opens the sum of all. With the piece of the client that colludes it also gives four of the five values that fix
-    the parts of the victim's mask. Who knows one part in four of the vector, as of weights that stay as they were, has
-    the other three.
+    The answers open the sum of all. With the colluding client's piece they also give four of the five values that
+    determine the parts of the victim's mask. An attacker that knows one of the four parts of the vector, for example
+    weights that did not change, finds the other three.
     """
 
     def recovered() -> float:
-        view, victim, (sums, _) = _seen(f"left {_ALL} to 0 1 2 3 7; left {_OTHERS} to 4 5 6")
+        view, victim, (sums, _) = _views(f"left {_ALL} to 0 1 2 3 7; left {_OTHERS} to 4 5 6")
         needed, of_all = victim.coding.needed, (0, 1, 2, 3, 7)
         if len(sums) < _SUM.clients:
             return 0.0

@@ -41,7 +41,7 @@ Weakening = Callable[[], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class _Opening:
-    """The parts needed to open a sum: the attempt, its members, and what each client sent for it."""
+    """The data needed to open a sum: the attempt, the survivors, and each client's values and shares."""
 
     attempt: Announced
     survivors: tuple[str, ...]
@@ -50,7 +50,7 @@ class _Opening:
 
 
 class _Opener(Server):
-    """Runs the sums of its `course`, and stores all it receives, late messages too."""
+    """A server that runs the sums of its `course`, and stores all it receives, including late messages."""
 
     def __init__(self, world: World, names: Sequence[str], course: Callable[["_Opener"], Any]) -> None:
         self.packets: list[Packet] = []
@@ -68,9 +68,10 @@ class _Opener(Server):
     async def run_sum(
         self, names: Sequence[str], survivors: Sequence[str] = (), *, again: bool = False
     ) -> tuple[str, ...]:
-        """Run a sum among `names`, opened for `survivors`, or all who sent values. Returns who revealed shares.
+        """Run a sum among `names`, opened for `survivors`, or for all that sent values. Returns the clients that
+        revealed shares.
 
-        With `again`, it has the number of the last attempt.
+        With `again`, the sum has the number of the previous attempt.
         """
         if not again:
             self.advance(1, self.attempt + 1)
@@ -91,7 +92,7 @@ class _Opener(Server):
         return tuple(answers)
 
     def opened(self, opening: _Opening) -> Ring | None:
-        """The sum, if what was received opens it."""
+        """The sum of `opening`, if the received shares suffice; otherwise None."""
         attempt, survivors = opening.attempt, opening.survivors
         if not survivors:
             return None
@@ -111,7 +112,7 @@ class _Opener(Server):
         return total
 
     def _late(self, opening: _Opening) -> dict[str, list[bytes]]:
-        """The shares of survivors that were received after the attempt had ended."""
+        """The survivors' shares for the attempt, including those that arrived after its end."""
         found: dict[str, list[bytes]] = {}
         for packet in self.packets:
             if (packet.type, packet.attempt) == ("Revealed", opening.attempt.number):
@@ -167,7 +168,7 @@ def one_attempt_begun_twice(quick: bool = False) -> Finding:
 
 
 def sum_of_one(quick: bool = False) -> Finding:
-    """The server asks client/2 alone for a sum: with one member, one share is a majority."""
+    """The server asks only client/2 for a sum: with one member, one share is a majority."""
 
     async def plan(server: _Opener) -> None:
         await server.run_sum([_VICTIM])
@@ -176,12 +177,12 @@ def sum_of_one(quick: bool = False) -> Finding:
 
 
 def _any_attempt() -> AbstractContextManager[Any]:
-    """Weaken clients: they take part in another attempt after they have sent masked values."""
+    """A weakening of clients: they take part in another attempt after they have sent masked values."""
     return patch.object(secure_sum, "_may_begin", lambda me, number: True)
 
 
 def _any_number_of_times() -> AbstractContextManager[Any]:
-    """Weaken clients: they deal and mask as often as they are asked."""
+    """A weakening of clients: they deal and mask each time they are asked."""
     stack = ExitStack()
     stack.enter_context(patch.object(secure_sum, "_may_begin", lambda me, number: True))
     stack.enter_context(patch.object(dealing, "may_deal", lambda me: True))
@@ -189,7 +190,7 @@ def _any_number_of_times() -> AbstractContextManager[Any]:
 
 
 def _among_any() -> AbstractContextManager[Any]:
-    """Weaken clients: they take part with any number of members."""
+    """A weakening of clients: they accept any number of members."""
     stack = ExitStack()
     stack.enter_context(patch.object(refusal.Least, "problem", lambda self, names: ""))
     stack.enter_context(patch.object(quorum, "fewest_left", lambda members, threshold, least: threshold))

@@ -1,6 +1,6 @@
-"""Attacks on what two clients exchange: masks, empty slots, randomness, pads, seals, and the size of the ring.
+"""Attacks on the exchange of two clients: masks, empty slots, randomness, pads, seals, and the size of the ring.
 
-The attacked parts are the production functions; each weakening is a function or subclass here that changes one thing.
+The attacked functions are those of production; each weakening is a function or subclass here that changes one thing.
 """
 
 import hashlib
@@ -90,7 +90,7 @@ def mask_of_a_few_bits(quick: bool = False) -> Finding:
 
 
 class _NoRandomness:
-    """Gives 1 in place of each random factor."""
+    """Returns 1 instead of each random factor."""
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -103,7 +103,8 @@ class _NoRandomness:
 
 
 def _products(factors: list[mpz], n: mpz) -> list[mpz]:
-    """The products of factor or inverse for each choice, choice c takes the factor i itself if its bit i is 0."""
+    """The products for all choices, mod n: choice c takes factor i if its bit i is 0, otherwise the factor's
+    inverse."""
     products = [mpz(1)]
     for factor in factors:
         inverse = invert(factor, n)
@@ -164,7 +165,7 @@ def counts_in_empty_slots(quick: bool = False) -> Finding:
         masked, masks = packed_hamming.evaluate(key.public, encoded, count, theirs, Entropy.seeded(3, "evaluate"))
         results = _plaintexts(packed_hamming.decrypt(key, masked))
         slots = [((t - r) % n >> width * count) % 2**width for t, r in zip(results, _plaintexts(masks), strict=True)]
-        return [slot or length // 2 for slot in slots]  # an empty slot: guess the likeliest number
+        return [slot or length // 2 for slot in slots]  # guess the most likely number for an empty slot
 
     with patch.object(Packing, "filled", lambda self, group: self.slots):
         weakened = read()
@@ -224,10 +225,10 @@ def one_mask_for_two_vectors(quick: bool = False) -> Finding:
 
 
 def one_pad_for_two_vectors(quick: bool = False) -> Finding:
-    """k opens the messages that it chose in two replies under the same pads; of the others it has the difference.
+    """k opens the messages that it chose in two replies under the same pads, and gets the difference of the others.
 
-    This reveals most bits of j. The weakened j answers each request at index 0 of the batch, instead of where the last
-    answer ended.
+    This reveals most bits of j. The weakened j answers each request from index 0 of the batch, instead of continuing
+    after the last answer.
     """
     pair = Pair(2 if quick else 6, 2, 33, b"attacked pads")
     group, random = find_group("p256"), randomness("pads")
@@ -240,7 +241,7 @@ def one_pad_for_two_vectors(quick: bool = False) -> Finding:
     b = np.ascontiguousarray(own.T).reshape(-1).astype(np.uint8)
 
     def transfer(vector: int, first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The messages that k chose, and those that it did not, under their pads."""
+        """The messages that k chose, and the other ones still under their pads."""
         r = np.frombuffer(Entropy.seeded(5, "r", vector).bytes(count), np.uint8) & np.uint8(pair.modulus - 1)
         offers = np.stack([(r + b) % pair.modulus, (r + 1 - b) % pair.modulus], axis=-1).astype(np.uint8)
         reply = naor_pinkas.send(key, request, offers[..., None], first)

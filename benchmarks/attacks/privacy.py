@@ -1,4 +1,4 @@
-"""Attacks on noise that any reader of a scenario's file can compute, and on scores from two clients only."""
+"""Attacks on noise that any reader of a scenario's file can compute, and on scores of only two clients."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ from tacit.benchmarks.attacks.finding import Finding, randomness, share
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import shards
 from tacit.parties.playing import play_out
-from tacit.protocols.cotraining.dp_fedct import NoisyLabels
+from tacit.protocols.cotraining.fedct import NoisyLabels
 from tacit.protocols.crypto.fixed_point import decode, encode
 from tacit.protocols.privacy.noise import bernoulli
 from tacit.protocols.privacy.xor_mechanism import flip_probability
@@ -55,10 +55,10 @@ def noise_from_the_files_seed(quick: bool = False) -> Finding:
 
 
 def scores_of_the_only_other(quick: bool = False) -> Finding:
-    """A labeled client subtracts its own part from Z and reads the rest as the scores of one other client.
+    """A labeled client subtracts its own part from Z; the rest is the scores of the other labeled clients.
 
-    With two clients that have labels, this is exact. With three, the rest is the sum of the others' scores. An entry
-    counts as recovered if it is right to 2^-30.
+    If two clients have labels, the rest is exactly the scores of the other one. If three have labels, it is a sum. An
+    entry counts as recovered if it is right to 2^-30.
     """
     two, entries = _exact_entries(2, quick)
     three, _ = _exact_entries(3, quick)

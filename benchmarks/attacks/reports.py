@@ -1,4 +1,4 @@
-"""Attacks on what two aggregators count: what one alone reads, what both do, and false clients."""
+"""Attacks on counts by two aggregators: by one aggregator alone, by both together, and by dishonest clients."""
 
 from contextlib import suppress
 from typing import Any
@@ -9,26 +9,30 @@ from numpy.typing import NDArray
 from tacit.benchmarks.attacks.finding import Finding, randomness, share
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
+from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play_out
 from tacit.parties.server import Server
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.secure_votes import counted, packed
 from tacit.protocols.crypto import fixed_point
-from tacit.protocols.crypto.agreement import KeyPair
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.byzantine import FalseUpdate
 from tacit.protocols.federated.secure_averages import out_of_range
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.sums import reports
-from tacit.protocols.sums.batch import Batch, Task
+from tacit.protocols.sums.batch import Batch, Task, aggregated, checksum_of, unsharded
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy
 from tacit.sim.world import World
 
-__all__ = ["helper_alone", "leader_alone", "scaled_models", "stuffed_votes", "swapped_helper_key"]
+__all__ = [
+    "filled_batch", "helper_alone", "leader_alone", "scaled_models", "stuffed_votes", "swapped_helper_key",
+]  # fmt: skip
 
 _POINTS, _CLASSES = 20, 10
 _TASK = Task("votes", (_POINTS, _CLASSES))
@@ -41,8 +45,8 @@ Numbers = NDArray[np.float64]
 def _shares(
     number: int, added: NDArray[np.uint64] | None = None, task: Task = _TASK, measured: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.int64], bytes, list[bytes]]:
-    """The measurement of one client, labels drawn at random by default; its nonce; and the shares of the leader and
-    the helper."""
+    """The measurement of one client, by default random labels; its nonce and public share; the leader's and helper's
+    shares."""
     labels = randomness("reports", number).integers(_CLASSES, size=_POINTS) if measured is None else measured
     entropy = Entropy.seeded(number, "reports")
     nonce, rand = entropy.bytes(16), entropy.bytes(task.prio3.rand_bytes)
@@ -55,7 +59,7 @@ def _shares(
 
 
 def _outputs(nonce_and_public: bytes, shares: list[bytes]) -> list[NDArray[np.object_]]:
-    """The numbers (n, C) that each aggregator has of a report, below the modulus."""
+    """The numbers (n, C) below the modulus that each aggregator derives from a report."""
     prio3, found = _TASK.prio3, []
     for place, one in enumerate(shares):
         state, _ = prio3.prepare_init(bytes(32), _CONTEXT, place, nonce_and_public[:16], nonce_and_public[16:], one)
@@ -64,7 +68,7 @@ def _outputs(nonce_and_public: bytes, shares: list[bytes]) -> list[NDArray[np.ob
 
 
 def _alone(place: int, who: str, quick: bool) -> Finding:
-    """The labels that the numbers of one aggregator say, and those that the numbers of both say."""
+    """The share of labels found from the numbers of one aggregator, and from those of both."""
     trials, right, both = 20 if quick else 100, 0.0, 0.0
     for number in range(trials):
         labels, public, shares = _shares(number)
@@ -97,7 +101,8 @@ def helper_alone(quick: bool = False) -> Finding:
 
 
 class _Reporter(Client):
-    """A client that sends a report of `labels`; `known`: by which the helper signs, if it does."""
+    """A client that sends a report of `labels`. `known`: the identities that verify the helper's signature, if it
+    signs."""
 
     def __init__(self, world: World, labels: NDArray[np.int64], known: Identities | None) -> None:
         nothing = np.zeros(0, np.int64)
@@ -110,7 +115,7 @@ class _Reporter(Client):
 
 
 class _Swapping(Server):
-    """A server that hands out a key of its own as the helper's, and reads the labels in the report that it gets."""
+    """A server that shows its own key as the helper's, and reads the labels in the report that it gets."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world, ["client/0"])
@@ -135,7 +140,7 @@ class _Swapping(Server):
 
 
 def _read(number: int, known: Identities | None) -> float:
-    """The share of a client's labels that a server reads which swaps the helper's key."""
+    """The share of a client's labels that a server reads if it swaps the helper's key."""
     world = World(number, cost=Free())
     labels = randomness("reports", number).integers(_CLASSES, size=_POINTS)
     server = _Swapping(world)
@@ -145,7 +150,7 @@ def _read(number: int, known: Identities | None) -> float:
 
 
 def swapped_helper_key(quick: bool = False) -> Finding:
-    """The server hands out a key of its own as the helper's, and opens both shares. Ours: the helper signs its key."""
+    """The server shows its own key as the helper's, and opens both shares. In ours, the helper signs its key."""
     trials = 5 if quick else 20
     weakened, ours = (
         float(np.mean([_read(number, known) for number in range(trials)])) for known in (None, Identities.simulated(1))
@@ -155,8 +160,75 @@ def swapped_helper_key(quick: bool = False) -> Finding:
     return Finding(name, sought, weakened, ours, 0.0, trials * _POINTS, remark=remark)
 
 
+_LEAST = 5
+
+
+class _Filling(Server):
+    """A server that fills the batch of its one client with reports of its own, and takes their votes off the counts."""
+
+    def __init__(self, world: World, signed: bool) -> None:
+        super().__init__(world, ["client/0"])
+        self.read, self.signed = np.full(_POINTS, -1), signed
+
+    async def main(self) -> None:
+        self.advance(1, 0)
+        batch, key = Batch.of(self, _TASK, b""), self.entropy("verification key").bytes(32)
+        self.send(HELPER, reports.BatchOpened(key, b""))
+        opened = await self.recv(reports.HelperKey, HELPER, _DEADLINE)
+        self.broadcast(self.clients, reports.ReportsWanted(opened.public_key, opened.incarnation))
+        sent = {**(await self.collect(reports.Report, self.clients, deadline=_DEADLINE)).answers}
+        for name in [f"client/{number}" for number in range(1, _LEAST)]:  # each a vote for class 0 at each point
+            entropy = self.entropy("own report", name)
+            arguments = entropy.bytes(16), entropy.bytes(_TASK.prio3.rand_bytes), None, KeyPair.generate(entropy)
+            bound = reports._bound(batch, name)
+            nonce, public_share, leader_share, sealed = reports._shard(
+                batch, np.zeros(_POINTS, int), *arguments, opened.public_key[:KEY_BYTES], bound
+            )
+            sealed += bytes(SIGNATURE_BYTES * self.signed)
+            sent[name] = reports.Report(nonce, public_share, leader_share, sealed)
+        held = dict(zip(sent, reports._prepare(batch, key, list(sent.values())), strict=True))
+        parts = [
+            reports.HelperPart(f"{name}#1".encode() if self.signed else reports._bound(batch, name),
+                               one.nonce, one.public_share, one.helper_share, held[name].prepare_share)
+            for name, one in sent.items()
+        ]  # fmt: skip
+        self.send(HELPER, reports.AggregationJob(parts))
+        answer = await self.recv(reports.AggregationJobAnswer, HELPER, _DEADLINE)
+        own_share, refused = aggregated(batch, list(held.values()), answer.messages, answer.refused)
+        accepted = [one.nonce for one, problem in zip(sent.values(), refused, strict=True) if not problem]
+        self.send(HELPER, reports.AggregateShareWanted(len(accepted), checksum_of(accepted), []))
+        with suppress(NoAnswer):
+            other = await self.recv(reports.HelperAggregate, HELPER, _DEADLINE)
+            counts = unsharded(batch, own_share, other.share, len(accepted))
+            assert counts is not None
+            counts[:, 0] -= len(accepted) - 1
+            self.read = counts.argmax(1)
+
+
+def _read_alone(number: int, known: Identities | None) -> float:
+    """The share of a client's labels that a server reads which fills the batch."""
+    world = World(number, cost=Free())
+    labels = randomness("reports", number).integers(_CLASSES, size=_POINTS)
+    server = _Filling(world, known is not None)
+    helper = reports.Helper(world, lambda number: _TASK, _LEAST, _DEADLINE, 10 * _DEADLINE, known)
+    play_out([server, helper, _Reporter(world, labels, known)])
+    return share(server.read, labels)
+
+
+def filled_batch(quick: bool = False) -> Finding:
+    """The server fills a batch with reports of its own, and reads the one that is left. Ours: clients sign reports."""
+    trials = 3 if quick else 20
+    weakened, ours = (
+        float(np.mean([_read_alone(number, known) for number in range(trials)]))
+        for known in (None, Identities.simulated(1))
+    )
+    name, sought = "a batch filled with the server's own reports", "server: each client's labels of public points"
+    remark = 'ours is protocol.identity = "signed"; without it nothing prevents this'
+    return Finding(name, sought, weakened, ours, 0.0, trials * _POINTS, remark=remark)
+
+
 def stuffed_votes(quick: bool = False) -> Finding:
-    """A client counts each of its votes a thousand times; a secure sum accepts that, a proof does not."""
+    """A client counts each of its votes a thousand times; a secure sum accepts this, a proof rejects it."""
     trials, by_sum, by_proof = 10 if quick else 50, 0, 0
     for number in range(trials):
         labels, *_ = _shares(number)
@@ -192,7 +264,7 @@ def scaled_models(quick: bool = False) -> Finding:
 def _passes(
     number: int, added: NDArray[np.uint64] | None, task: Task = _TASK, measurement: NDArray[Any] | None = None
 ) -> bool:
-    """True if both aggregators accept the report to whose share `added` was added."""
+    """True if both aggregators accept the client's report, to whose share `added` was added."""
     prio3, (_, public, shares) = task.prio3, _shares(number, added, task, measurement)
     nonce, public = public[:16], public[16:]
     prepared = [prio3.prepare_init(bytes(32), _CONTEXT, i, nonce, public, one) for i, one in enumerate(shares)]

@@ -51,7 +51,7 @@ Values = NDArray[np.float64]
 
 
 class _Summer(Client):
-    """Contributes `scores` to a sum of rows."""
+    """A client that contributes `scores` to a sum of rows."""
 
     def __init__(self, world: World, name: str, how: Restart, scores: Scores) -> None:
         super().__init__(world, name, _NOTHING)
@@ -63,7 +63,7 @@ class _Summer(Client):
 
 
 class _Curious(Server):
-    """Sums rows as the protocol says."""
+    """A server that sums rows according to the protocol."""
 
     def __init__(
         self, world: World, how: Restart, rows: Mapping[str, NDArray[np.int64]], classes: int, asked: Sequence[str] = ()
@@ -94,7 +94,7 @@ def pair_secrets(names: Sequence[str], world: World, kind: type[SharedSecret]) -
 
 
 def _record(world: World) -> list[Packet]:
-    """The list that gets all packets sent from now on."""
+    """A list to which all packets sent from now on are added."""
     packets: list[Packet] = []
     world.taps.sent.append(packets.append)
     return packets
@@ -108,7 +108,8 @@ def _sent(packets: Sequence[Packet], attempt: int) -> dict[str, bytes]:
 
 
 def old_masks_again(quick: bool = False) -> Finding:
-    """client/2 is lost. What client/0 sends on client/1's block in both attempts differs by its mask with client/2."""
+    """client/2 is lost. The difference of what client/0 sends on client/1's block in two attempts is its mask with
+    client/2."""
     names, each, classes = ("client/0", "client/1", "client/2"), 10, 4
     rows = {name: np.arange(i * each, (i + 1) * each) for i, name in enumerate(names)}
     random = randomness("old masks")
@@ -139,7 +140,8 @@ def old_masks_again(quick: bool = False) -> Finding:
 
 
 class _AllRows(Restart):
-    """The paper's scheme: the blocks of all points in the graph are masked and sent, also those of lost clients."""
+    """The paper's scheme: the blocks of all points in the graph are masked and sent, including those of lost
+    clients."""
 
     async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
         summing = await me.recv(Summing, me.server, deadline)
@@ -213,14 +215,14 @@ def rows_of_a_lost_client(quick: bool = False) -> Finding:
 
 
 class Forgetful(Dealt):
-    """A weakened client that answers as often as it is asked."""
+    """A weakened client that answers every request, however often it is asked."""
 
     def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
         return True
 
 
 class _Generous(Dealt):
-    """A weakened client that gives its shares of both secrets at once."""
+    """A weakened client that reveals its shares of both secrets at once."""
 
     async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
         self.answered = tuple(survivors)
@@ -252,7 +254,8 @@ class Contributor(Client):
 
 
 class _Asking(Server):
-    """Gathers masked vectors, then asks for shares with each of `requests` as the survivors, and stores all it gets."""
+    """A server that collects masked vectors, asks for shares with each of `requests` as survivors, and stores all it
+    receives."""
 
     def __init__(self, world: World, names: Sequence[str], requests: Sequence[Sequence[str]]) -> None:
         super().__init__(world, names)
@@ -316,7 +319,7 @@ class _Sum:
     size: int = 64
 
     def read(self, kind: type[Dealt], requests: Sequence[Sequence[str]]) -> float:
-        """The share of the victim's numbers that are right, if clients handle dealt shares as `kind` does."""
+        """The share of the victim's numbers that the server reads if clients handle dealt shares like `kind`."""
         world, random = World(1, cost=Free()), randomness("shares")
         vectors = [random.random(self.size) for _ in self.names]
         secrets = pair_secrets(self.names, world, SharedSecret)
@@ -335,7 +338,7 @@ class _Sum:
 
 
 def two_answers_an_attempt(quick: bool = False) -> Finding:
-    """The server names client/1 among the survivors, for its seed, and then among the lost, for its dealt key."""
+    """The server names client/1 as a survivor, to get its seed, and then as lost, to get its dealt key."""
     run = _Sum()
     requests = [run.names, [name for name in run.names if name != run.victim]]
     return Finding(

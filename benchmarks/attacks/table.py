@@ -1,10 +1,10 @@
 """The attacks that the protocols withstand, each on a deliberately weakened copy and on the production code ("ours").
 
 A weakened copy differs from the production code in one thing, and is defined beside its attack. The same attack on ours
-does no better than guessing, with known exceptions that have their own rows: from the exact scores that a client is
-meant to get, it guesses others' labels better than blindly; and outside the semi-honest model, a client that does not
-follow the protocol can let the server read another's bits, and a server that does not draw the graph of a sum at
-random, or names other survivors to each client, reads a vector.
+does no better than guessing, with known exceptions that have their own rows. From the exact scores that a client is
+meant to get, it guesses other clients' labels better than blindly. And outside the semi-honest model, a client that
+does not follow the protocol can let the server read another client's bits, and a server that does not draw the graph of
+a sum at random, or shows each client other survivors, reads a vector.
 """
 
 from collections.abc import Callable
@@ -84,13 +84,15 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "v, helper": reports.helper_alone,
     "v, stuffed": reports.stuffed_votes,
     "v, scaled": reports.scaled_models,
+    "v, batch": reports.filled_batch,
     "v, key": reports.swapped_helper_key,
 }
-"""The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
+"""The attacks by name. Each takes one argument, `quick`, for fewer trials of the same attack."""
 
 
 def main(quick: bool = False, json_file: Path | None = None) -> None:
-    """Carry out all attacks, print a table, and write it to `json_file`. Raises SystemExit if one is not as stated."""
+    """Carry out all attacks, print a table, and write it to `json_file`. Raises SystemExit if a result is not as
+    stated."""
     console = printing.make_console()
     findings = {letter: attack(quick) for letter, attack in ATTACKS.items()}
     printing.print_lines(

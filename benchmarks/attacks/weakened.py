@@ -1,4 +1,4 @@
-"""Weakened copies of parties of a sum that sign: those that forget, and those that need no signatures of others."""
+"""Weakened copies of parties of sums with signatures: some keep no memory, others check no signatures."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +12,14 @@ __all__ = ["forgetful", "unsigned"]
 
 @contextmanager
 def forgetful(sum_module: ModuleType) -> Iterator[None]:
-    """Have clients of that sum sign and answer whatever they are shown, as often as they are."""
+    """Make clients of that sum sign and answer whatever they are shown, as often as they are asked."""
     with patch.object(sum_module, "once_a_round", lambda *_: True):
         yield
 
 
 @contextmanager
 def unsigned() -> Iterator[None]:
-    """Have clients answer for what they were shown, whatever others have signed."""
+    """Make clients answer for the set that they were shown, without checking the other signatures."""
 
     async def agreed(*_: object) -> bool:
         return True

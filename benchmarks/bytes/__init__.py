@@ -1,1 +1,1 @@
-"""Bytes on the wire, beside formulas and other systems."""
+"""Bytes on the wire, compared with formulas and with other systems."""

@@ -1,15 +1,14 @@
-"""The bandwidth at which SecureHamming by oblivious transfer (iknp) is as fast as the one by Paillier.
+"""The bandwidth at which SecureHamming by oblivious transfer (iknp) is as fast as by Paillier.
 
-One pair, two clients with n points of L bits each: the real clients and server set up keys and channels and run
-`tacit.protocols.xclp.hamming` on a mesh, where all three have the same bandwidth up and down and every link the same
-constant latency. Computing costs what the cost table says (`cost = modelled`), on one core each. The time is virtual,
-from the first client's `hamming.encode` to the server's H; the set-up before it is not counted, so neither is
-Paillier's key.
+There is one pair of clients with n points of L bits each. The real clients and server set up keys and channels and run
+`tacit.protocols.xclp.hamming` on a mesh, in which all three parties have the same bandwidth up and down, and every link
+has the same constant latency. Computations take the times of the cost table (`cost = modelled`), on one core each. The
+time is virtual, from the first client's `hamming.encode` to the server's H; the earlier set-up, with Paillier's key, is
+not counted.
 
-A pair is run once for each bandwidth and latency, always through the same simulator with the real messages, sealed and
-opened again. Only computations are not repeated: the engine (`tacit.scenarios.chaos.memory`) returns the result of an
-equal job. As all randomness is seeded, the later runs of a variant find nearly all their jobs done; others are
-computed.
+A pair is run once for each bandwidth and latency, always through the same simulator with real messages that are sealed
+and opened. Only computations are not repeated: the engine (`tacit.scenarios.chaos.memory`) returns the result of an
+equal job. As all randomness is seeded, later runs of a variant find nearly all their jobs computed.
 """
 
 import math
@@ -58,7 +57,7 @@ _MINIMUM = 2
 
 @dataclass(frozen=True)
 class Grid:
-    """Bandwidths in bit/s, ascending; latencies in seconds; (n, L) of the pairs."""
+    """Bandwidths in bit/s, ascending; latencies in seconds; and the sizes (n, L) of pairs."""
 
     bandwidths: tuple[float, ...]
     latencies: tuple[float, ...]
@@ -75,7 +74,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Point:
-    """The virtual `seconds` of one pair."""
+    """The virtual `seconds` of one pair with one variant, under one bandwidth and latency."""
 
     n: int
     bits: int
@@ -87,9 +86,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The `bandwidth` in bit/s from which iknp stays faster; if None, `note` says always or never in the grid.
+    """The `bandwidth` in bit/s from which on iknp is faster; if None, `note` says always or never in the grid.
 
-    `seconds` is the time that both take there; None if `bandwidth` is.
+    `seconds` is the time of both variants at that bandwidth; None if `bandwidth` is None.
     """
 
     n: int
@@ -101,7 +100,7 @@ class Crossing:
 
 
 class _PairClient(Client):
-    """Takes part only in the set-up and in SecureHamming, with random bits."""
+    """A client that takes part only in the set-up and in SecureHamming, with random bits."""
 
     def __init__(self, world: World, name: str, variant: SecureHamming, bits: NDArray[np.bool_], **access: Any) -> None:
         count = len(bits)
@@ -128,7 +127,8 @@ class _PairServer(Server):
 
 
 def duration(variant: SecureHamming, n: int, bits: int, bandwidth: float, latency: float, engine: Remembering) -> float:
-    """The virtual seconds of SecureHamming of a pair with n points of L = `bits` bits each; in bit/s and seconds."""
+    """The virtual seconds of SecureHamming for a pair with n points of L = `bits` bits each; `bandwidth` in bit/s,
+    `latency` in seconds."""
     begun: list[float] = []
     ended: list[float] = []
 
@@ -150,12 +150,12 @@ def duration(variant: SecureHamming, n: int, bits: int, bandwidth: float, latenc
 
 
 def sweep(grid: Grid) -> list[Point]:
-    """The times of every pair with both variants under all conditions."""
+    """The times of every pair with both variants at all bandwidths and latencies."""
     points = []
     for n, bits in grid.pairs:
         variants = (PaillierHamming(bits, grid.key_bits, grid.key_bits < 2048), IknpHamming(bits, find_group("p256")))
         for variant in variants:
-            engine = Remembering(most=1 << 32)  # a new one for each variant, as results may be large
+            engine = Remembering(most=1 << 32)  # a new engine for each variant, as results may be large
             points += [
                 Point(n, bits, variant.name, latency, bandwidth, duration(variant, n, bits, bandwidth, latency, engine))
                 for latency in grid.latencies
@@ -165,7 +165,8 @@ def sweep(grid: Grid) -> list[Point]:
 
 
 def crossings(points: Sequence[Point]) -> list[Crossing]:
-    """The crossing of each pair and latency; between bandwidths log(time / time) is linear in log(bandwidth)."""
+    """The crossing of each pair and latency. Between bandwidths, log(time / time) is taken as linear in
+    log(bandwidth)."""
     found = []
     for n, bits, latency in dict.fromkeys((point.n, point.bits, point.latency) for point in points):
         chosen = [point for point in points if (point.n, point.bits, point.latency) == (n, bits, latency)]

@@ -1,15 +1,15 @@
-"""Bytes on the wire compared with the formulas; and where fewer bytes outweigh more computing.
+"""Bytes on the wire compared with the formulas, and the bandwidths at which fewer bytes outweigh more computing.
 
-First, a real round of XCLP for each case and variant of SecureHamming: all parties, all messages, a mesh (each message
-travels once). The measured bytes must equal the formulas (`payloads` of the parts) for every message
-type: a difference is printed and the exit code is 1. A variant that would take too long for a case has a row with the
-formula alone. `payload` are the byte strings and the names of parties inside the messages, `sealing` nonces and tags of
-messages between clients, `envelope` all the rest of a message with its TLS records; `round` is the payload of the
-whole round.
+First, a real round of XCLP for each case and variant of SecureHamming: all parties, all messages, on a mesh, where each
+message is sent once. The measured bytes must equal the formulas (`payloads` of the parts) for every message type: a
+difference is printed, and the exit code is 1. A variant that would take too long for a case has a row with only the
+formula. `payload` are the byte strings and the names of parties inside the messages, `sealing` nonces and tags of
+messages between clients, `envelope` the rest of a message with its TLS records; `round` is the payload of the whole
+round.
 
-Second, secure sums of many clients, all with all or in a graph: see `tacit.benchmarks.bytes.sums`. Third, votes that
-are counted in a secure sum beside plain ones: see `tacit.benchmarks.bytes.votes`. Fourth, the crossover of Paillier and
-oblivious-transfer extension: see `tacit.benchmarks.bytes.crossover`.
+Second, secure sums of many clients, complete or in a graph (`tacit.benchmarks.bytes.sums`). Third, votes counted in a
+secure sum, compared with plain votes (`tacit.benchmarks.bytes.votes`). Fourth, the crossover of Paillier and
+oblivious-transfer extension (`tacit.benchmarks.bytes.crossover`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,8 @@ from tacit.benchmarks.plots import check_plot
 from tacit.parties.data.splits import Shard
 from tacit.parties.playing import play_out
 from tacit.protocols.parts import Among, payloads
-from tacit.protocols.xclp.choices import variant_of
+from tacit.protocols.xclp.choices import hamming_payloads, variant_of
 from tacit.protocols.xclp.declaration import Propagation
-from tacit.protocols.xclp.payloads import hamming_payloads
 from tacit.protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from tacit.scenarios.console.printing import Table, make_console, table
 from tacit.scenarios.schema.scenario import Network, ProtocolKeys, Scenario
@@ -57,7 +56,7 @@ _LABELED = 3  # every third point of a client has a label
 
 @dataclass(frozen=True)
 class Case:
-    """Clients with n_j `points`, L = `bits`, Paillier keys of `key_bits`; `run` are the variants that are run."""
+    """Clients with n_j `points`, L = `bits`, Paillier keys of `key_bits`; `run` are the variants to run."""
 
     points: tuple[int, ...]
     bits: int
@@ -139,7 +138,7 @@ def main(
 ) -> int:
     """Measure, print, and write the files. Returns the exit code: 1 if a formula is wrong.
 
-    `cases`, `grid` and `most` are what is measured, in place of what `quick` says.
+    `cases`, `grid` and `most`, if given, replace those that follow from `quick`.
     """
     console = make_console()
     if plot is not None:

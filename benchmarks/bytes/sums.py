@@ -1,10 +1,10 @@
-"""The bytes of a secure sum by the number of clients: all with all (Bonawitz) and in a graph (SecAgg+).
+"""The bytes of a secure sum by the number of clients: complete (Bonawitz) and in a graph (SecAgg+).
 
-For each n a sum of vectors of 1,000 numbers in a star, its keys included: the set-up of the round and `secure_sum`, the
-same with signed identities, and `secure_sum` in a graph of the default tolerance. The payload by formula
-(`tacit.protocols.crypto.sizes`) must equal that of a run, which is made where n is small enough; what clients send each
-other counts on both hops. Where flwr is installed, the bytes of its SecAgg+ stand beside them, as serialised, with k
-neighbours, too, or one fewer where k is odd.
+For each n there is a sum of vectors of 1,000 numbers in a star, including its keys: the set-up of the round and
+`secure_sum`, the same with signed identities, and `secure_sum` in a graph of the default tolerance. The payload by
+formula (`tacit.protocols.crypto.sizes`) must equal that of a run, which is made if n is small enough; messages between
+clients count on both hops. If flwr is installed, the serialized bytes of its SecAgg+ are shown as well, with the same
+number of neighbours, or one fewer if that is odd.
 """
 
 import importlib.util
@@ -47,15 +47,15 @@ __all__ = [
 
 # The bytes of Flower's SecAgg+, measured on its own messages: its server's workflow and its clients' code, unchanged.
 #
-# A grid in this process hands each message to the client's code and its reply back; what is counted is each message as
-# it is serialised for gRPC. The model goes down empty, so that what is left is the sum. Flower: Beutel et al., 2020.
+# A grid in this process passes each message to the client's code and returns its reply, counting each message as it is
+# serialised for gRPC. The model sent down is empty, so that only the sum counts. Flower: Beutel et al., 2020.
 
 
 def flower_bytes(clients: int, shares: int, threshold: int, dimension: int) -> int | None:
-    """Bytes of all messages of a sum of vectors of `dimension` numbers; None where flwr is not installed.
+    """Bytes of all messages of a sum of vectors of `dimension` numbers; None if flwr is not installed.
 
-    Each client deals `shares`, one of them to itself, of which `threshold` restore a secret. Raises RuntimeError where
-    the sum is wrong.
+    Each client deals `shares`, one of them to itself, of which `threshold` restore a secret. Raises RuntimeError if the
+    sum is wrong.
     """
     if importlib.util.find_spec("flwr") is None:
         return None
@@ -81,7 +81,7 @@ def flower_bytes(clients: int, shares: int, threshold: int, dimension: int) -> i
         return Message(compat.fitres_to_recorddict(result, False), reply_to=message)
 
     class Grid:
-        """Hands each message to its client and counts it, and the reply."""
+        """Passes each message to its client, and counts it and the reply."""
 
         total = 0
 
@@ -97,7 +97,7 @@ def flower_bytes(clients: int, shares: int, threshold: int, dimension: int) -> i
             return message_from_proto(serialised)
 
     class Strategy:
-        """Asks every client, and keeps the average."""
+        """Calls every client, and stores the average."""
 
         average: Any = None
 
@@ -127,10 +127,10 @@ _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.
 
 @dataclass(frozen=True)
 class SumRow:
-    """The payloads of a sum of `clients` by formula: all with all, `signed`, and in a graph of degree `k`.
+    """The payloads of a sum of `clients` by formula: complete, `signed`, and in a graph of degree `k`.
 
-    `measured`: those of runs, if run; `wire`: all bytes of these, `seconds`: the processor time that they took;
-    `flower`: the bytes of Flower's SecAgg+; None where not measured.
+    `measured`: the payloads of runs; `wire`: all bytes of the runs, `seconds`: their processor time; `flower`: the
+    bytes of Flower's SecAgg+. None if not measured.
     """
 
     clients: int
@@ -146,7 +146,7 @@ class SumRow:
 
     @property
     def different(self) -> bool:
-        """True if a run sent other payloads than the formula says."""
+        """True if a run sent a payload that differs from the formula."""
         return self.measured not in (None, (self.complete, self.signed, self.graph))
 
 
@@ -193,7 +193,7 @@ def measure(most: int) -> list[SumRow]:
         ways: tuple[dict[str, Any], ...] = ({}, {"identities": Identities.simulated(1)}, {"tolerance": Tolerance()})
         found = [_run(names, way) for way in ways] if n <= most else []
         (measured, wire, seconds) = zip(*found, strict=True) if found else (None, None, None)
-        shares = degree.k + 1 - degree.k % 2  # one of them its own; Flower's must be odd
+        shares = degree.k + 1 - degree.k % 2  # including the client's own; Flower needs an odd number
         flower = flower_bytes(n, shares, shares // 2 + 1, _DIMENSION) if n <= most else None
         rows.append(SumRow(n, degree.k, degree.threshold, every, signed, graph, measured, wire, seconds, flower))
     return rows
@@ -207,7 +207,7 @@ def _formula(sums: Part, identity: Literal["none", "signed"], names: Sequence[st
 
 
 def _run(names: Sequence[str], way: Mapping[str, Any]) -> tuple[int, int, float]:
-    """Payload and all bytes of a sum among `names`, and the processor time that it takes, in seconds."""
+    """The payload and all bytes of a sum among `names`, and its processor time in seconds."""
     world = World(1, conditions=Conditions("star", parse_latency("1ms")), cost=Free())
     settings = secure_sum.Settings(_DIMENSION, deadline=_DEADLINE, **way)
     began = time.process_time()
@@ -217,7 +217,7 @@ def _run(names: Sequence[str], way: Mapping[str, Any]) -> tuple[int, int, float]
 
 
 def print_sums(console: Console, rows: Sequence[SumRow]) -> None:
-    """A table of bytes a client, by the number of clients."""
+    """Print a table of bytes per client, by the number of clients."""
     ways = ("Bonawitz", "signed", "SecAgg+")
     names = (
         "k", "t", *ways, "ratio", *(f"{way}, sent" for way in ways), "Flower's SecAgg+, sent",

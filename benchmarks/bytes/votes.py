@@ -1,8 +1,8 @@
 """The bytes of votes on public points: each client's labels, or counts in a secure sum of one-hot counters.
 
-For each number of clients one round of FedCT in a star with decision trees, on as many public points as [public] says.
-The payload by formula must equal that of the run, its keys and shares included; what clients send each other counts on
-both hops.
+For each number of clients there is one round of FedCT in a star with decision trees, on the number of public points in
+[public]. The payload by formula must equal that of the run, including its keys and shares; messages between clients
+count on both hops.
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,10 @@ _KEYS = tuple(kind.__name__ for kind in messages_in(setup, dealing))
 
 @dataclass(frozen=True)
 class VotesRow:
-    """Payload of a round of votes of `clients` on `points`: plain, counted, and the `keys` and shares of that.
+    """The payload of a round of votes of `clients` on `points`: plain, counted, and the `keys` and shares of the
+    counting.
 
-    By formula, with what runs sent in `measured`: plain and counted.
+    The numbers are by formula; `measured` has what runs sent, plain and counted.
     """
 
     clients: int
@@ -46,7 +47,7 @@ class VotesRow:
 
     @property
     def different(self) -> bool:
-        """True if a run sent other payloads than the formula says."""
+        """True if a run sent a payload that differs from the formula."""
         return self.measured != (self.plain, self.counted)
 
 
@@ -72,7 +73,7 @@ def measure(clients: Sequence[int]) -> list[VotesRow]:
 
 
 def print_votes(console: Console, rows: Sequence[VotesRow]) -> None:
-    """A table of bytes a client, by the number of clients."""
+    """Print a table of bytes per client, by the number of clients."""
     names = ("points", "plain", "secure", "of which keys and shares", "secure / plain")
     lines = []
     for row in rows:

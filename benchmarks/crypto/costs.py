@@ -1,7 +1,7 @@
-"""The cost table: seconds that each operation of the protocols takes on one core of this machine.
+"""The cost table: the seconds that each operation of the protocols takes on one core of this machine.
 
-Each operation is measured in the protocols' own code at the sizes they use; the table holds the least of several
-repeats. `tacit.sim.compute.CostTable` reads it.
+Each operation is measured in the protocols' own code, at the sizes that they use; the table has the least of several
+repeats. `tacit.sim.compute.CostTable` reads the table.
 """
 
 import pickle
@@ -16,8 +16,20 @@ from gmpy2 import mpz
 from threadpoolctl import threadpool_limits
 
 from tacit.benchmarks.measure import environment, seconds_each, timed
-from tacit.parties.learning import MissingExtra, average, jobs, table_work
-from tacit.protocols.crypto import key_proof, naor_pinkas, ot_hamming, packed_hamming, paillier, prg, shamir
+from tacit.parties.learning import jobs, table_work
+from tacit.parties.learning.extras import MissingExtra
+from tacit.parties.learning.vectors import average
+from tacit.protocols.crypto import (
+    curve_powers,
+    key_proof,
+    naor_pinkas,
+    ot_hamming,
+    packed_hamming,
+    paillier,
+    prg,
+    shamir,
+)
+from tacit.protocols.crypto import threshold_elgamal as elgamal
 from tacit.protocols.crypto.agreement import KeyPair
 from tacit.protocols.crypto.eightfold import eightfold, one_by_one
 from tacit.protocols.crypto.fields import pack_fields, unpack_fields
@@ -31,13 +43,13 @@ from tacit.sim.streams import Entropy, generator
 __all__ = ["KEY_BITS", "measure_costs", "measure_paillier", "measure_processors", "predicted", "write_costs"]
 
 
-# The cost table's part of oblivious transfer: the groups, and the extension with the pads of a pair of clients.
+# Oblivious transfer in the cost table: the groups, and the extension with the pads of a pair of clients.
 
 GROUPS = ("p256", "modp-2048", "modp-2048-short", "modp-3072", "modp-3072-short")
 
 
 def measure_group(name: str, quick: bool = False) -> dict[str, float]:
-    """The seconds of the operations that `naor_pinkas`'s *_work functions count, for one group."""
+    """The seconds of the operations that the functions `*_work` of `naor_pinkas` count, for one group."""
     repeats, few = (3, 16) if quick else (9, 64)
     entropy = Entropy.seeded(1, "costs", name)
     plain, short, _ = name.partition("-short")
@@ -62,7 +74,7 @@ def measure_group(name: str, quick: bool = False) -> dict[str, float]:
         "power": each(lambda: [group.power(g, exponent) for exponent in exponents[:4]], 4),
         "generator-power": each(lambda: [group.generator_power(group.random_exponent(entropy)) for _ in exponents]),
         "multiply": multiply,
-        # The overhead of a power by a table beyond its products and squarings.
+        # The overhead of a power by a table, in addition to its products and squarings.
         "table-power": max(1e-9, power - (comb.products + comb.squarings) * multiply),
         "table-entry": each(lambda: PowerTable(group, g, comb), comb.entries + comb.bits),
         "divide": each(lambda: [group.divide(g, element) for element in elements]),
@@ -75,9 +87,9 @@ def measure_group(name: str, quick: bool = False) -> dict[str, float]:
 
 
 def measure_extension(quick: bool = False) -> dict[str, float]:
-    """The seconds of the operations that `ot_hamming`'s *_work functions count, for fields of 11 bits.
+    """The seconds of the operations that the functions `*_work` of `ot_hamming` count, for fields of 11 bits.
 
-    Jobs of three sizes, each on new copies of the states as in a worker, give the equations that are solved for each
+    Jobs of three sizes, each on new copies of the states like in a worker, give equations that are solved for each
     operation.
     """
     repeats = 3 if quick else 9
@@ -128,16 +140,16 @@ _POINTS, _BITS = 200, 1024
 
 
 def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, float]:
-    """The seconds of every operation that the protocols count, one by one; `quick` repeats less.
+    """The seconds of every operation that the protocols count; `quick` repeats fewer times.
 
-    All are measured in several passes, as other load on the machine may spoil one. Without torch those of training are
-    left out.
+    All are measured in several passes, since other load on the machine may spoil one. Without torch the operations of
+    training are left out.
     """
     costs: dict[str, float] = {}
     with threadpool_limits(1):
         for _ in range(1 if quick else 4):
             measured = _measure_numpy(3) | _measure_agreement(3) | _measure_sharing(3) | _measure_signing(3)
-            measured |= _measure_fields(3)
+            measured |= _measure_fields(3) | _measure_elgamal(1 if quick else 3)
             with one_by_one():
                 measured |= _measure_keys(key_bits, quick)
             for name in GROUPS:
@@ -148,7 +160,8 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> di
 
 
 def measure_processors(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, dict[str, float]]:
-    """For each processor that this machine is like, the seconds of those operations that it makes faster."""
+    """By name of a processor feature that this machine has, the seconds of the operations that the feature speeds
+    up."""
     if eightfold() is None:
         return {}
     costs: dict[str, float] = {}
@@ -171,7 +184,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
     public, n, square = key.public, key.public.n, key.public.square
     layout = packed_hamming.packing(bits, 10_000, _BITS)
     vectors = generator(1, "costs").integers(0, 2, (layout.slots, few), dtype=np.uint8)
-    fresh = [pickle.loads(pickle.dumps(key)) for _ in range(repeats)]  # without tables
+    fresh = [pickle.loads(pickle.dumps(key)) for _ in range(repeats)]  # a copy without tables
     ciphertexts = packed_hamming.encode(key, vectors, entropy)
     received = public.ciphertexts_from_bytes(ciphertexts, few)
     masked = ciphertexts[: 32 * public.ciphertext_bytes]
@@ -196,7 +209,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
     encrypt = seconds_each(lambda: packed_hamming.encode(key, vectors, entropy), few, repeats)
     first = min(timed(lambda copy=copy: copy.encrypt(0, entropy)) for copy in fresh)  # type: ignore[misc]
     seconds = {
-        "keygen": _keygen(bits, 8 if quick else 30),
+        "keygen": _keygen(bits, 3 if quick else 30),
         "encrypt": encrypt,
         "encrypt-table": first - encrypt,
         "proof-root": seconds_each(lambda: key_proof.prove(key, b"costs"), key_proof.ROOTS, repeats),
@@ -218,7 +231,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
 
 
 def _keygen(bits: int, keys: int) -> float:
-    """The mean seconds over `keys` keys, as the search for primes takes a random time."""
+    """The mean seconds over `keys` keys, since the search for primes takes a random time."""
     entropy = Entropy.seeded(1, "keys", bits)
     return timed(lambda: [paillier.generate(bits, entropy, insecure=True) for _ in range(keys)]) / keys
 
@@ -242,6 +255,35 @@ def _measure_signing(repeats: int) -> dict[str, float]:
     }
 
 
+def _measure_elgamal(repeats: int) -> dict[str, float]:
+    """The seconds of each operation on a ciphertext, among a few hundred, and of opening by the points of a holder."""
+    entropy, count, needed, holders = Entropy.seeded(1, "elgamal"), 300, 20, 60
+    commitments, shares = elgamal.deal(bytes(31) + b"\x07", needed, holders, entropy)
+    key = elgamal.public_share(commitments, 0)
+    publics = {x: elgamal.public_share(commitments, x) for x in range(1, needed + 1)}
+    contexts, texts = [bytes([i % 256, i // 256]) for i in range(count)], [entropy.bytes(16) for _ in range(count)]
+    ciphertexts = elgamal.encrypt(key, texts, contexts, entropy)
+    sent = {x: elgamal.partial(shares[x - 1], ciphertexts, b"costs", entropy) for x in publics}
+    held = {x: elgamal.verified(publics[x], ciphertexts, b"costs", sent[x]) for x in publics}
+    jobs: dict[str, tuple[int, Callable[[], object]]] = {
+        "encrypt": (count, lambda: elgamal.encrypt(key, texts, contexts, entropy)),
+        "check": (count, lambda: elgamal.are_bound(key, ciphertexts, contexts)),
+        "partial": (count, lambda: elgamal.partial(shares[0], ciphertexts, b"costs", entropy)),
+        "verify": (count, lambda: elgamal.verified(publics[1], ciphertexts, b"costs", sent[1])),
+        "open": (count * needed, lambda: elgamal.opened(ciphertexts, contexts, held)),
+    }
+
+    def fresh(job: Callable[[], object]) -> Callable[[], object]:
+        def done() -> None:
+            for kept in (elgamal._is_bound, curve_powers.decoded, curve_powers._base):
+                kept.cache_clear()  # a party meets each ciphertext once
+            job()
+
+        return done
+
+    return {f"elgamal.{name}": seconds_each(fresh(job), times, repeats) for name, (times, job) in jobs.items()}
+
+
 def _measure_sharing(repeats: int) -> dict[str, float]:
     """The seconds of sharing a key and a seed among a hundred clients."""
     secrets, entropy = [bytes(32), bytes(32)], Entropy.seeded(1, "sharing")
@@ -252,7 +294,7 @@ def _measure_sharing(repeats: int) -> dict[str, float]:
 
 
 def _measure_fields(repeats: int) -> dict[str, float]:
-    """The seconds of products of matrices of field elements: of a multiplication, and of an entry of either side."""
+    """The seconds of a multiplication in a product of matrices of field elements, and of an entry of either matrix."""
     random, columns, found = generator(1, "costs", "fields"), 1 << 15, dict[str, float]()
     for field in (GF31, GF61):
         counts, times = [], []
@@ -314,7 +356,7 @@ def predicted(work: dict[str, int], costs: dict[str, float]) -> float:
 
 
 def write_costs(path: Path, costs: dict[str, float], processors: Mapping[str, dict[str, float]]) -> None:
-    """Write the cost table as TOML: `costs`, and for each of `processors` what differs there."""
+    """Write the cost table as TOML: `costs`, and for each of `processors` the entries that differ."""
     found = environment(
         ["gmpy2", "numpy", "scipy", "pycryptodome", "cryptography", "scikit-learn", "xgboost-cpu", "imodels", "torch"]
     )

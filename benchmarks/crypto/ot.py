@@ -1,4 +1,4 @@
-"""Oblivious transfers a second, both parties on one core; messages of 16 bytes. Every result is checked once."""
+"""Oblivious transfers per second, both parties on one core, with messages of 16 bytes. Every result is checked once."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ def _naor_pinkas(group: Group, count: int) -> Action:
     messages, choices = _messages(count)
 
     def transfer() -> np.ndarray:
-        context = entropy.bytes(16)  # each batch has its own
+        context = entropy.bytes(16)  # a new context for each batch
         key, setup = naor_pinkas.setup(group, context, entropy)
         kept = naor_pinkas.draw(group, choices, entropy)
         reply = naor_pinkas.send(key, naor_pinkas.request(group, setup, kept), messages)

@@ -1,12 +1,12 @@
 """Paillier's operations in Tacit and in other libraries.
 
-Encryption in five ways: the owner's, by tables of fixed bases (`Tacit`); under the public key alone, by tables
-(`Tacit, public key only`: `paillier.Encryptor`, made before, as a peer makes what it keeps with a key) and by r^2N of a
-fresh r for each (`Tacit, public key, r^2N`); the owner's by CRT without tables, as a baseline written here on gmpy2;
-and as each peer does it. Peers are called below their encodings of numbers if they have such an interface.
+Encryption in five ways: the owner's, by tables of fixed bases (`Tacit`); under the public key alone, by tables (`Tacit,
+public key only`: `paillier.Encryptor`, made before the measurement, since a peer keeps it with a key) and by r^2N of a
+fresh r for each (`Tacit, public key, r^2N`); the owner's by CRT without tables, a baseline written here on gmpy2; and
+the way of each peer. Peers are called below their encodings of numbers if they have such an interface.
 
-`Tacit` encrypts, decrypts and multiplies many at once, as its protocols do; `Tacit, one by one` one in each call, as
-the peers' interfaces have it.
+`Tacit` encrypts, decrypts and multiplies many numbers in a call, as its protocols do; `Tacit, one by one` one number in
+a call, like the peers.
 """
 
 import math
@@ -29,7 +29,7 @@ _TASKS = ("generate", "encrypt", "decrypt", "add", "multiply")
 
 
 def measure_paillier_race(bits: int, peers: Mapping[str, ModuleType], turns: int) -> list[Standing]:
-    """The rates of key generation, encryption, decryption, addition, multiplication by a 62-bit number.
+    """The rates of key generation, encryption, decryption, addition, and multiplication by a 62-bit number.
 
     `peers` are modules by name, among those that `PEERS` lists.
     """
@@ -134,13 +134,13 @@ def _tno(bits: int, tno: ModuleType, entropy: Entropy) -> Actions:
     scheme = tno.Paillier.from_security_parameter(key_length=bits, precision=0)
     message = entropy.bits(bits - 3)
     a, b = scheme.encrypt(message), scheme.encrypt(message)
-    # This marks them as sent, so that it does not warn that results need re-randomising.
+    # This marks the results as sent, which avoids a warning that they need re-randomising.
     a.get_value(), b.get_value()
     assert scheme.decrypt(scheme.add(a, b)) == 2 * message
 
     def encrypt() -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it advises to precompute randomness, which costs the same
+            warnings.simplefilter("ignore")  # it warns that randomness should be precomputed, at the same cost
             for _ in range(8):
                 scheme.encrypt(message)
 
@@ -155,7 +155,7 @@ def _tno(bits: int, tno: ModuleType, entropy: Entropy) -> Actions:
 
 def _lightphe(bits: int, lightphe: ModuleType, entropy: Entropy) -> Actions:
     scheme = lightphe.Paillier(key_size=bits)
-    # Its primes are drawn below 2^(bits/2) without a useful lower bound, so its modulus is often too short.
+    # The library draws primes below 2^(bits/2) without a useful lower bound, so the modulus is often too short.
     while scheme.plaintext_modulo.bit_length() != bits:
         scheme = lightphe.Paillier(key_size=bits)
     message = entropy.bits(bits - 3)

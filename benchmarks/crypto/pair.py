@@ -1,14 +1,14 @@
-"""SecureHamming of one whole pair of clients, both on one core: Paillier packed and one bit a ciphertext, and IKNP.
+"""SecureHamming of one whole pair of clients, both on one core: packed Paillier, one bit per ciphertext, and IKNP.
 
-Tacit's time is that of everything from bits to distances except making Paillier's key: for Paillier the owner's tables,
+Tacit's time includes everything from bits to distances except making Paillier's key: for Paillier the owner's tables,
 encryption, evaluation with its tables and re-randomising, decryption, unmasking; for IKNP also the base transfers.
 Distances are checked.
 
-The same pair with python-paillier encrypts one bit a ciphertext; k multiplies the ciphertexts with x_l = 0, squares,
+The same pair with python-paillier encrypts one bit per ciphertext; k multiplies the ciphertexts with x_l = 0, squares,
 divides by the product of all, adds a mask and re-randomises by r^N, and j decrypts. 200 x 200 vectors of 1,024 bits
-would take most of an hour, so it is measured on two smaller pairs and extrapolated: encryption in proportion to
-n_j L, products to n_j n_k L, masking and decryption to n_j n_k. The prediction of the larger pair from the smaller one
-is printed beside the measured time.
+would take most of an hour. Therefore two smaller pairs are measured and extrapolated: encryption in proportion to n_j
+L, products to n_j n_k L, masking and decryption to n_j n_k. The time of the larger pair as predicted from the smaller
+one is printed with the measured time.
 """
 
 import pickle
@@ -51,7 +51,7 @@ _PAIR = PairSize(200, 200, 1024)
 
 
 def measure_pair(phe: ModuleType | None, quick: bool, console: Console) -> dict[str, object]:
-    """The times of the whole packed pair, of python-paillier with one bit a ciphertext, and of the cost model."""
+    """The times of the whole packed pair, of python-paillier with one bit per ciphertext, and of the cost model."""
     repeats, bits = 1 if quick else 3, 2048
     key = paillier.generate(bits, Entropy.seeded(1, "benchmark", "pair"))
     runs = [packed_pair(_PAIR, key, i) for i in range(repeats)]
@@ -154,7 +154,7 @@ def iknp_pair(pair: PairSize, index: int) -> dict[str, float]:
 
 
 def _one_bit_pair(pair: PairSize, bits: int, phe: ModuleType) -> dict[str, float]:
-    """The seconds of each part of the pair with python-paillier, one bit a ciphertext; the distances are checked."""
+    """The seconds of each part of the pair with python-paillier, one bit per ciphertext; the distances are checked."""
     public, private = phe.generate_paillier_keypair(n_length=bits)
     b, x = pair.vectors()
     square, entropy = mpz(public.nsquare), Entropy.seeded(1, "one bit")

@@ -1,4 +1,4 @@
-"""Prio3: reports sharded and prepared a second, beside the Python reference of the draft where a copy of it is given.
+"""Prio3: reports sharded and prepared per second, compared with the draft's Python reference if a copy of it is given.
 
 The reference is the folder `poc` of the repository cfrg/draft-irtf-cfrg-vdaf, tag draft-irtf-cfrg-vdaf-20. It is the
 readable text of the standard and not made for speed. Its shares are compared with Tacit's before anything is timed.
@@ -41,7 +41,7 @@ def find_reference(folder: Path) -> ModuleType:
 
 
 def measure_prio3(reference: ModuleType | None, quick: bool, turns: int) -> list[Standing]:
-    """Reports a second that a client shards, and that the leader and the helper prepare.
+    """The reports per second that a client shards, and that the leader and the helper prepare.
 
     The tasks are a SumVec of 16-bit numbers, a Histogram, and one vote for each of many points. The last is Tacit's own
     circuit and has no peer.
@@ -96,9 +96,9 @@ def _peer_preparation(peer: Any, key: bytes, j: int, nonce: bytes, public: Any, 
 
 
 class _ReferenceFinder(MetaPathFinder, Loader):
-    """Imports the reference's modules, also on Python 3.11, for which two things of 3.12 are replaced.
+    """Imports the reference's modules, also on Python 3.11, by replacing two features of Python 3.12.
 
-    They are type parameters of classes, which are left out, and `typing.override`, which typing_extensions has.
+    Type parameters of classes are removed, and `typing.override` is taken from typing_extensions.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -124,7 +124,7 @@ class _ReferenceFinder(MetaPathFinder, Loader):
 
 @contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    """Within the context, the reference can be imported; its pycryptodomex is the installed pycryptodome."""
+    """Within this context the reference can be imported, with the installed pycryptodome as its pycryptodomex."""
     names = {
         "Cryptodome": Crypto,
         "Cryptodome.Cipher": Crypto.Cipher,

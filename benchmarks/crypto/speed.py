@@ -1,9 +1,9 @@
-"""The cryptography's speed on one core, against other libraries.
+"""The speed of the cryptography on one core, compared with other libraries.
 
-Peers, each skipped when it is not installed (the extra `peers`): python-paillier (`phe`, with gmpy2), HEU's ZPaillier
+Peers, each skipped if it is not installed (the extra `peers`): python-paillier (`phe`, with gmpy2), HEU's ZPaillier
 (`sf-heu`, C++), TNO's `tno.mpc.encryption-schemes.paillier` and LightPHE. pyca/cryptography and pycryptodome are always
-installed. The draft's Python reference of Prio3 is a peer if its folder is given. Contenders take turns; a turn gives a
-ratio for each, and the median of the ratios is reported.
+installed. The draft's Python reference of Prio3 is a peer if its folder is given. Contenders run in turns; each turn
+gives a ratio for each contender, and the median of the ratios is reported.
 """
 
 import importlib
@@ -50,10 +50,10 @@ def main(
     plot_file: Path | None = None,
     prio3_folder: Path | None = None,
 ) -> None:
-    """Measure and print; with `costs_file`, measure the cost table instead and write it there.
+    """Measure and print; with `costs_file`, instead measure the cost table and write it there.
 
-    `prio3_folder` holds the draft's reference of Prio3. `quick` means one length of keys, fewer turns, smaller batches,
-    and of the pairs of 500 x 500 only that by IKNP.
+    `prio3_folder` has the draft's reference of Prio3. `quick`: one length of keys, fewer turns, smaller batches, and of
+    the pairs of 500 x 500 only the one by IKNP.
     """
     console = make_console()
     if costs_file is not None:
@@ -79,7 +79,7 @@ def main(
 
 
 def _peers(modules: Sequence[str], console: Console) -> dict[str, ModuleType]:
-    """The installed ones of `modules`, by name; prints the missing ones."""
+    """The installed ones of `modules`, by name; prints a line on missing ones."""
     found = {}
     for module in modules:
         try:
@@ -92,7 +92,7 @@ def _peers(modules: Sequence[str], console: Console) -> dict[str, ModuleType]:
 def _races(
     peers: dict[str, ModuleType], reference: ModuleType | None, quick: bool, console: Console
 ) -> tuple[list[Standing], dict[str, float]]:
-    """All races, and the seconds that all masks of a client take."""
+    """The results of all races, and the seconds that all masks of a client take."""
     standings: list[Standing] = []
 
     def add(title: str, rows: list[Standing]) -> None:

@@ -1,8 +1,8 @@
 """The cost of secure sums and sealed channels: key agreement, sealing, masks, secret sharing.
 
-Agreement and sealing are pyca/cryptography's (OpenSSL) with Tacit's checks and derivations, compared with the
-library alone and with pycryptodome. Masks are compared with the library's counter mode, which gives the same stream,
-sharing with pycryptodome's Shamir, which shares 16 bytes at a time in GF(2^128).
+Agreement and sealing are pyca/cryptography's (OpenSSL) with Tacit's checks and derivations, compared with the library
+alone and with pycryptodome. Masks are compared with the library's counter mode, which gives the same stream. Sharing is
+compared with pycryptodome's Shamir, which shares 16 bytes at a time in GF(2^128).
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def measure_symmetric(turns: int) -> list[Standing]:
 
 
 def measure_masks(turns: int, clients: int = 100, words: int = 1_000_000) -> tuple[list[Standing], dict[str, float]]:
-    """The words a second of the masks of `clients` keys on `words` 64-bit words, and the seconds of each contender."""
+    """The words per second of masking `words` 64-bit words with `clients` keys, and the seconds of each contender."""
     contenders = _masks(clients, words)
     rows = race(f"masks, words, {clients} keys x {words:,}", contenders, turns)
     seconds = {row.contender: contenders[row.contender][1] / row.rate for row in rows}
@@ -116,7 +116,7 @@ def _masks(clients: int, words: int) -> Contenders:
 
 
 def _narrow(clients: int, words: int) -> Contenders:
-    """Masks of words that fit into 32 bits, as a sum of 16-bit values of 1,024 clients takes them."""
+    """Masks of words that fit into 32 bits, as for a sum of 16-bit values of 1,024 clients."""
     entropy = Entropy.seeded(1, "benchmark", "masks")
     keys = [(entropy.bytes(32), number % 2 == 0) for number in range(clients)]
     blocks = [(0, words)]

@@ -1,1 +1,1 @@
-"""The simulator's predictions beside real machines and links."""
+"""The simulator's predictions compared with real machines and links."""

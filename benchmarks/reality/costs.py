@@ -1,11 +1,11 @@
 """Costs of the jobs of a deployed run on this machine, measured while the other cores run the same jobs.
 
-A scenario is simulated twice in a new process, with `cost = "measured"`; the second run counts. The other cores run
-the same scenario meanwhile, again and again: that slows a core that shares its units with another, or its caches and
-memory, as the jobs of other parties do.
+A scenario is simulated twice in a new process, with `cost = "measured"`; the second run counts. The other cores run the
+same scenario repeatedly in the meantime. This slows a core that shares its units, caches or memory with another core,
+like the jobs of other parties do.
 
-`python -m tacit.benchmarks.reality.costs FOLDER SCENARIO CHANGE...` is such a process: it runs into the new folders
-``first`` and ``second`` in FOLDER. Where FOLDER is "-" it runs for ever, and says ``busy`` after the first time.
+`python -m tacit.benchmarks.reality.costs FOLDER SCENARIO CHANGE...` is such a process: it writes runs into the new
+folders ``first`` and ``second`` in FOLDER. If FOLDER is "-", it runs forever, and prints ``busy`` after the first run.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _MEASURED = ('cost="measured"', 'engine="inline"')
 
 
 def measure_costs(scenario: str, changes: Sequence[str], folder: Path) -> Path:
-    """The folder of a run of `scenario` with the measured durations of all jobs, to be replayed; a new one in `folder`.
+    """The new folder, in `folder`, of a run of `scenario` with the measured durations of all jobs, to be replayed.
 
     Raises subprocess.CalledProcessError if a run fails.
     """
@@ -46,7 +46,7 @@ def _busy(count: int, scenario: str, changes: Sequence[str]) -> Iterator[None]:
     try:
         for other in others:
             assert other.stdout is not None
-            other.stdout.readline()  # once it has begun
+            other.stdout.readline()  # wait until it is busy
         yield
     finally:
         for other in others:

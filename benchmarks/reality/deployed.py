@@ -1,12 +1,12 @@
-"""Deployed runs beside simulated ones: the same bytes, labels and models, and the times that the simulator predicts.
+"""Deployed runs compared with simulated ones: equal bytes, labels and models, and times against the predicted ones.
 
-Each party of a run is a process of its own in a network namespace of its own, over TCP and TLS, with shaped links
-(`tacit.benchmarks.reality.lab`); where namespaces cannot be made, everything goes over loopback, and times are only
-reported. The simulator runs the same scenario over links of the same latency and rates, with all parties on one host
-with the cores of this machine, computing as measured here, once (`tacit.benchmarks.reality.costs`), and what messages
-take outside of jobs as measured between two processes (`tacit.benchmarks.reality.handling`). Processes start, and
-connections are set up, before a run begins; the simulator's connections take that time from the first message on, which
-is taken off its prediction.
+Each party of a run is a process in a network namespace of its own, over TCP and TLS, with shaped links
+(`tacit.benchmarks.reality.lab`). If namespaces cannot be made, everything uses loopback, and times are only reported.
+The simulator runs the same scenario over links of the same latency and rates, with all parties on one host with the
+cores of this machine. Durations of jobs are measured once on this machine (`tacit.benchmarks.reality.costs`), and the
+time of messages outside of jobs between two processes (`tacit.benchmarks.reality.handling`). In a deployment, processes
+start and connections are set up before a run begins. The simulator's connections are set up with the first message;
+this time is subtracted from its prediction.
 """
 
 import contextlib
@@ -42,7 +42,8 @@ __all__ = ["CASES", "SETTINGS", "Case", "Compared", "LinkSetting", "compare", "d
 
 @dataclass(frozen=True)
 class LinkSetting:
-    """Each client's line: milliseconds one way, and Mbit/s up and down; the server's has neither latency nor limit."""
+    """Each client's line: one-way milliseconds, and Mbit/s up and down. The server's line has no latency and no
+    limit."""
 
     name: str
     latency: float
@@ -50,7 +51,7 @@ class LinkSetting:
 
     @property
     def changes(self) -> list[str]:
-        """The changes of a scenario that give the simulator this link."""
+        """The changes of a scenario that make the simulator use this link."""
         return [
             f'network.latency="{self.latency:g}ms"', f'network.bandwidth="{self.rate:g}Mbit/s"',
             'network.server_bandwidth="unlimited"', 'network.jitter="0ms"', "network.loss=0.0",
@@ -59,7 +60,7 @@ class LinkSetting:
 
     @property
     def line(self) -> Line:
-        """The line that gives the lab this link."""
+        """The line that makes the lab use this link."""
         return Line(self.latency / 1000, self.rate * 1e6, self.rate * 1e6)
 
 
@@ -68,7 +69,7 @@ SETTINGS = (LinkSetting("near", 5, 100), LinkSetting("home", 40, 20), LinkSettin
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario, with `changes`; `bound` by its network or by its computing."""
+    """A scenario, with `changes`; `bound` names what limits its time: its network or its computing."""
 
     name: str
     scenario: str
@@ -94,13 +95,13 @@ CASES = (
 
 
 def _machine(handling: Handling) -> list[str]:
-    """This machine for the simulator: all parties on one host, and what messages take."""
+    """The changes that describe this machine to the simulator: all parties on one host, and the cost of messages."""
     found = [f'host=[{{parties=["server", "client/*"], cores={cores()}}}]', f"device.handling={handling.message:.9f}"]
     return found + ([f'device.handling_rate="{handling.rate:.0f}B/s"'] if handling.rate < math.inf else [])
 
 
 def set_up(path: Path, setting: LinkSetting) -> float:
-    """The seconds that the set-up of connections took the simulated run in the folder `path`."""
+    """The seconds that setting up connections took in the simulated run in the folder `path`."""
     with contextlib.closing(sqlite3.connect(path / "run.sqlite")) as record:
         query = "SELECT min(time) FROM events WHERE kind = 'deliver' OR kind = 'relay'"
         return float(record.execute(query).fetchone()[0]) - setting.latency / 1000
@@ -108,12 +109,12 @@ def set_up(path: Path, setting: LinkSetting) -> float:
 
 @dataclass
 class Compared:
-    """The shared facts of a deployed run and the simulated one, and both times in seconds.
+    """A deployed run compared with the simulated one, with both times in seconds.
 
     `handling`: CPU seconds of all processes outside of jobs, in the first run; `router`: those of the lab's router,
-    which takes them from the same cores. `load`: the machine's load average as the case ended.
-    `bytes`: whether messages and bytes are the same by step and type; `differs`: those of them that are not, as step,
-    type, simulated and real bytes. `results`: whether outcome, labels, models and the lost are.
+    which uses the same cores. `load`: the machine's load average at the end of the case. `bytes`: true if messages and
+    bytes are equal by step and type; `differs`: the entries that are not, as step, type, simulated and real numbers.
+    `results`: true if outcome, labels, models and lost parties are equal.
     """
 
     case: str
@@ -129,7 +130,7 @@ class Compared:
 
     @property
     def ratio(self) -> float:
-        """Median real seconds over predicted ones."""
+        """The median of the real seconds, divided by the predicted ones."""
         return statistics.median(self.real) / self.predicted
 
 
@@ -142,9 +143,11 @@ def deploy(
     happens: Callable[[Any, str], object] | None = None,
     router: Callable[[float], object] = lambda seconds: None,
 ) -> Result:
-    """The result of `scenario`, whose file and changes are the command line's `options`, deployed in the folder `path`.
+    """Deploy `scenario` in the folder `path`, and return the result. `options` name its file and changes on the command
+    line.
 
-    `happens` is called with the lab and each line that a process says, `router` with the CPU seconds of the lab's one.
+    `happens` is called with the lab and each line that a process prints, `router` with the CPU seconds of the lab's
+    router.
     """
     names = ["server", *(f"client/{number}" for number in range(scenario.data.clients))]
     with open_lab({name: Line() if name == "server" else setting.line for name in names}) as lab:
@@ -172,7 +175,7 @@ def deploy(
 def compare(
     case: Case, setting: LinkSetting, handling: Handling, repeats: int, log: Callable[[str], object]
 ) -> Compared:
-    """A case at a setting, simulated once and deployed `repeats` times."""
+    """Compare a case at a setting: simulated once and deployed `repeats` times."""
     changes = [*case.changes, *setting.changes]
     options = [case.scenario, *(word for text in changes for word in ("--set", text))]
     folder = Path(tempfile.mkdtemp(prefix="tacit-reality-"))
@@ -193,7 +196,7 @@ def compare(
             differs = _differing(simulated, real)
             found.differs += differs
             found.bytes &= not differs
-            found.results &= _seen(simulated) == _seen(real)
+            found.results &= _comparable_facts(simulated) == _comparable_facts(real)
             log(f"{case.name}, {setting.name}: {real.virtual_seconds:.3f} s, predicted {predicted:.3f}")
         found.load = os.getloadavg()[0]
     finally:
@@ -202,7 +205,7 @@ def compare(
 
 
 def _differing(one: Result, other: Result) -> list[Any]:
-    """Steps and types with other messages or payload in the two runs."""
+    """The steps and types with different messages or payload in the two runs."""
     rows = [
         {(row.step, row.type): (row.messages, row.payload) for row in byte_rows(each.folder)} for each in (one, other)
     ]
@@ -210,8 +213,8 @@ def _differing(one: Result, other: Result) -> list[Any]:
     return [[*key, rows[0].get(key), rows[1].get(key)] for key in keys if rows[0].get(key) != rows[1].get(key)]
 
 
-def _seen(result: Result) -> list[Any]:
-    """Return the facts that must be the same in both."""
+def _comparable_facts(result: Result) -> list[Any]:
+    """The facts that must be equal in both runs."""
     lost = sorted({loss.party for loss in result.lost})
     digests = (result.labels_digest, result.hamming_digest, result.model_digest, result.equals_plaintext)
     return [result.outcome, result.reason, result.accuracy, *digests, lost]

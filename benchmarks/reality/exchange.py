@@ -1,9 +1,9 @@
-"""Messages over real TCP with TLS 1.3, both ends authenticated: when each was sent, and when all of it was there.
+"""Messages over real TCP with TLS 1.3, both ends authenticated: the times at which each was sent and fully received.
 
 `python -m tacit.benchmarks.reality.exchange receive FOLDER ADDRESS` accepts connections one after another, and answers
 each message with one byte. `... send FOLDER ADDRESS CASES` carries out the cases (JSON: a list of lists of [pause,
 size, is set-up counted]): each list is a connection, and each message is sent `pause` seconds after the answer to the
-one before it. Both print one line of JSON a connection: the times on the clock that all processes of a machine share.
+previous one. Both print one line of JSON per connection: the times on the clock shared by all processes of a machine.
 
 FOLDER has the certificate of `make_certificates`.
 """
@@ -19,12 +19,12 @@ from pathlib import Path
 __all__ = ["context", "make_certificates"]
 
 _PORT = 7443
-_PREFIX = 8  # bytes: a message's length, counted in it
+_PREFIX = 8  # bytes of the length at the beginning of a message
 _NAME = "tacit"
 
 
 def make_certificates(folder: Path) -> None:
-    """Write a key, and a certificate for it that both ends show and trust, into `folder`."""
+    """Write into `folder` a key and a certificate, which both ends present and trust."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -49,7 +49,7 @@ def make_certificates(folder: Path) -> None:
 
 
 def context(folder: Path, protocol: int) -> ssl.SSLContext:
-    """Return the TLS context of either end of a connection: it trusts the certificate in `folder`, and shows it."""
+    """Return the TLS context of either end of a connection: it trusts the certificate in `folder`, and presents it."""
     made = ssl.SSLContext(protocol)
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
@@ -66,10 +66,10 @@ def _receive(folder: Path, address: str) -> None:
             connection, _ = server.accept()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with ours.wrap_socket(connection, server_side=True) as secured:
-                print(json.dumps(_taken(secured)), flush=True)
+                print(json.dumps(_answer_messages(secured)), flush=True)
 
 
-def _taken(secured: ssl.SSLSocket) -> list[float]:
+def _answer_messages(secured: ssl.SSLSocket) -> list[float]:
     """Receive and answer messages until the connection ends; return the time at which each had arrived in full."""
     times, buffer = [], bytearray(1 << 18)
     while prefix := secured.recv(_PREFIX):

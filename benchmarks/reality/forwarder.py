@@ -1,14 +1,14 @@
-"""The router of a lab: carries IP packets between TUN devices, at the rates, delays and losses of their lines.
+"""The router of a lab: carries IP packets between TUN devices, with the rates, delays and losses of their lines.
 
 `python -m tacit.benchmarks.reality.forwarder CONFIG`, where CONFIG is the JSON of a list of machines: each has the
 number of the open file of its device, its address, and the figures of its `tacit.benchmarks.reality.lab.Line`. A packet
-holds the sender's line for size / rate (after those before it), travels for both latencies, and holds the receiver's
-line likewise; what would wait longer than the line's queue allows is dropped, and losses are drawn from a seeded
-generator. Sizes are those of IP packets. When a packet is due does not depend on when the earlier ones were really
-handed over, so that this process's own lateness does not add up; it is counted.
+occupies the sender's line for size / rate, after earlier packets; then it takes both latencies; then it occupies the
+receiver's line in the same way. A packet that would wait longer than a line's queue allows is dropped, and losses are
+drawn from a seeded generator. Sizes are those of IP packets. The due time of a packet does not depend on when earlier
+ones were really delivered, so that this process's own lateness does not add up; the lateness is measured.
 
-Commands are lines of JSON on standard input: ["cut", i, j], ["heal", i, j], ["statistics"], answered by one line. It
-ends with its input.
+Commands are lines of JSON on standard input: ["cut", i, j], ["heal", i, j], and ["statistics"], which is answered by
+one line. The process ends at the end of its input.
 """
 
 import contextlib
@@ -25,16 +25,16 @@ from time import monotonic, process_time
 __all__ = ["Forwarder", "Port"]
 
 _PACKET = 65_536
-_BATCH = 64  # packets read from one device before the others have their turn
-_BUCKETS = 10_000  # of lateness, 10 us each
+_BATCH = 64  # packets read from one device before the next device
+_BUCKETS = 10_000  # buckets of lateness, 10 us each
 _TIMER_SLACK = 29  # PR_SET_TIMERSLACK
 
 
 @dataclass
 class Port:
-    """A machine's device and line: seconds, bits a second (0: unlimited), a probability, seconds of queue.
+    """A machine's device and line: latency (s), bits per second (0: unlimited), loss probability, queue (s).
 
-    `sent` and `received` are bytes; `dropped` counts packets for which a queue had no place, `lost` those drawn.
+    `sent` and `received` are bytes; `dropped` counts packets that found a full queue, `lost` those drawn as lost.
     """
 
     file: int
@@ -66,7 +66,7 @@ class Forwarder:
         self._began = process_time()
 
     def serve(self, commands: int) -> None:
-        """Forward until the file `commands` ends."""
+        """Forward packets until the file `commands` ends."""
         files = [port.file for port in self._ports]
         places = {file: place for place, file in enumerate(files)}
         for file in files:
@@ -90,7 +90,7 @@ class Forwarder:
             pass
 
     def _enter(self, place: int, port: Port, packet: bytes) -> None:
-        """Take a packet through the uplink of its sender."""
+        """Send a packet through the uplink of its sender."""
         target = self._by_address.get(packet[16:20])
         if packet[0] >> 4 != 4 or target is None or (place, target) in self._cuts:
             return
@@ -113,7 +113,7 @@ class Forwarder:
         heapq.heappush(self._due, (due, self._number, target, packet, last))
 
     def _pass_on(self) -> None:
-        """Take what is due through the downlink of its receiver, or hand it over."""
+        """Send due packets through the downlink of their receivers, or deliver them."""
         heap = self._due
         while heap and heap[0][0] <= (now := monotonic()):
             due, _, target, packet, last = heapq.heappop(heap)
@@ -121,7 +121,7 @@ class Forwarder:
             if last:
                 port.received += len(packet)
                 self._late[min(int((now - due) * 1e5), _BUCKETS - 1)] += 1
-                with contextlib.suppress(OSError):  # the machine's device is down
+                with contextlib.suppress(OSError):  # the machine's device may be down
                     os.write(port.file, packet)
             elif port.loss and self._random.random() < port.loss:
                 port.lost += 1
@@ -148,7 +148,7 @@ class Forwarder:
         return {"ports": ports, "late": late, "cpu": process_time() - self._began}
 
     def _quantile(self, share: float) -> float:
-        """The seconds by which at most that share of the packets was handed over too late."""
+        """The lateness in seconds that this share of the delivered packets did not exceed."""
         left = share * sum(self._late)
         for bucket, count in enumerate(self._late):
             left -= count
@@ -158,7 +158,7 @@ class Forwarder:
 
 
 def _main() -> None:
-    with contextlib.suppress(OSError):  # to be on time where other processes run, too
+    with contextlib.suppress(OSError):  # real-time scheduling, to be on time among other processes
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     ctypes.CDLL(None).prctl(_TIMER_SLACK, 1, 0, 0, 0)
     config = json.loads(sys.argv[1])

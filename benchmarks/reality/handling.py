@@ -1,9 +1,9 @@
-"""Costs of each message, and of its bytes, at a deployed process, measured between two processes on this machine.
+"""The cost of each message, and of its bytes, at a deployed process, measured between two processes on this machine.
 
-A server and one client are processes connected by TLS, as those of any deployed run, with their records. The server
-sends a message, the client answers with one of the same size, and so on; each says what CPU time its event loop took
-from the first message to the last. What a message takes is measured by small ones over the loopback device; what bytes
-take by large ones over a link, as they are read in more and smaller pieces over a slow one.
+A server and one client are processes connected by TLS, with their records, like in any deployed run. The server sends a
+message, the client answers with one of the same size, and so on. Each reports the CPU time of its event loop from the
+first message to the last. The cost per message is measured with small messages over the loopback device. The cost per
+byte is measured with large messages over a link, because over a slow link they are read in more and smaller pieces.
 """
 
 import math
@@ -95,7 +95,7 @@ add_protocol(Parcels())
 
 
 def write_scenario(folder: Path) -> Path:
-    """The file of the scenario, written into `folder` beside the protocol that it names."""
+    """Write the scenario and its plugin into `folder`, and return the scenario's file."""
     file = folder / "parcels.toml"
     file.write_text(_SCENARIO)
     (folder / "parcels.py").write_text(_PLUGIN)
@@ -103,20 +103,20 @@ def write_scenario(folder: Path) -> Path:
 
 
 def measure_message(repeats: int) -> float:
-    """CPU seconds of a small message, to send or to receive it: the median of `repeats` measurements."""
+    """CPU seconds to send or to receive a small message: the median of `repeats` measurements."""
     found = [_seconds(Loopback({"server": Line(), "client/0": Line()}), _SMALL, _MANY) for _ in range(repeats)]
     return statistics.median(found)
 
 
 def measure_handling(line: Line, message: float, repeats: int) -> Handling:
-    """The handling over a client's `line`, where a small message takes `message` seconds; median of `repeats`."""
+    """The handling over a client's `line`, if a small message takes `message` seconds; the median of `repeats`."""
     lines = {"server": Line(), "client/0": line}
     each = statistics.median(_seconds(open_lab(lines), _LARGE, _FEW) for _ in range(repeats))
     return Handling(message, _LARGE / (each - message) if each > message else math.inf)
 
 
 def _seconds(place: Loopback, size: int, count: int) -> float:
-    """CPU seconds of one message of `size` bytes at one end, of `count` each way."""
+    """CPU seconds of one message of `size` bytes at one end, from `count` messages in each direction."""
     folder = Path(tempfile.mkdtemp(prefix="tacit-handling-"))
     file = write_scenario(folder)
     changes = [f"protocol.size={size}", f"protocol.count={count}"]
@@ -132,7 +132,7 @@ def _seconds(place: Loopback, size: int, count: int) -> float:
             _deploy(file, changes, options, folder, hear, lab)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return sum(said) / (4 * count)  # both ends handle messages there and back
+    return sum(said) / (4 * count)  # two ends handle two directions
 
 
 def _deploy(

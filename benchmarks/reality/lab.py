@@ -1,4 +1,4 @@
-"""Machines for a moment: network namespaces, joined by one router with a line of its own to each.
+"""Temporary machines: network namespaces, joined by one router with a line to each.
 
 ```python
 with open_lab({"server": Line(), "client/0": Line(0.04, 20e6, 20e6)}) as lab:
@@ -7,12 +7,11 @@ with open_lab({"server": Line(), "client/0": Line(0.04, 20e6, 20e6)}) as lab:
 ```
 
 A path has the latencies of both lines, the sender's `up` and the receiver's `down`. Each machine has a device with an
-address; the other end of all devices is `tacit.benchmarks.reality.forwarder`, so that no part of the kernel beyond
-namespaces and TUN is needed. TCP inside is that of the kernel, with cubic, and without what it remembers of earlier
-connections.
+address. The other end of all devices is `tacit.benchmarks.reality.forwarder`, so that the kernel needs to provide only
+namespaces and TUN. TCP inside is the kernel's, with cubic, and without its memory of earlier connections.
 
-Namespaces need root. Where they cannot be made, `open_lab` says why in one line and gives the same on the loopback
-device, without any shaping.
+Namespaces need root. If they cannot be made, `open_lab` prints the reason in one line, and provides the same on the
+loopback device, without any shaping.
 """
 
 import contextlib
@@ -35,14 +34,14 @@ __all__ = ["Lab", "Line", "Loopback", "Statistics", "open_lab", "unavailable"]
 _ROOT = Path(__file__).parents[1]
 _TUNSETIFF, _TUN_WITHOUT_HEADER = 0x400454CA, 0x0001 | 0x1000
 _NO_METRICS = "echo 1 > /proc/sys/net/ipv4/tcp_no_metrics_save"
-_ENDING = 5.0  # seconds that the machines' processes have to end
+_ENDING = 5.0  # seconds for the machines' processes to end
 
 
 @dataclass(frozen=True)
 class Line:
-    """The line between a machine and the router: seconds one way, bits a second (0: unlimited), losses in [0, 1).
+    """The line between a machine and the router: one-way seconds, bits per second (0: unlimited), losses in [0, 1).
 
-    `queue`: the most seconds that a packet waits for those before it, each way; what would wait longer is dropped.
+    `queue`: the most seconds that a packet waits for earlier packets, in each direction; otherwise it is dropped.
     """
 
     latency: float = 0.0
@@ -54,10 +53,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Statistics:
-    """By machine: bytes of IP packets sent and received, packets dropped by its queues, and lost.
+    """For each machine: bytes of IP packets sent and received, packets dropped by its queues, and packets lost.
 
-    `late`: by how many seconds the router was late with a packet: median, 99th percentile, most. `cpu`: the seconds of
-    a core that it took.
+    `late`: the router's lateness in seconds: median, 99th percentile, maximum. `cpu`: its CPU seconds.
     """
 
     sent: dict[str, int]
@@ -69,7 +67,7 @@ class Statistics:
 
 
 def unavailable() -> str:
-    """Why no namespaces can be made here, in one line; "" where they can."""
+    """The reason why namespaces cannot be made here, in one line; "" if they can."""
     if not sys.platform.startswith("linux"):
         return "network namespaces are a part of Linux"
     if os.geteuid() != 0:
@@ -88,7 +86,7 @@ def unavailable() -> str:
 
 
 def open_lab(lines: Mapping[str, Line], seed: int = 0) -> "Lab | Loopback":
-    """A lab of the machines that `lines` names; on loopback, and a line printed, where `unavailable` says why."""
+    """A lab of the machines that `lines` names. If `unavailable`, it is on loopback, and the reason is printed."""
     why = unavailable()
     if why:
         print(f"no shaped links: {why}; everything goes over loopback instead", file=sys.stderr)
@@ -97,7 +95,7 @@ def open_lab(lines: Mapping[str, Line], seed: int = 0) -> "Lab | Loopback":
 
 
 class Loopback:
-    """Machines that are all this one: each has an address of 127.0.0.0/8, and links are as fast as they are."""
+    """A lab whose machines are all this one: each has an address of 127.0.0.0/8, and links are not shaped."""
 
     is_shaped = False
 
@@ -112,11 +110,11 @@ class Loopback:
         self.close()
 
     def address(self, machine: str) -> str:
-        """The IPv4 address of `machine`. Raises ValueError where there is none of this name."""
+        """The IPv4 address of `machine`. Raises ValueError if there is no such machine."""
         return f"127.0.0.{self.machines.index(machine) + 1}"
 
     def command(self, machine: str, arguments: Sequence[str]) -> list[str]:
-        """Return a command that runs `arguments` on `machine`; it becomes that process."""
+        """Return a command that runs `arguments` on `machine`; the command's process becomes that program."""
         self.machines.index(machine)
         return list(arguments)
 
@@ -142,7 +140,7 @@ class Loopback:
         return None
 
     def close(self) -> None:
-        """End all that was started."""
+        """End all processes that were started."""
         for process in self._started:
             if process.poll() is None:
                 process.terminate()
@@ -155,9 +153,10 @@ class Loopback:
 
 
 class Lab(Loopback):
-    """Machines that are namespaces. Use it as a context: it leaves nothing behind, also when it is terminated.
+    """A lab whose machines are namespaces. Use it as a context: it removes everything, even if the process is
+    terminated.
 
-    Raises RuntimeError where one cannot be made.
+    Raises RuntimeError if a namespace or device cannot be made.
     """
 
     is_shaped = True
@@ -182,12 +181,12 @@ class Lab(Loopback):
         return self
 
     def address(self, machine: str) -> str:
-        """The IPv4 address of `machine`. Raises ValueError where there is none of this name."""
+        """The IPv4 address of `machine`. Raises ValueError if there is no such machine."""
         number = self.machines.index(machine) + 1
         return f"10.77.{number // 256}.{number % 256}"
 
     def command(self, machine: str, arguments: Sequence[str]) -> list[str]:
-        """Return a command that runs `arguments` on `machine`; it becomes that process."""
+        """Return a command that runs `arguments` on `machine`; the command's process becomes that program."""
         return ["ip", "netns", "exec", self._names[self.machines.index(machine)], *arguments]
 
     def cut(self, sender: str, receiver: str) -> None:
@@ -209,7 +208,7 @@ class Lab(Loopback):
         return Statistics(sent, received, dropped, lost, tuple(found["late"]), found["cpu"])
 
     def close(self) -> None:
-        """End all that runs on the machines, and remove them."""
+        """End all processes on the machines, and remove the machines."""
         super().close()
         if self._router is not None:
             assert self._router.stdin is not None
@@ -246,7 +245,7 @@ class Lab(Loopback):
         finally:
             for file in files:
                 os.close(file)
-        self.statistics()  # once it answers, it forwards
+        self.statistics()  # the router forwards as soon as it answers
 
     def _order(self, *words: object) -> None:
         assert self._router is not None and self._router.stdin is not None
@@ -255,7 +254,7 @@ class Lab(Loopback):
 
 
 def _device(namespace: str, address: str) -> int:
-    """The open file of a new TUN device, which is the one network device of `namespace`."""
+    """The open file of a new TUN device, the only network device of `namespace`."""
     file = os.open("/dev/net/tun", os.O_RDWR)
     made = fcntl.ioctl(file, _TUNSETIFF, struct.pack("16sH22x", b"tacit%d", _TUN_WITHOUT_HEADER))
     device = made[:16].rstrip(b"\0").decode()
@@ -271,7 +270,7 @@ def _device(namespace: str, address: str) -> int:
 
 
 def _remove(namespace: str) -> None:
-    """Kill what runs in `namespace`, and remove it."""
+    """Kill all processes in `namespace`, and remove it."""
     for process in _ip("netns", "pids", namespace).split():
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(process), signal.SIGKILL)
@@ -288,7 +287,7 @@ def _remove_orphans() -> None:
 
 
 def _ip(*arguments: str, text: str = "") -> str:
-    """Return the output of the command ip. Raises RuntimeError with its last line where it fails."""
+    """Return the output of the command ip. Raises RuntimeError with its last line of output if it fails."""
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, input=text)
     if done.returncode:
         problem = (done.stderr.strip() or "it failed").splitlines()[-1]

@@ -1,11 +1,11 @@
-"""Messages over real TCP beside `tacit.sim.tcp`: one way, from the call that sends to the last byte, by the clock.
+"""Messages over real TCP compared with `tacit.sim.tcp`: one-way times, from the sending call to the last byte.
 
-Two machines of `tacit.benchmarks.reality.lab`, with TCP's cubic and TLS 1.3 with certificates at both ends. *new*: the
-first message of a connection, with its set-up; *open*: the first of a connection that is there; *warm*: the next, as
-soon as the one before it is answered; *idle*: the next after a pause in which the window has shrunk. What TLS computes
-in a set-up is measured apart and added to the model's *new*. Real times are medians.
+There are two machines of `tacit.benchmarks.reality.lab`, with TCP's cubic and TLS 1.3 with certificates at both ends.
+*new*: the first message of a connection, including its set-up; *open*: the first message of an open connection; *warm*:
+the next message, as soon as the previous one is answered; *idle*: the next one after a pause in which the window has
+shrunk. TLS's computations in a set-up are measured separately and added to the model's *new*. Real times are medians.
 
-The router's own lateness, which is part of what is real here, is stated below each table.
+The router's own lateness, which is contained in the real times, is printed below each table.
 """
 
 import contextlib
@@ -35,16 +35,16 @@ from tacit.sim.wire import TLS_OVERHEAD, TLS_RECORD, Ledger, Packet
 __all__ = ["SETTINGS", "Row", "Setting", "main", "measure", "modelled", "records"]
 
 Step = tuple[float, int, bool]
-"""Seconds after the answer to the message before it, its bytes, and whether the set-up counts."""
+"""Seconds after the answer to the previous message, bytes, and true if the set-up counts."""
 
 _KINDS = ("new", "open", "warm", "idle")
 _PAUSE = 10.0
-_LET_PASS = 1.0  # seconds until a new connection has nothing on its way
+_LET_PASS = 1.0  # seconds until nothing of a new connection is in flight
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Seconds one way, and bits a second, up and down, of the line of the one who sends."""
+    """The sender's line: one-way seconds, and bits per second, up and down."""
 
     latency: float
     rate: float
@@ -55,7 +55,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Row:
-    """Seconds that a message of `size` bytes takes: median, least and most of `repeats`, and those of the model."""
+    """Seconds that a message of `size` bytes takes: median, minimum and maximum of `repeats`, and the model's."""
 
     setting: str
     size: int
@@ -77,7 +77,8 @@ _SIZES = (1_000, 100_000, 300_000, 1_000_000, 10_000_000)
 
 
 def main(quick: bool = False, json_file: Path | None = None, repeats: int | None = None) -> int:
-    """Measure and print a table for each setting, and write all to `json_file`; returns 1 if one is off by > 15%."""
+    """Measure and print a table for each setting, and write all to `json_file`. Returns 1 if one is off by more than
+    15%."""
     console = make_console()
     found = environment(())
     console.print(", ".join(f"{name} {version}" for name, version in found.items()))
@@ -97,7 +98,7 @@ def main(quick: bool = False, json_file: Path | None = None, repeats: int | None
 
 
 def measure(setting: Setting, sizes: Sequence[int], repeats: int) -> tuple[list[Row], str]:
-    """The rows of a setting, and how late the router was."""
+    """The rows of a setting, and a line on the router's lateness."""
     computing = _tls_computing()
     rows: list[Row] = []
     with (
@@ -132,7 +133,7 @@ def _ms(seconds: float) -> str:
 
 
 def _cases(size: int, with_idle: bool) -> Iterator[tuple[Step, ...]]:
-    """The connections that are opened for one repeat, with their messages."""
+    """Yield the connections for one repeat, with their messages."""
     yield (0.0, size, True), (0.0, size, False)
     yield ((_LET_PASS, size, False),)
     if with_idle:
@@ -140,7 +141,7 @@ def _cases(size: int, with_idle: bool) -> Iterator[tuple[Step, ...]]:
 
 
 _PLACES = {"new": (0, 0), "warm": (0, 1), "open": (1, 0), "idle": (2, 1)}
-"""The connection of `_cases`, and the message of it."""
+"""The connection of `_cases`, and the message in it, for each kind of time."""
 
 
 def _rows(setting: Setting, size: int, times: Sequence[Any], computing: float) -> Iterator[Row]:
@@ -168,7 +169,7 @@ def modelled(setting: Setting, case: Sequence[Step]) -> list[float]:
         if step is not None:
             pause, size, from_start = step
             if packet is None and not from_start:
-                loop.env.at(0.0, partial(network.send, _packet("client/0", "server", 1)))  # opens it
+                loop.env.at(0.0, partial(network.send, _packet("client/0", "server", 1)))  # opens the connection
                 received.append(0.0)
                 sent.append(0.0)
             loop.env.at(loop.env.now + pause, partial(send, size))
@@ -192,7 +193,7 @@ def modelled(setting: Setting, case: Sequence[Step]) -> list[float]:
 
 
 def _secured(size: int) -> int:
-    """The bytes of `size` bytes in TLS records."""
+    """The number of bytes that `size` bytes take in TLS records."""
     return size + TLS_OVERHEAD * -(-size // TLS_RECORD)
 
 
@@ -201,7 +202,7 @@ def _packet(sender: str, receiver: str, size: int) -> Packet:
 
 
 def _tls_computing() -> float:
-    """The seconds that both ends compute in one set-up."""
+    """The seconds that both ends compute in one TLS set-up."""
     with tempfile.TemporaryDirectory() as folder:
         make_certificates(Path(folder))
         ends = [context(Path(folder), kind) for kind in (ssl.PROTOCOL_TLS_CLIENT, ssl.PROTOCOL_TLS_SERVER)]
@@ -209,7 +210,7 @@ def _tls_computing() -> float:
 
 
 def records(client: ssl.SSLContext, server: ssl.SSLContext) -> list[int]:
-    """The bytes of each flight of a set-up of TLS, the session tickets last."""
+    """The bytes of each flight of a TLS set-up; the session tickets are last."""
     ways = [ssl.MemoryBIO() for _ in range(4)]
     asks = client.wrap_bio(ways[0], ways[1], server_hostname="tacit")
     answers = server.wrap_bio(ways[2], ways[3], server_side=True)

@@ -1,6 +1,6 @@
-"""The simulator beside reality: what it predicts, and what real machines take, over links of network namespaces.
+"""The simulator compared with reality: predictions and real measurements over links of network namespaces.
 
-Each topic measures and prints tables of its own; where namespaces cannot be made, links are those of loopback.
+Each topic measures and prints its own tables. If namespaces cannot be made, links are loopback.
 """
 
 import importlib
@@ -9,13 +9,14 @@ from pathlib import Path
 __all__ = ["TOPICS", "main"]
 
 TOPICS = {"tcp": "tacit.benchmarks.reality.tcp", "deployed": "tacit.benchmarks.reality.deployed"}
-"""Topics, and the module whose `main(quick, json_file, repeats)` measures and prints them, and returns an exit code."""
+"""The topics, with the module whose `main(quick, json_file, repeats)` measures, prints and returns an exit code."""
 
 
 def main(quick: bool = False, json_file: Path | None = None, only: str = "", repeats: int | None = None) -> int:
-    """Measure all topics, or `only` that one; with more than one, the JSON file of each has its name before its suffix.
+    """Measure all topics, or only the topic `only`. With several topics, each JSON file has the topic's name before its
+    suffix.
 
-    Returns 1 if something was not as predicted, else 0. Raises SystemExit for a topic that does not exist.
+    Returns 1 if a result was not as predicted, else 0. Raises SystemExit for an unknown topic.
     """
     if only and only not in TOPICS:
         raise SystemExit(f"--only: {only} is not a topic; allowed: {', '.join(TOPICS)}")

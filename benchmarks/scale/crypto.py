@@ -1,7 +1,7 @@
-"""XCLP's cryptography at size: the main job, packed Paillier in a pool, and predictions for a hundred clients.
+"""XCLP's cryptography at large sizes: the main job, packed Paillier in a pool, and predictions for a hundred clients.
 
-Each is a command in a process of its own. Times are by the clock, from the start of Python to its end, where nothing
-else is said; memory is the most that the process held.
+Each row is a command in a process of its own. Times are wall-clock times, from the start of Python to its end, unless
+stated otherwise; memory is the peak memory of the process.
 """
 
 import json
@@ -36,7 +36,7 @@ finally:
 
 @dataclass(frozen=True)
 class Taken:
-    """The cost of a command: `seconds`, of a run `computing` alone, bytes of `memory`; `says` how it ended."""
+    """The cost of a command: `seconds`, of which a run took `computing`; bytes of `memory`; `says`: its outcome."""
 
     what: str
     seconds: float
@@ -56,9 +56,9 @@ def main(quick: bool = False) -> None:
 
 
 def measure(quick: bool) -> list[Taken]:
-    """The main job with both engines, the same without the loss, and what is predicted for the large one.
+    """The main job with both engines, the same without the loss, and predictions for the large one.
 
-    `quick`: 240 points instead of all, and of predictions those with few messages.
+    `quick`: 240 points instead of all, and only predictions with few messages.
     """
     limit = ("data.limit=240",) if quick else ()
     found = [

@@ -1,9 +1,9 @@
-"""Training beside stragglers, over virtual time: FedAvg, FedAvg that calls more clients than it needs, and FedBuff.
+"""Training with stragglers, over virtual time: FedAvg, FedAvg that calls more clients than it needs, and FedBuff.
 
 The scenario is `training-stragglers`: three of twelve clients take three times as long for everything. *Even* is FedAvg
-without them being slow. All figures are virtual, so that they are the same on every machine: seconds a round (in
-FedBuff a filling of the buffer), seconds until the model first has the accuracy of the target, how many models were
-averaged until then, and bytes of the whole run. A run is as long as the last of them needs.
+without slow clients. All figures are virtual, and so equal on every machine: seconds per round (in FedBuff per filled
+buffer), seconds until the model first has the target accuracy, the number of models averaged until then, and bytes of
+the whole run. All runs are as long as the slowest of them needs.
 
 tacit bench scale --only stragglers
 """
@@ -34,9 +34,10 @@ _WAYS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One run: `rounds`, virtual seconds of one and of all, when the `target` was reached, and from how many models.
+    """One run: `rounds`, virtual seconds of one round and of all, the time at which `target` was reached, and the
+    models used.
 
-    `until` and `models` are None where it was not reached. `accuracy` is that of the last model.
+    `until` and `models` are None if it was not reached. `accuracy` is that of the last model.
     """
 
     way: str
@@ -59,7 +60,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
 
 
 def measure(quick: bool) -> list[Row]:
-    """A row for each way; `quick`: of a quarter of the points, and to half the accuracy."""
+    """A row for each way; `quick`: with a quarter of the points, and half the target accuracy."""
     return [_row(way, (*changes, *(_QUICK if quick else ())), _TARGET / (1 + quick)) for way, changes in _WAYS.items()]
 
 

@@ -1,8 +1,10 @@
-"""Flower apps on Tacit's network: rounds a second, and Flower's SecAgg+ with a dropout beside Tacit's secure sums.
+"""Flower apps on Tacit's network: rounds per second, and Flower's SecAgg+ with a dropout compared with Tacit's secure
+sums.
 
-Time is wall time of this process. The first table runs an app that only moves models (`apps/averaging.py`), with few
-and with more rounds: a round is the difference, the start what is left. The second runs one round among ten clients, of
-whom one falls as it is to send its masked vector of 650 numbers; the longest wait of each is 10 virtual seconds.
+Times are wall-clock times of this process. The first table runs an app that only moves models (`apps/averaging.py`),
+with few and with more rounds: the difference gives the time of a round, the rest the start. The second table runs one
+round among ten clients, one of which crashes before it sends its masked vector of 650 numbers; the longest wait of each
+sum is 10 virtual seconds.
 
 tacit bench scale --only Flower
 """
@@ -33,7 +35,7 @@ _NETWORK = Network(latency="40ms", bandwidth="20Mbit/s")
 
 @dataclass(frozen=True)
 class Moved:
-    """Rounds of moving models: how many `clients`, seconds of wall time `a_round`, and of the `start`."""
+    """Rounds of moving models among `clients`: wall-clock seconds of `a_round`, and of the `start`."""
 
     clients: int
     numbers: int
@@ -43,7 +45,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Summed:
-    """One secure sum with one dropout: wall and virtual seconds, and the bytes of each step."""
+    """One secure sum with one dropout: wall-clock and virtual seconds, and the bytes of each step."""
 
     protocol: str
     seconds: float
@@ -81,7 +83,7 @@ def _app(name: str, clients: int, *faults: Fault) -> Scenario:
 
 
 def _timed(scenario: Scenario) -> tuple[float, Simulation]:
-    """The wall seconds of a run in this process, from its making to its end, and the run."""
+    """The wall-clock seconds of a run in this process, from making it to its end, and the run."""
     began = time.perf_counter()
     simulation = Simulation(load(scenario), engine="inline")
     found = simulation.run()
@@ -97,7 +99,7 @@ def moved(clients: int, quick: bool = False) -> Moved:
     few, more = (1, 3) if quick else (2, 12)
     numbers = 1_000 if quick else 109_386
     seconds = []
-    for rounds in (few, few, more):  # the first loads libraries
+    for rounds in (few, few, more):  # the first run loads libraries
         os.environ |= {"ROUNDS": str(rounds), "NUMBERS": str(numbers)}
         seconds.append(_timed(_app("averaging", clients))[0])
     a_round = (seconds[2] - seconds[1]) / (more - few)
@@ -105,7 +107,7 @@ def moved(clients: int, quick: bool = False) -> Moved:
 
 
 def summed(clients: int = 10) -> list[Summed]:
-    """Run one round of each secure sum, with one client that falls."""
+    """Run one round of each secure sum, with one client that crashes."""
     dropout = Fault(party="client/3", at="flower.collect_masked_vectors")
     _timed(_app("secure", clients, dropout))  # loads libraries
     found = [_summed("Flower, SecAgg+", *_timed(_app("secure", clients, dropout)))]

@@ -1,13 +1,13 @@
-"""How the time and the memory of a run grow with its size: points, clients, messages.
+"""The growth of a run's time and memory with its size: points, clients, messages.
 
-Each point of a curve is one `tacit run` in a process of its own: its time is by the clock, from the start of Python to
-its end, its memory what ``result.json`` states as `peak_memory`. Time grows as size to the power of the exponent, which
-is fitted by least squares to the logarithms of the three largest sizes (all, if there are fewer); what every run costs
-whatever its size makes it smaller than that of the algorithm. Of a size that cannot be run the reason is stated, and
-larger ones are left out.
+Each point of a curve is one `tacit run` in a process of its own. Its time is wall-clock time, from the start of Python
+to its end; its memory is `peak_memory` in ``result.json``. Time grows with size to the power of the exponent, which is
+fitted by least squares to the logarithms of the three largest sizes (all, if there are fewer). Constant costs of every
+run make it smaller than the exponent of the algorithm. For a size that cannot be run, the reason is printed, and larger
+sizes are left out.
 
-Besides, tables of their own: jobs on Ray by their length, the cryptography of XCLP inline and in a pool, and training
-beside stragglers over virtual time, and Flower apps.
+There are also tables: jobs on Ray by their length, the cryptography of XCLP inline and in a pool, training with
+stragglers over virtual time, and Flower apps.
 """
 
 import importlib
@@ -39,15 +39,15 @@ __all__ = [
 ]
 
 
-# The scenarios of `tacit.benchmarks.scale.growth`, the key that grows in each, and its sizes.
+# The scenarios, the key that grows in each, and its sizes.
 
 
 @dataclass(frozen=True)
 class Curve:
     """A scenario, run once for each of its sizes, which count `unit`.
 
-    `changes(size)`: the keys that are set, as for ``tacit run --set``. `quick`: the sizes of a quick look. `rounds`:
-    how many rounds a run has; the time of one is stated, too.
+    `changes(size)`: the keys to set, as for ``tacit run --set``. `quick`: the sizes with --quick. `rounds`: the rounds
+    of a run; if there are several, the time of one is reported, too.
     """
 
     topic: str
@@ -64,7 +64,7 @@ _CALM = ("fault=[]", "expect={}")
 
 
 def _points(size: int, data: str = "mnist", beside: bool = False) -> list[str]:
-    """XCLP by plaintext distances over ten clients with `size` images, and, if `beside`, its oracle and baselines."""
+    """XCLP by plaintext distances over ten clients with `size` images; with `beside` also its oracle and baselines."""
     kept = [f"protocol.{name}={str(beside).lower()}" for name in ("oracle", "baselines")]
     return [*_CALM, f'data.name="{data}"', f"data.limit={size}", 'protocol.hamming="plaintext"', *kept,
             'protocol.deadline="6000s"']  # fmt: skip
@@ -107,7 +107,7 @@ CURVES = (
 
 
 _LONGEST = 1800.0
-"""The most seconds of a run; one that takes longer is ended."""
+"""The most seconds of a run; a longer run is ended."""
 
 _FITTED = 3
 
@@ -117,12 +117,12 @@ TABLES = {
     "stragglers": "tacit.benchmarks.scale.fedbuff",
     "Flower": "tacit.benchmarks.scale.flower",
 }
-"""Topics that have tables in place of curves, and the module whose `main(quick)` measures and prints them."""
+"""Topics with tables instead of curves, each with the module whose `main(quick)` measures and prints them."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One run: `seconds` by the clock of all of it, `each` of one round, bytes of `memory`, and its `outcome`."""
+    """One run: wall-clock `seconds`, seconds of `each` round, bytes of `memory`, and its `outcome`."""
 
     topic: str
     curve: str
@@ -137,7 +137,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Growth:
-    """A curve's exponents of time and memory, None where fewer than two sizes were measured."""
+    """A curve's exponents of time and memory, None if fewer than two sizes were measured."""
 
     topic: str
     curve: str
@@ -147,9 +147,9 @@ class Growth:
 
 
 def main(quick: bool = False, json_file: Path | None = None, plot: Path | None = None, only: str = "") -> int:
-    """Measure all topics, or `only` that one, print them, and draw the curves into `plot`.
+    """Measure all topics, or only the topic `only`, print them, and draw the curves into `plot`.
 
-    Returns 1 if a run did not complete, else 0. Raises SystemExit for a topic that does not exist.
+    Returns 1 if a run did not complete, else 0. Raises SystemExit for an unknown topic.
     """
     topics = dict.fromkeys([*(curve.topic for curve in CURVES), *TABLES])
     if only and only not in topics:
@@ -247,7 +247,7 @@ def _point(curve: Curve, size: int) -> Point:
 
 
 def _slope(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """The least-squares slope through the logarithms of the pairs; None of fewer than two."""
+    """The least-squares slope through the logarithms of the pairs; None for fewer than two pairs."""
     known = [(size, value) for size, value in pairs if size > 0 and value > 0]
     if len(known) < 2:
         return None

@@ -1,8 +1,8 @@
-"""When Ray pays: jobs a second by the length of a job, inline, in a pool and on Ray, all on this machine.
+"""The benefit of Ray: jobs per second by the length of a job, inline, in a pool and on Ray, all on this machine.
 
-A job raises a number of 2048 bits to some powers, as often as takes its length on one core; it has one argument of
-800 kB, the same for all jobs. The speed-up is over the first engine, inline, by the clock. The start of workers is not
-counted, but stated apart.
+A job raises a number of 2048 bits to several powers, as many as take its length on one core; it has one argument of 800
+kB, the same for all jobs. The speed-up is relative to the first engine, inline, by wall-clock time. The start of
+workers is not included, but reported separately.
 """
 
 import importlib.util
@@ -26,7 +26,8 @@ _EXPONENT = (1 << 64) - 59
 
 @dataclass(frozen=True)
 class Row:
-    """`jobs` of `length` seconds each took `seconds` on an `engine`, whose workers were there after `start` seconds."""
+    """A measurement: `jobs` of `length` seconds each took `seconds` on an `engine` whose workers took `start` seconds
+    to start."""
 
     engine: str
     length: float
@@ -37,7 +38,7 @@ class Row:
 
 
 def main(quick: bool = False) -> None:
-    """Measure and print a table; one line instead where Ray is not installed."""
+    """Measure and print a table, or one line if Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
         make_console().print("Ray is not installed: skipped")
         return
@@ -86,7 +87,7 @@ def compared(engines: Sequence[str], lengths: Sequence[float], seconds: float) -
 
 
 def _job(array: NDArray[np.float64], count: int) -> int:
-    """A number that depends on both."""
+    """A job whose result depends on both arguments."""
     value = int(array[-1])
     for _ in range(count):
         value = pow(value + 1, _EXPONENT, _MODULUS)
@@ -94,7 +95,7 @@ def _job(array: NDArray[np.float64], count: int) -> int:
 
 
 def _powers_in(seconds: float) -> int:
-    """How many powers are computed in so long."""
+    """The number of powers computed in this number of `seconds`."""
     began, count = time.process_time(), 0
     while time.process_time() - began < seconds:
         _job(np.ones(1), 1)

@@ -1,11 +1,11 @@
-"""Costs of clients in the simulator: how many a second, memory each, and the time to start.
+"""Costs of clients in the simulator: clients per second, memory per client, and the time to start.
 
-*Clients a second*: a world with that many clients is made, the server sends each a message and collects their answers;
-per second of processor time, all of it counted. *Memory a client*: what Python has allocated (tracemalloc) for a client
-that waits, with its links, its endpoint and its task; and for a sealed channel to another client, before and after it
-has carried a message each way. The libraries of C that a cipher is from allocate by themselves: that is not in it.
-*Start-up*: processor seconds of a fresh interpreter that imports the simulator, plays one exchange between a server and
-a client and ends.
+*Clients per second*: a world with this number of clients is made, the server sends each a message and collects their
+answers; per second of processor time, including everything. *Memory per client*: the memory that Python has allocated
+(tracemalloc) for a waiting client, with its links, its endpoint and its task; and for a sealed channel to another
+client, before and after it has carried a message in each direction. Memory that C libraries allocate for ciphers is not
+included. *Start-up*: processor seconds of a fresh interpreter that imports the simulator, plays one exchange between a
+server and a client, and ends.
 
 The peer is SimPy alone, with a process and a store for each client, which exchange the same number of items after the
 same delay: no bytes, links, trace or deadlines.
@@ -42,7 +42,7 @@ _THEIRS = "import simpy; env = simpy.Environment(); env.run(env.timeout(1))"
 
 @dataclass(frozen=True)
 class Size:
-    """One figure: `ours` and that of `peer` (None where it has no such thing), in `unit`."""
+    """One figure: `ours` and the `peer`'s (None if it has no such thing), in `unit`."""
 
     what: str
     unit: str
@@ -53,7 +53,7 @@ class Size:
 def measure_size(
     fan_in: Callable[[int, int], int], waiting: Callable[[int], Sequence[Party]], quick: bool
 ) -> list[Size]:
-    """The figures. `fan_in` plays a number of rounds with a number of clients; `waiting` makes clients that wait."""
+    """The figures. `fan_in` plays a number of rounds with a number of clients; `waiting` makes waiting clients."""
     clients, repeats = (200, 3) if quick else (2000, 5)
     rate = _rate(lambda: fan_in(clients, 1), clients, repeats)
     peer_rate = _rate(lambda: simpy_fan_in(clients), clients, repeats)
@@ -74,7 +74,7 @@ def _rate(action: Callable[[], object], clients: int, repeats: int) -> float:
 
 
 def _bytes_each(make: Callable[[int], Any], clients: int, end: Callable[[Any], object] = id) -> float:
-    end(make(2))  # what is made once is not a client's
+    end(make(2))  # objects made only once do not count for a client
     gc.collect()
     tracemalloc.start()
     try:
@@ -93,7 +93,7 @@ def _end(parties: Sequence[Party]) -> None:
 
 
 def _channel_bytes(count: int) -> tuple[float, float]:
-    """The bytes of an end of a channel and its secret: new, and after a message each way."""
+    """The bytes of one end of a channel with its secret: new, and after a message in each direction."""
 
     def make(used: bool) -> list[PairChannel]:
         ends = []
@@ -120,7 +120,8 @@ def _start_up(code: str, repeats: int) -> float:
 
 
 def simpy_fan_in(clients: int) -> int:
-    """A process that puts an item into each client's store and gets an answer from each; returns the items."""
+    """Run a process that puts an item into each client's store and gets an answer from each; return the number of
+    items."""
     env = simpy.Environment()
     answers = simpy.Store(env)
     starts = [simpy.Store(env) for _ in range(clients)]

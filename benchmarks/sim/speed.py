@@ -1,18 +1,18 @@
-"""Messages a second that the simulator carries on one core, clients a second, memory a client, start-up.
+"""The speed of the simulator on one core: messages per second, clients per second, memory per client, start-up.
 
-*Bare* is the loop and its links: tasks that send each other packets over `tacit.sim.link.Link`, with latency, unlimited
-bandwidth, nothing recorded. *Whole* is the layer that protocols use: `Party.send` and `recv` or `collect`, with every
-message encoded, framed, hashed into the trace, counted in the ledger, delayed by both parties' bandwidth and decoded.
-*Ping-pong* is two parties that answer each other, one message in flight at any time; *fan-in* is rounds in which a
-server sends to 100 clients and collects their answers. In a star, a message from client to client travels twice and
-counts once.
+*Bare* is the loop with its links: tasks that send each other packets over `tacit.sim.link.Link`, with latency,
+unlimited bandwidth, and nothing recorded. *Whole* is the layer that protocols use: `Party.send` and `recv` or
+`collect`, with every message encoded, framed, hashed into the trace, counted in the ledger, delayed by both parties'
+bandwidth and decoded. *Ping-pong* is two parties that answer each other, with one message in flight at any time;
+*fan-in* is rounds in which a server sends to 100 clients and collects their answers. In a star, a message between
+clients is sent twice and counts once.
 
 They are compared with the same ping-pong over plain asyncio timers (`call_later` into a queue) on this loop, on other
-virtual-time loops that are installed (`looptime`, `async-solipsism`; neither has links, bandwidth
-or a trace), and SimPy's own processes without asyncio.
+installed virtual-time loops (`looptime`, `async-solipsism`; neither has links, bandwidth or a trace), and with SimPy's
+own processes without asyncio.
 
-A rate is the median over the repeats, in messages per second of this process's processor time. What a client costs:
-`tacit.benchmarks.sim.size`.
+A rate is the median over the repeats, in messages per second of this process's processor time. For the cost of a client
+see `tacit.benchmarks.sim.size`.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ __all__ = ["Row", "fan_in", "main", "measure", "waiting"]
 
 _LATENCY = "10ms"
 _CLIENTS = 100
-_ACCESS: dict[str, Any] = {"up": 2.5e6, "down": 2.5e6}  # bytes a second: 20 Mbit/s
+_ACCESS: dict[str, Any] = {"up": 2.5e6, "down": 2.5e6}  # bytes per second: 20 Mbit/s
 _PAYLOAD = bytes(100)
 _DEADLINE = 60.0
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement: median `rate` and `best`, in messages a second, of `repeats` runs; the `target`, 0 for none."""
+    """One measurement: median `rate` and `best`, in messages per second, of `repeats` runs; the `target`, 0 if none."""
 
     layer: str
     case: str
@@ -184,21 +184,21 @@ def _bare_fan_in(messages: int) -> int:
 
 
 class Ping(Message):
-    """Both directions in the ping-pong."""
+    """The message of the ping-pong, in both directions."""
 
     number: int
     values: bytes
 
 
 class Start(Message):
-    """server -> client in the fan-in."""
+    """The message of the fan-in from the server to a client."""
 
     number: int
     values: bytes
 
 
 class Upload(Message):
-    """client -> server in the fan-in."""
+    """The message of the fan-in from a client to the server."""
 
     number: int
     values: bytes
@@ -270,7 +270,8 @@ def _whole_fan_in(messages: int) -> int:
 
 
 def fan_in(clients: int, rounds: int) -> int:
-    """A server that sends to all `clients` and collects their answers, `rounds` times; returns the messages."""
+    """Run a server that sends to all `clients` and collects their answers, `rounds` times; return the number of
+    messages."""
     parties = _gathered(clients, rounds)
     play_out(parties)
     return parties[0].world.ledger.messages
@@ -309,7 +310,7 @@ def _gathered(clients: int, rounds: int) -> list[Party]:
 
 
 def _other_loops() -> list[tuple[str, Callable[[], asyncio.AbstractEventLoop]]]:
-    """The other packages' virtual-time loops that are installed."""
+    """The virtual-time loops of other installed packages."""
     found = []
     for module, name, maker in (
         ("looptime", "looptime", "new_event_loop"),

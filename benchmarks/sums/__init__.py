@@ -1,1 +1,1 @@
-"""Secure sums under the same losses, on the same networks."""
+"""Secure sums compared under equal losses, on equal networks."""

@@ -1,6 +1,6 @@
-"""Pictures of the table of secure sums: which sum costs least where, and the server's work when clients are lost.
+"""Plots of the table of secure sums: the cheapest sum for each use, and the server's work when clients are lost.
 
-Both are narrow, so that they can be read on a telephone. Needs matplotlib, the extra `plots`.
+Both are narrow, so that they can be read on a phone. They need matplotlib, the extra `plots`.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,16 +27,17 @@ LABELS = {
 
 _COLOURS = ("#1f5f99", "#c4622d", "#3b7d3b", "#7b4b94", "#8a6d1f", "#555555")
 _CLOSE = 1.05
-"""Figures within this factor of the least count as equal."""
+"""The factor within which figures count as equal to the best one."""
 
 
 def labelled(way: str) -> str:
-    """The name of a sum for people."""
+    """The name of a sum in plots and tables."""
     return LABELS.get(way, way)
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:
-    """Draw the choice into `path`, and what recovery costs into a second file beside it, named `STEM-recovery`."""
+    """Draw the table of choices into `path`, and the cost of recovery into a second file beside it,
+    ``STEM-recovery``."""
     draw_choice(path, rows)
     draw_recovery(path.with_stem(f"{path.stem}-recovery"), rows)
 
@@ -45,7 +46,7 @@ _Figure = Callable[[Sequence[Row]], float | None]
 
 
 def _calm(name: str) -> _Figure:
-    """The figure of the row in which nobody is lost."""
+    """The figure `name` of the row without losses."""
 
     def found(rows: Sequence[Row]) -> float | None:
         return next((getattr(row, name) for row in rows if not row.before), None)
@@ -54,7 +55,7 @@ def _calm(name: str) -> _Figure:
 
 
 def _lossy(name: str) -> _Figure:
-    """The largest figure of the rows in which most are lost; None if one of them has no sum."""
+    """The largest figure `name` of the rows with the largest share of losses; None if one of these rows has no sum."""
 
     def found(rows: Sequence[Row]) -> float | None:
         most = [row for row in rows if row.before and row.lost == max(row.lost for row in rows)]
@@ -80,7 +81,8 @@ def _sum(rows: Sequence[Row]) -> float | None:
 
 
 def _best(rows: Sequence[Row], figure: _Figure, most: bool) -> tuple[list[str], float] | None:
-    """The secure sums with the best figure, or one as good, and that figure; None if a sum was not run for it."""
+    """The secure sums whose figure is the best, or close to it, and the best figure; None if a sum was not run for
+    it."""
     found: dict[str, float] = {}
     for way in SUMS:
         some = [row for row in rows if row.sum == way and way != "plain"]

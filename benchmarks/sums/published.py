@@ -27,14 +27,14 @@ WAITS = {"secagg+": (10, 10, 30, 10, 3, 2), "flamingo": (10, 3, 3)}
 """The seconds for which the server of the public implementation waits in each step of a round."""
 
 _CLIENTS, _NUMBERS = 1_024, 16_000
-_LOST = 11  # of 1,024: 1%, for which their waits are chosen
+_LOST = 11  # 1% of 1,024 clients, for which the published waits are chosen
 _LAST = 2  # rounds
 _ENDS = ("RoundDone", "SumDone")
 
 
 @dataclass(frozen=True)
 class Published:
-    """A sum among `clients` of about `numbers` each, of whom `lost` crash before they send masked values."""
+    """A sum among `clients`, each with about `numbers` numbers; `lost` of them crash before they send masked values."""
 
     sum: str
     lost: int
@@ -63,9 +63,10 @@ class Published:
 
 @dataclass(frozen=True)
 class Again:
-    """The figures of a round: virtual seconds, the server's modelled CPU seconds, and bytes of a client, as means.
+    """The figures of a round: virtual seconds, the server's modelled CPU seconds, and mean bytes per client.
 
-    `waits`: the seconds of the fixed waits of the public implementation, `theirs` those with our server's computing.
+    `waits`: the seconds of the public implementation's fixed waits; `theirs`: the same with our server's computing
+    added.
     """
 
     sum: str
@@ -89,7 +90,7 @@ def cells(quick: bool) -> list[Published]:
 
 
 def again(cell: Published) -> Again:
-    """Run a cell, and measure its last round from the call to the sum."""
+    """Run a cell, and measure its last round, from the call to the sum."""
     busy = up = down = 0.0
     began = ended = 0.0
 
@@ -127,7 +128,7 @@ def write_published(path: Path, rows: Sequence[Again]) -> None:
 
 
 def read_published(path: Path) -> list[Again]:
-    """The rows of a CSV that `write_published` wrote."""
+    """The rows of a CSV written by `write_published`."""
     kinds = {one.name: {"int": int, "float": float, int: int, float: float}.get(one.type, str) for one in fields(Again)}
     with path.open(newline="") as file:
         return [Again(**{name: kinds[name](text) for name, text in row.items()}) for row in csv.DictReader(file)]

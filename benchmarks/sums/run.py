@@ -2,22 +2,30 @@
 
 import json
 import os
+import resource
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from tacit.benchmarks.measure import environment
 from tacit.benchmarks.sums import drawing, peers, published
-from tacit.benchmarks.sums.table import Row, cells, measured, write_rows
+from tacit.benchmarks.sums.table import MOST_REAL, Row, cells, measured, write_rows
 from tacit.scenarios.console.printing import make_console, table
 from tacit.scenarios.running.workers import in_workers
+from tacit.sim.cores import cores
 from tacit.sim.units import format_bytes, format_duration
 
 __all__ = ["main", "published_main"]
 
 R = TypeVar("R")
+
+_MOST_MEMORY = 5 * 10**9
+"""Bytes that the largest cells take: hollow runs in which each of 1,000 clients sends something to every other one."""
 
 _COLUMNS = (
     "sum", "lost before", "outcome", "client up", "client down", "server", "client CPU", "server CPU", "time",
@@ -46,13 +54,13 @@ def main(
     json_file: Path | None = None,
     csv_file: Path | None = None,
     plot: Path | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
 ) -> int:
-    """Print the table, and write it to the files that are given. Runs `jobs` cells at a time."""
+    """Print the table, and write it to the files that are given. Runs `jobs` cells at a time, by default all cores."""
     if plot is not None:
         drawing.check_plot(plot)
     console, calls = make_console(), [*((measured, cell) for cell in cells(quick)), *peers.calls(quick)]
-    rows = [row for row in _performed(calls, jobs) if row is not None]
+    rows = _performed(calls, jobs)
     for key in dict.fromkeys((row.network, row.clients, row.numbers) for row in rows):
         some = [row for row in rows if (row.network, row.clients, row.numbers) == key]
         network, clients, numbers = key
@@ -71,7 +79,9 @@ def main(
     return 0
 
 
-def published_main(quick: bool, json_file: Path | None = None, csv_file: Path | None = None, jobs: int = 1) -> int:
+def published_main(
+    quick: bool, json_file: Path | None = None, csv_file: Path | None = None, jobs: int | None = None
+) -> int:
     """Print Flamingo's published comparison beside ours, and write it to the files that are given."""
     rows = _performed([(published.again, cell) for cell in published.cells(quick)], jobs)
     printed = [
@@ -90,13 +100,32 @@ def published_main(quick: bool, json_file: Path | None = None, csv_file: Path | 
     return 0
 
 
-def _performed(calls: Sequence[tuple[Callable[[Any], R], Any]], jobs: int) -> list[R]:
-    found: dict[int, R] = {}
-    for place, row in in_workers(jobs, _call, calls):
-        found[place] = row
-        print(f"\r{len(found)} of {len(calls)} cells", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+def _performed(calls: Sequence[tuple[Callable[[Any], R], Any]], jobs: int | None) -> list[R]:
+    """The results in the order of the `calls`; how far it is, and how long it took, goes to standard error.
+
+    The largest cells come first, each group in its own processes: at the same time only as many as fit into memory.
+    """
+    jobs, begun, found = jobs or cores(), time.monotonic(), dict[int, R]()
+    large = [place for place, (_, cell) in enumerate(calls) if cell.clients > MOST_REAL and _size(cell)]
+    others = [place for place in range(len(calls)) if place not in set(large)]
+    fitting = max(1, psutil.virtual_memory().available // _MOST_MEMORY)
+    for places, most in ((large, min(jobs, fitting)), (others, jobs)):
+        order = sorted(places, key=lambda place: -_size(calls[place][1]))
+        for place, row in in_workers(most, _call, [calls[place] for place in order]):
+            found[order[place]] = row
+            so_far = format_duration(time.monotonic() - begun)
+            print(f"\r{len(found)} of {len(calls)} cells, {so_far} ", end="", file=sys.stderr, flush=True)
+    used = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    took = f"{format_duration(time.monotonic() - begun)} with up to {jobs} at a time"
+    print(f"\r{len(calls)} cells took {took}, {format_duration(used)} of CPU time", file=sys.stderr)
     return [found[place] for place in sorted(found)]
+
+
+def _size(cell: Any) -> int:
+    """The numbers that all clients of a cell send, of Flower to each other; 0 where nothing is run."""
+    if getattr(cell, "fidelity", "") in ("formula", "omitted"):
+        return 0
+    return int(cell.clients * cell.numbers * (cell.clients if cell.sum == peers.FLOWER else 1))
 
 
 def _call(function: Callable[[Any], R], cell: Any) -> R:

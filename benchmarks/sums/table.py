@@ -2,9 +2,9 @@
 
 Each row is one round of FedAvg among n clients with d numbers. A share of the clients crashes before one protocol step,
 in turn before each. The sums are those that `training.averaging` can take. Rows of up to 100 clients are real runs,
-whose result is compared with the plaintext oracle, but for most of Flamingo's among 100: their proofs would take an
-hour. Rows of more are run on hollow values (`tacit predict`): messages, bytes and virtual times are those of the run,
-and nothing is computed. Rows of 100,000 clients are by the formulas of the protocols: payload alone, with nobody lost.
+whose result is compared with the plaintext oracle. Rows of more are run on hollow values (`tacit predict`): messages,
+bytes and virtual times are those of the run, and nothing is computed. Rows of 100,000 clients are by the formulas of
+the protocols: payload alone, with nobody lost.
 
 CPU seconds are those that the cost table charges, the sum over the jobs of the server, and of the clients divided by
 their number; of peers they are measured. Bytes are payload, sealing and envelope; what the server relays counts at both
@@ -64,7 +64,7 @@ DROPOUTS, CORRUPT = 0.3, 0.1
 
 MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
 """The most clients of a sum that is really computed, and of one whose messages are sent; the most numbers of such a sum
-in which each client sends something to every other one, which takes minutes."""
+in which each client agrees on a key with every other one, which takes minutes."""
 
 
 PUBLISHED = ((2**10, 2**20), (2**14, 2**24))
@@ -86,18 +86,18 @@ def _taken(way: str) -> tuple[Step | Part, ...]:
 
 @cache
 def steps_of(way: str) -> tuple[str, ...]:
-    """The steps of a client in a sum before which clients are lost; of a plain average the training."""
+    """The steps of a client in a sum before which clients are lost; for a plain average, the training."""
     found = dict.fromkeys(one.name for one in _taken(way) if isinstance(one, Step) and one.role == "client")
     return tuple(found) or ("train.update",)
 
 
 def _agrees_with_all(way: str) -> bool:
-    """True if each client sends something to every other one: a run among 1,000 then takes some four minutes."""
+    """True if each client agrees on a key with every other one, so that a run among 1,000 takes up to four minutes."""
     return any(isinstance(one, SetUp | KeysOfRounds) for one in _taken(way))
 
 
 def width_of(numbers: int) -> int:
-    """The width of the layer of a model with about that many numbers."""
+    """The width of the layer with which the model has about this number of numbers."""
     return max(1, round((numbers - _CLASSES) / (_FEATURES + 1 + _CLASSES)))
 
 
@@ -115,16 +115,10 @@ class Cell:
     @property
     def fidelity(self) -> str:
         """How the cell is found: by a run that is "real" or "hollow", or by the "formula"."""
-        if self.clients <= MOST_REAL and not self._is_slow:
+        if self.clients <= MOST_REAL:
             return "real"
-        small = self.numbers <= MOST_NUMBERS or self.clients <= MOST_REAL or not _agrees_with_all(self.sum)
+        small = self.numbers <= MOST_NUMBERS or not _agrees_with_all(self.sum)
         return "hollow" if self.clients <= MOST_RUN and small else "formula"
-
-    @property
-    def _is_slow(self) -> bool:
-        """True for Flamingo where the decryptors' shares and proofs take minutes, but for two cells that show them."""
-        shown = self.numbers <= MOST_NUMBERS and self.before in ("", _costly(self.sum)) and self.lost in (0.0, LOST[-1])
-        return self.sum == "flamingo" and self.clients >= MOST_REAL and not shown
 
     @property
     def gone(self) -> range:
@@ -132,7 +126,7 @@ class Cell:
         return range(math.ceil(self.lost * self.clients) if self.before else 0)
 
     def scenario(self) -> Scenario:
-        """The scenario of the cell. Raises ScenarioError if the sum cannot be taken so."""
+        """The scenario of the cell. Raises ScenarioError if the sum does not support it."""
         latency, bandwidth = NETWORKS[self.network]
         crashes = [f'{{kind="crash", party="client/{number}", before="{self.before}"}}' for number in self.gone]
         changes = [
@@ -147,19 +141,19 @@ class Cell:
         ]  # fmt: skip
         if self.sum != "plain":
             changes += [f"training.value_bits={self.value_bits}", "training.clip=2.0"]
-        if self.sum == "flamingo":  # of more losses than a third no sample is sure to have fewer, so all would be
+        if self.sum == "flamingo":  # with more than a third lost, every client would have to be a decryptor
             changes.append(f"training.decryptors={min(self.clients, _DECRYPTORS)}")
         runs = self.fidelity == "real"
         return read("fedavg-xclp-digits", changes, seed=SEED, without_data=not runs).scenario
 
     @property
     def value_bits(self) -> int:
-        """The bits of a number: 16, or as many as LightSecAgg's field holds of more than 32,000 clients."""
+        """The bits of a number: 16, or 14 with more than 32,000 clients, which LightSecAgg's field can hold."""
         return 16 if self.clients <= 32_000 else 14
 
     @property
     def colluders(self) -> int | None:
-        """The most clients that may collude with the server; None where the server sees each model."""
+        """The most clients that may collude with the server; None if the server sees each model."""
         if self.sum == "plain":
             return None
         if self.sum == "secure":
@@ -230,12 +224,13 @@ def cells(quick: bool) -> Iterator[Cell]:
 
 
 def _costly(way: str) -> str:
-    """The step before which a loss costs a masked sum most: masking, where all keys have been dealt."""
+    """The step before which a loss is most costly for a masked sum: masking, after all keys have been dealt."""
     return next((step for step in steps_of(way) if step.endswith(".mask")), steps_of(way)[-1])
 
 
 def measured(cell: Cell, *, hollow: bool | None = None) -> Row:
-    """Run a cell, and count. `hollow`: on hollow values; by default where it has too many clients to be computed."""
+    """Run a cell and count its costs. `hollow`: on hollow values; by default if it has too many clients to be
+    computed."""
     try:
         scenario = cell.scenario()
         colluders = cell.colluders
@@ -296,7 +291,8 @@ def _bytes(ledger: Ledger) -> tuple[int, int, int]:
 
 
 def _by_formula(cell: Cell, scenario: Scenario) -> Row:
-    """A row of payloads by formula, with nobody lost. Which types go up is seen in a run among ten."""
+    """A row of payloads by formula, with nobody lost. A run among ten clients shows which message types clients
+    send."""
     material = material_of(scenario)
     sizes = payloads_of(scenario, material.parts, named(material.shards))
     few = Simulation(Cell(cell.sum, 10, 1_000, cell.network).scenario(), engine="inline", hollow=True)
@@ -329,7 +325,7 @@ def _text(value: object) -> str:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a CSV that `main` wrote. Raises ValueError for another."""
+    """The rows of a CSV written by `main`. Raises ValueError for any other file."""
     with path.open(newline="") as file:
         return [Row(**_values(row)) for row in csv.DictReader(file)]
 

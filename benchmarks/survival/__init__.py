@@ -1,1 +1,1 @@
-"""Predicted survival beside real runs."""
+"""Predicted survival compared with real runs."""

@@ -1,4 +1,4 @@
-"""Twelve small scenarios of all families, whose own losses let some runs complete and some not."""
+"""Twelve small scenarios of all families, with losses under which some runs complete and some do not."""
 
 from typing import Any
 
@@ -29,15 +29,16 @@ CASES: dict[str, tuple[str, Tables, Losses]] = {
     "fedct, secure votes": ("fedct", {"cotraining": {"votes": "secure"}}, {"cotrain.predict": 0.25}),
     "private-cells": ("private-cells", {"data": {"clients": 5}}, {"sum.mask": 0.05}),
 }
-"""By title: the protocol, what differs from a small scenario, and the chance of each client to be lost before steps."""
+"""For each title the protocol, the changes to a small scenario, and each client's chance to be lost before a step."""
 
 
 def case(title: str) -> Scenario:
-    """The scenario with this title: four clients, few points, two rounds at most. Not checked yet."""
+    """The scenario with this title: four clients, few points, at most two rounds. It is not checked yet."""
     name, tables, losses = CASES[title]
     private = name == "private-cells"
     plain = Scenario(
-        seed=100_000 * list(CASES).index(title),  # faults draw by the seed alone: no two cases are to be lucky together
+        seed=100_000
+        * list(CASES).index(title),  # distinct seeds, as faults depend only on the seed: cases are independent
         engine="inline",
         entropy="os" if private else "seeded",
         data=Data(name="digits", clients=4, labeled=0.5, limit=60),

@@ -21,14 +21,15 @@ from tacit.sim.cores import cores
 __all__ = ["Spread", "main", "read_spreads", "spread", "summary"]
 
 _BEYOND = 50_000
-"""The distance of the first seed from the case's own, so that no run of the comparison with real runs is used again."""
+"""The distance of the first seed from the case's own, so that no seed of the comparison with real runs is used
+again."""
 
 _FEW = 50
 """The most runs that are made in one process."""
 
 
 class Spread(Struct, frozen=True):
-    """The numbers of runs, of `runs` each, that complete in several ranges of seeds of one case."""
+    """The numbers of completed runs in several ranges of `runs` seeds, for one case."""
 
     case: str
     runs: int
@@ -41,7 +42,7 @@ class Spread(Struct, frozen=True):
 
     @property
     def freedom(self) -> int:
-        """The degrees of freedom of `square`; 0 if all runs end alike."""
+        """The degrees of freedom of `square`; 0 if all runs end the same way."""
         return len(self.completed) - 1 if 0 < self.share < 1 else 0
 
     @property
@@ -57,12 +58,12 @@ class Spread(Struct, frozen=True):
 
 
 def read_spreads(path: Path) -> list[Spread]:
-    """Return what `main` has written to a JSON file. Raises OSError and msgspec.DecodeError."""
+    """Return the content of a JSON file written by `main`. Raises OSError and msgspec.DecodeError."""
     return json.decode(path.read_bytes(), type=list[Spread])
 
 
 def spread(title: str, ranges: int, runs: int, jobs: int = 1) -> Spread:
-    """Predict `ranges` ranges of `runs` neighbouring seeds each, of the case with this title."""
+    """Predict `ranges` ranges of `runs` consecutive seeds each, for the case with this title."""
     loaded = read(case(title))
     moved = structs.replace(loaded.scenario, seed=loaded.scenario.seed + _BEYOND)
     fates = survival_of(structs.replace(loaded, scenario=moved), ranges * runs, jobs=jobs).fates
@@ -80,10 +81,11 @@ def summary(found: list[Spread]) -> str:
 
 
 def main(ranges: int, runs: int, json_file: Path | None, only: str = "") -> int:
-    """Predict the ranges of every case, or `only` of one, print a table, and write the numbers to `json_file`.
+    """Predict the ranges of every case, or only of the case `only`, print a table, and write the numbers to
+    `json_file`.
 
-    With `only`, other cases that the file has already stay in it and in the table. Returns 1 if all together vary more,
-    or less, than independent draws do with a probability of 0.001.
+    With `only`, other cases in the file remain in it and in the table. Returns 1 if all cases together vary more, or
+    less, than independent draws do with a probability of 0.001.
     """
     found = {one.case: one for one in read_spreads(json_file)} if only and json_file and json_file.exists() else {}
     console, titles = printing.make_console(), [only] if only else list(CASES)

@@ -1,10 +1,10 @@
-"""The share of real runs that complete, beside the prediction from as many runs with other seeds.
+"""The share of real runs that complete, compared with the prediction from the same number of runs with other seeds.
 
 Both shares vary by chance. If the prediction is right, the real share lies in the Wilson interval (95 %) of the
-predicted one in 83 % of cases, for the difference of two shares has a standard error that is larger by sqrt(2). It lies
-in the `range`, all shares that differ from the predicted one by less than 1.96 of these errors, in 95 % of cases.
+predicted one in 83 % of cases, because the difference of two shares has a standard error that is larger by sqrt(2). It
+lies in the `range`, all shares that differ from the predicted one by less than 1.96 of these errors, in 95 % of cases.
 
-The real runs are predicted with their own seeds, too: each must end as predicted.
+The real runs are also predicted with their own seeds: each must end as predicted.
 """
 
 import math
@@ -31,10 +31,10 @@ _Z = 1.959963984540054
 
 
 class Compared(Struct, frozen=True):
-    """The shares of runs that complete of one case: `predicted` with its interval, and `real`.
+    """The shares of completed runs of one case: `predicted` with its interval, and `real`.
 
-    `apart`: by how many standard errors they differ. `otherwise`: the real runs that end otherwise than the prediction
-    with their own seed says.
+    `apart`: their difference in standard errors. `otherwise`: the real runs that end differently from the prediction
+    with the same seed.
     """
 
     case: str
@@ -58,12 +58,12 @@ class Compared(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """The narrowest of interval and range in which the real share lies."""
+        """The place of the real share, in words: in the interval, in the range, or outside."""
         return "in the interval" if self.in_interval else "in the range" if self.in_range else "outside"
 
 
 def read_compared(path: Path) -> list[Compared]:
-    """Return what `main` has written to a JSON file. Raises OSError and msgspec.DecodeError."""
+    """Return the content of a JSON file written by `main`. Raises OSError and msgspec.DecodeError."""
     return json.decode(path.read_bytes(), type=list[Compared])
 
 
@@ -90,7 +90,7 @@ def share_range(completed: int, runs: int) -> tuple[float, float]:
 
 
 def compared(title: str, runs: int, jobs: int = 1) -> Compared:
-    """The prediction from `runs` runs of the case with this title, and `runs` real runs with the seeds after those."""
+    """Predict `runs` runs of the case with this title, and make `runs` real runs with the following seeds."""
     loaded = read(case(title))
     predicted = survival_of(loaded, runs, jobs=jobs)
     first = loaded.scenario.seed + runs
@@ -110,7 +110,7 @@ def compared(title: str, runs: int, jobs: int = 1) -> Compared:
 
 
 def summary(found: list[Compared]) -> list[tuple[str, str]]:
-    """Return what holds of all cases together: subjects and sentences."""
+    """Return the results for all cases together, as subjects and sentences."""
     count, runs = len(found), sum(one.runs for one in found)
     inside, within = sum(one.in_interval for one in found), sum(one.in_range for one in found)
     squares = math.fsum(one.apart**2 for one in found)
@@ -140,10 +140,10 @@ def summary(found: list[Compared]) -> list[tuple[str, str]]:
 
 
 def main(runs: int, json_file: Path | None, only: str = "") -> int:
-    """Compare every case, or `only` one, print a table, and write the cases to `json_file` after each.
+    """Compare every case, or only the case `only`, print a table, and write the cases to `json_file` after each.
 
-    With `only`, other cases that the file has already stay in it and in the table. Returns 1 if shares differ by over 3
-    errors, or a run ends otherwise than predicted with its seed.
+    With `only`, other cases in the file remain in it and in the table. Returns 1 if shares differ by more than 3
+    standard errors, or if a run ends differently from the prediction with its seed.
     """
     found = {one.case: one for one in read_compared(json_file)} if only and json_file and json_file.exists() else {}
     console, titles = printing.make_console(), [only] if only else list(CASES)

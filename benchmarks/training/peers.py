@@ -1,8 +1,8 @@
-"""Other simulators of federated learning, with the work of `tacit.benchmarks.training.speed`.
+"""Other simulators of federated learning, with the same work as `tacit.benchmarks.training.speed`.
 
-pfl (Apple) trains one client after the other in this process; Flower gives each client's update to a worker of Ray, of
-which there is one here. Both draw their own batches, so their models differ in their bits. The start of Flower's and
-Ray's processes counts, as that of any run does; as it takes long, Flower runs in the first turn only.
+pfl (Apple) trains one client after the other in this process; Flower passes each client's update to the only worker of
+Ray. Both draw their own batches, so the bits of their models differ. The start of Flower's and Ray's processes counts,
+like that of any run. As it takes long, Flower runs in the first turn only.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ __all__ = ["is_installed", "peers"]
 
 
 def peers(console: Console) -> list[Contender]:
-    """The peers that are installed; prints which are not."""
+    """The installed peers; prints a line on the missing ones."""
     found = []
     for name, modules, run, here in (
         ("pfl", ("pfl",), _pfl, True),
@@ -40,7 +40,7 @@ def peers(console: Console) -> list[Contender]:
 
 
 def is_installed(module: str) -> bool:
-    """True if `module` can be imported; imports nothing."""
+    """True if `module` can be imported; does not import it."""
     return importlib.util.find_spec(module) is not None
 
 
@@ -175,7 +175,7 @@ def _flower(federation: Federation, after_round: AfterRound) -> tuple[bytes, int
                 size.clients,
                 backend_config={
                     "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
-                    # "local": a cluster that runs on this machine is not joined.
+                    # "local" starts a new cluster even if one is running on this machine.
                     "init_args": {
                         "address": "local",
                         "num_cpus": 1,

@@ -54,7 +54,7 @@ class Federation:
 
 
 def layers() -> Any:
-    """The network's layers, new ones each time."""
+    """The layers of the network, newly made."""
     from torch import nn
 
     return (
@@ -70,10 +70,10 @@ AfterRound = Callable[[], None]
 
 @dataclass(frozen=True)
 class Contender:
-    """`run` trains and returns the last model's vector and how many steps were taken.
+    """A contender. `run` trains and returns the last model's vector and the number of steps.
 
-    `same` says that it must end with the plain loop's model, `here` that it computes in this process alone, `once` that
-    it takes long and is measured in the first turn only.
+    `same`: it must end with the plain loop's model; `here`: it computes only in this process; `once`: it takes long,
+    and is measured in the first turn only.
     """
 
     name: str

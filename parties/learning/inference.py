@@ -1,4 +1,4 @@
-"""A network's outputs for points: features, logits, probabilities."""
+"""A network's outputs for points: features and probabilities."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from tacit.parties.learning.parameters import cached, load
 from tacit.parties.learning.sgd import as_images, scaled
 from tacit.parties.learning.spec import ModelSpec
 
-__all__ = ["embed_all", "logits", "probabilities"]
+__all__ = ["embed_all", "probabilities"]
 
 Points = NDArray[np.generic]
 
@@ -23,22 +23,13 @@ def embed_all(spec: ModelSpec, parameters: bytes, images: Points, device: str) -
     return _run(spec, parameters, images, device, lambda network, batch: network.embed(batch))
 
 
-def logits(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
-    """The outputs of the last layer for every point."""
-    return _run(spec, parameters, images, device, lambda network, batch: network(batch))
-
-
 def probabilities(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
     """The probabilities of the classes for every point."""
     return _run(spec, parameters, images, device, lambda network, batch: network(batch).softmax(1))
 
 
 def _run(
-    spec: ModelSpec,
-    parameters: bytes,
-    images: Points,
-    device: str,
-    function: Callable[[NeuralNetwork, Tensor], Tensor],
+    spec: ModelSpec, parameters: bytes, images: Points, device: str, function: Callable[[NeuralNetwork, Tensor], Tensor]
 ) -> NDArray[np.float32]:
     where = choose_device(device)
     network = cached(spec, where)

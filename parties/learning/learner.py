@@ -134,12 +134,12 @@ class NetworkLearner(SoftLearner, BatchLearner):
     def fit_work(self, points: int) -> Work:
         from tacit.parties.learning import work
 
-        return work.steps_work(self.spec, self.steps, min(self.batch, points), vectors=3.0)
+        return work.steps_work(self.spec, self.steps, min(self.batch, points))
 
     def parts_work(self, parts: tuple[int, ...]) -> Work:
         from tacit.parties.learning import work
 
-        return work.steps_work(self.spec, self.steps, sum(min(self.batch, part) for part in parts), vectors=3.0)
+        return work.steps_work(self.spec, self.steps, sum(min(self.batch, part) for part in parts))
 
     def predict_work(self, points: int) -> Work:
         from tacit.parties.learning import work

@@ -21,14 +21,7 @@ from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.spec import MODELS, ModelSpec
 from tacit.sim.plugged import PluginError, place_in
 
-__all__ = [
-    "BUILDERS",
-    "MaxPool",
-    "NeuralNetwork",
-    "build",
-    "builder",
-    "check",
-]
+__all__ = ["BUILDERS", "MaxPool", "NeuralNetwork", "build", "builder", "check"]
 
 
 # Max-pooling on the processor, in a third of the time that torch takes for it: with the same bits, both ways.

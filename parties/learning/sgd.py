@@ -8,20 +8,22 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.learning.additions import Active, Addition, Batch, Run
 from tacit.parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
+from tacit.parties.learning.local_update import (
+    AUGMENTATIONS,
+    Active,
+    Addition,
+    Batch,
+    Batches,
+    LocalData,
+    LocalUpdate,
+    Run,
+    Trained,
+)
 from tacit.parties.learning.parameters import cached, entries, flatten, load
-from tacit.parties.learning.plain_update import AUGMENTATIONS, Batches
-from tacit.parties.learning.settings import LocalData, LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
 
-__all__ = [
-    "as_images",
-    "augment",
-    "on_device",
-    "scaled",
-    "train",
-]
+__all__ = ["as_images", "augment", "on_device", "scaled", "train"]
 
 
 # Random changes of images that keep their class, a whole batch at once.

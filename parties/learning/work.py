@@ -22,10 +22,10 @@ import numpy as np
 
 from tacit.parties.learning.backend import Tensor, choose_device, nn, torch
 from tacit.parties.learning.inference import BATCH, embed_all
+from tacit.parties.learning.local_update import LocalData, LocalUpdate
 from tacit.parties.learning.measuring import fitted_costs
 from tacit.parties.learning.networks import Parts, builder
 from tacit.parties.learning.parameters import cached, initial, size, trained_size
-from tacit.parties.learning.settings import LocalData, LocalUpdate
 from tacit.parties.learning.sgd import train
 from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.compute import Work
@@ -99,10 +99,9 @@ def _train_work(one: Operations, update: LocalUpdate, labeled: int, others: int)
     return work
 
 
-def steps_work(spec: ModelSpec, steps: int, batch: int, vectors: float) -> dict[str, float]:
-    """The work of `steps` steps on batches of `batch` points, with `vectors` vectors of parameters loaded and
-    stored."""
-    return _training(operations(spec), steps, steps * batch, 1.0, vectors)
+def steps_work(spec: ModelSpec, steps: int, batch: int) -> dict[str, float]:
+    """The work of `steps` steps of Adam on `batch` points each: parameters and two moments are loaded and stored."""
+    return _training(operations(spec), steps, steps * batch, 1.0, 3.0)
 
 
 def _training(one: Operations, steps: int, points: int, passes: float, vectors: float) -> dict[str, float]:

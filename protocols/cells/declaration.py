@@ -72,13 +72,7 @@ class PrivateCells(OneShot):
             "and their labels",
         }
     )
-    uses = (
-        "protocol.min_clients",
-        "privacy.epsilon",
-        "privacy.delta",
-        "privacy.clip",
-        "cells.*",
-    )
+    uses = ("protocol.min_clients", "privacy.epsilon", "privacy.delta", "privacy.clip", "cells.*")
     own_steps = STEPS
     modules = (secure_sum, cells)
     defines = ("client", "server")

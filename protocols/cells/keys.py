@@ -7,7 +7,7 @@ from msgspec import Meta
 from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.keys import ProtocolKeys
-from tacit.sim.table import Keys
+from tacit.sim.table import Keys, about
 
 __all__ = ["Cells", "CellsTables"]
 
@@ -17,47 +17,36 @@ class Cells(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     count: Annotated[
         int,
-        Meta(
-            ge=1,
-            le=4096,
-            description=("Number of cells. If you choose it by looking at the data, this choice is not accounted for."),
+        about(
+            "Number of cells. If you choose it by looking at the data, this choice is not accounted for.", ge=1, le=4096
         ),
     ] = 20
     steps: Annotated[
-        int,
-        Meta(
-            ge=1, le=100, description="T: number of steps of Lloyd's algorithm; each step is a secure sum with noise."
-        ),
+        int, about("T: number of steps of Lloyd's algorithm; each step is a secure sum with noise.", ge=1, le=100)
     ] = 2
     radius: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(
-            description=(
-                "R: largest L2 distance of a point from the noisy mean; points further away are clipped "
-                "(default: half of `privacy.clip`, the norm to which points are clipped for the mean)."
-            ),
-            extra={"unit": "length"},
+        about(
+            "R: largest L2 distance of a point from the noisy mean; points further away are clipped (default: half of "
+            "`privacy.clip`, the norm to which points are clipped for the mean).",
+            unit="length",
         ),
     ] = None
     sums_share: Annotated[
         float,
-        Meta(
+        about(
+            "Share of the privacy budget (in mu^2) for the mean and the steps. The label counts get the rest.",
             gt=0,
             lt=1,
-            description=(
-                "Share of the privacy budget (in mu^2) for the mean and the steps. The label counts get the rest."
-            ),
         ),
     ] = 0.6
     colluding: Annotated[
         int,
-        Meta(
+        about(
+            "Number of clients that may collude and subtract their own noise. The noise of `protocol.min_clients` "
+            "minus these clients is enough for the stated epsilon.",
             ge=0,
-            description=(
-                "Number of clients that may collude and subtract their own noise. The noise of "
-                "`protocol.min_clients` minus these clients is enough for the stated epsilon."
-            ),
-            extra={"unit": "clients"},
+            unit="clients",
         ),
     ] = 1
 

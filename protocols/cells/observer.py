@@ -12,8 +12,7 @@ from tacit.parties.data.splits import Shard
 from tacit.protocols.cells.cells import CellsClient, CellsServer
 from tacit.protocols.cells.mechanism import Plan
 from tacit.protocols.cells.oracle import Points, plain_cells
-from tacit.protocols.experiment.scores import accuracy, balanced_accuracy, counting
-from tacit.protocols.experiment.simulated import Simulated
+from tacit.protocols.experiment.simulated import Simulated, accuracy, balanced_accuracy, counting
 from tacit.protocols.one_shot import OneShotObserver
 from tacit.protocols.privacy.gaussian import epsilon_of
 from tacit.protocols.privacy.spending import finite, seeded_caveats

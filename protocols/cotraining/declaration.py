@@ -3,17 +3,21 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.data.splits import Shard, counted
+from tacit.parties.learning import jobs
+from tacit.parties.learning.extras import ADAM, TORCH, TREES, MissingExtra
+from tacit.parties.learning.learner import Learner as LearnerOfClient
+from tacit.parties.learning.learner import SoftLearner
 from tacit.parties.learning.learners import LEARNERS
-from tacit.parties.learning.loaded import ADAM, TORCH, TREES
+from tacit.parties.learning.spec import MODELS
 from tacit.protocols import setup
 from tacit.protocols.cotraining.byzantine import LIES
-from tacit.protocols.cotraining.checks import check_cotraining, pooled
-from tacit.protocols.cotraining.dp_fedct import NoisyLabels
 from tacit.protocols.cotraining.experiment import (
     CotrainingRun,
     exchanges_of,
@@ -21,19 +25,14 @@ from tacit.protocols.cotraining.experiment import (
     method_of,
     names_of,
     questions_of,
+    settings_of,
     votes_of,
 )
-from tacit.protocols.cotraining.keys import CotrainingTables
+from tacit.protocols.cotraining.fedct import NoisyLabels
+from tacit.protocols.cotraining.keys import Cotraining as CotrainingKeys
+from tacit.protocols.cotraining.keys import CotrainingTables, Learner
 from tacit.protocols.cotraining.local_training import CotrainingMethod
-from tacit.protocols.cotraining.round import (
-    AGREE,
-    LEARN,
-    OPEN,
-    STUDENT,
-    AskedCounts,
-    CotrainingRound,
-    LocalPredictions,
-)
+from tacit.protocols.cotraining.round import AGREE, LEARN, OPEN, STUDENT, AskedCounts, CotrainingRound, LocalPredictions
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
@@ -43,80 +42,25 @@ from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import Probe, probe_of
 from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, Reader
 from tacit.protocols.federated.byzantine import check_byzantine
+from tacit.protocols.federated.checks import key_of
 from tacit.protocols.federated.declaration import LEARNING, RANDOMISED_LABELS
+from tacit.protocols.federated.experiment import model_of
+from tacit.protocols.federated.keys import Model
 from tacit.protocols.parts import Among, Choice, Part, Stated, SumBounds, Taken
-from tacit.protocols.privacy.spending import (
-    check_noise,
-    noise_cautions,
-    sensitivity_cautions,
-    sensitivity_of,
-)
+from tacit.protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.batch import Task
-from tacit.protocols.sums.reports import HelperAggregate, Report, Reports, wanted_of
+from tacit.protocols.sums.reports import HELPER_LEARNS, HelperAggregate, Report, Reports, wanted_of
+from tacit.sim.plugged import PluginError
+from tacit.sim.registry import check_name
 from tacit.sim.setting_error import Problem
+from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
 
 __all__ = ["DECLARATIONS", "Cotraining"]
-
-
-# The predictions that clients of co-training send, as an attacker on membership reads them.
-
-
-def attacked_predictions(tables: CotrainingTables) -> AttackedMessages:
-    """The predictions that each client shares: those of the last round, and answers to a curious server's questions."""
-    sharing = method_of(tables).sharing
-
-    def reader(parts: Parts, probe: Probe) -> Reader:
-        points, classes = len(probe.labels), len(parts.held.classes)
-
-        def read(message: Message, rows: NDArray[np.int64]) -> Probabilities:
-            assert isinstance(message, LocalPredictions)
-            reading = _of_bits if isinstance(sharing, NoisyLabels) else _of_one_alone
-            return reading(sharing, message.predictions, points, classes)[rows]
-
-        return read
-
-    last, _ = exchanges_of(tables, method_of(tables))
-    return AttackedMessages(sharing.needs, LocalPredictions, questions_of(tables), (last, 2), reader)
-
-
-def attacked_counts(tables: CotrainingTables) -> AttackedMessages:
-    """The counts of the classes that clients gave to a curious server's questions in the last rounds; equal for all
-    clients."""
-
-    def reader(parts: Parts, probe: Probe) -> Reader:
-        shape = len(probe.labels), len(parts.held.classes)
-
-        def read(message: Message, rows: NDArray[np.int64]) -> Probabilities:
-            assert isinstance(message, AskedCounts)
-            counts = np.frombuffer(message.counts, "<u2").reshape(shape).astype(np.float64)
-            return (counts / message.voters)[rows]
-
-        return read
-
-    last, _ = exchanges_of(tables, method_of(tables))
-    epochs = questions_of(tables)
-    return AttackedMessages("counts", AskedCounts, epochs, (last - epochs + 1, 0), reader, to=True)
-
-
-def _of_one_alone(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
-    """The result of `sharing` for a single message: the client's labels, or its probabilities."""
-    found = sharing.receive(sharing.merge([sent], points, classes, bytes(32)), points, classes)
-    return np.eye(classes)[found.labels] if found.probabilities is None else found.probabilities.astype(np.float64)
-
-
-def _of_bits(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
-    """The bits of a message, possibly flipped, as scores; the attack model learns how much a bit reveals."""
-    bits = np.unpackbits(np.frombuffer(sent, np.uint8), count=points * classes, bitorder="little")
-    scores = np.exp(bits.reshape(points, classes).astype(np.float64))
-    return scores / scores.sum(1, keepdims=True)
-
-
-# The payloads of co-training, by formula: what clients share, and what they agree on.
 
 
 def cotraining_takings(
@@ -266,11 +210,7 @@ class Asked(Part):
 class Voting(Part):
     """Votes that are counted in a secure sum (`secure_votes`)."""
 
-    takes = (
-        Choice("attack.kind", {"": Part(), "membership": Asked()}),
-        setup.SetUp(),
-        secure_sum.SUM,
-    )
+    takes = (Choice("attack.kind", {"": Part(), "membership": Asked()}), setup.SetUp(), secure_sum.SUM)
 
     def sums(self, tables: CotrainingTables, clients: int) -> Sequence[SumBounds]:
         return [SumBounds("secure_sum", votes.least)] if (votes := votes_of(tables)) else []
@@ -281,7 +221,7 @@ class Proving(Part):
 
     takes = (
         Choice("attack.kind", {"": Part(), "membership": Asked()}),
-        Reports(lambda tables, among: Task("votes", (among.dimension, among.classes))),
+        Reports(lambda tables, among: Task("votes", (among.dimension, among.classes)), signs=True),
     )
     messages = ()
     uses = ("protocol.identity",)
@@ -325,7 +265,7 @@ class Cotraining(Declaration):
     def learned(self) -> Mapping[str, str]:
         said = {"server": f"each client's numbers of points and labels; {self.shares}", "client": self.returns}
         if "cotraining.votes" in self.own_keys:
-            said["helper"] = "with prio3 votes: how many reports there are and which are refused"
+            said["helper"] = f"with prio3 votes: {HELPER_LEARNS}"
         return said
 
     @property
@@ -434,3 +374,138 @@ DECLARATIONS = (
         alone=True,
     ),
 )
+
+
+# --- the predictions that clients of co-training send, as an attacker on membership reads them
+
+
+def attacked_predictions(tables: CotrainingTables) -> AttackedMessages:
+    """The predictions that each client shares: those of the last round, and answers to a curious server's questions."""
+    sharing = method_of(tables).sharing
+
+    def reader(parts: Parts, probe: Probe) -> Reader:
+        points, classes = len(probe.labels), len(parts.held.classes)
+
+        def read(message: Message, rows: NDArray[np.int64]) -> Probabilities:
+            assert isinstance(message, LocalPredictions)
+            reading = _of_bits if isinstance(sharing, NoisyLabels) else _of_one_alone
+            return reading(sharing, message.predictions, points, classes)[rows]
+
+        return read
+
+    last, _ = exchanges_of(tables, method_of(tables))
+    return AttackedMessages(sharing.needs, LocalPredictions, questions_of(tables), (last, 2), reader)
+
+
+def attacked_counts(tables: CotrainingTables) -> AttackedMessages:
+    """The counts of the classes that clients gave to a curious server's questions in the last rounds; equal for all
+    clients."""
+
+    def reader(parts: Parts, probe: Probe) -> Reader:
+        shape = len(probe.labels), len(parts.held.classes)
+
+        def read(message: Message, rows: NDArray[np.int64]) -> Probabilities:
+            assert isinstance(message, AskedCounts)
+            counts = np.frombuffer(message.counts, "<u2").reshape(shape).astype(np.float64)
+            return (counts / message.voters)[rows]
+
+        return read
+
+    last, _ = exchanges_of(tables, method_of(tables))
+    epochs = questions_of(tables)
+    return AttackedMessages("counts", AskedCounts, epochs, (last - epochs + 1, 0), reader, to=True)
+
+
+def _of_one_alone(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
+    """The result of `sharing` for a single message: the client's labels, or its probabilities."""
+    found = sharing.receive(sharing.merge([sent], points, classes, bytes(32)), points, classes)
+    return np.eye(classes)[found.labels] if found.probabilities is None else found.probabilities.astype(np.float64)
+
+
+def _of_bits(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
+    """The bits of a message, possibly flipped, as scores; the attack model learns how much a bit reveals."""
+    bits = np.unpackbits(np.frombuffer(sent, np.uint8), count=points * classes, bitorder="little")
+    scores = np.exp(bits.reshape(points, classes).astype(np.float64))
+    return scores / scores.sum(1, keepdims=True)
+
+
+# The payloads of co-training, by formula: what clients share, and what they agree on.
+
+
+# --- checks of [public], [learner] and [cotraining]: values that contradict each other or do not fit the data
+
+
+def pooled(tables: Any) -> Any:
+    """The tables with a single client that holds all points and all labels."""
+    data = tables.data
+    if data.clients == 1:
+        return tables
+    with_labels, each = data.labeled_clients or data.clients, data.labels_per_client
+    share = data.labeled if data.labeled_clients is None else data.labeled * min(1.0, with_labels / data.clients)
+    one = msgspec.structs.replace(
+        data,
+        clients=1,
+        partition="iid",
+        labeled=share,
+        labeled_clients=None,
+        labels_per_client=None if each is None else each * with_labels,
+        labels_of_classes=None,
+    )
+    return msgspec.structs.replace(tables, data=one)
+
+
+def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Shard]) -> None:
+    """Raise Problem if `tables` cannot be co-trained on `parts`, with the shards `dealt`."""
+    _check_learners(tables)
+    name, source = tables.protocol.name, tables.public.source
+    if parts.public is None and method_of(tables).sharing.needs != "nothing":
+        problem = f"0 is too small: {name} shares predictions of public points; allowed: 1 or more"
+        raise Problem("public.size", problem)
+    try:
+        if "network" in names_of(tables):
+            jobs.check_network(model_of(tables, parts.held))
+        settings = settings_of(tables, parts)
+        if {"network", "mlp"} & set(names_of(tables)):
+            jobs.choose_device(tables.training.device)
+    except MissingExtra as missing:
+        raise Problem("learner", str(missing)) from None
+    except PluginError:
+        raise
+    except ValueError as error:
+        key = key_of(error, {"learner": Learner, "cotraining": CotrainingKeys, "model": Model}) or "cotraining"
+        raise Problem(key, str(error)) from None
+    if tables.training.fewest() > len(dealt):
+        problem = f"{tables.training.fewest()} is too large; allowed: 1 to {len(dealt)} (the clients)"
+        raise Problem("training.min_clients", problem)
+    if settings.method.sharing.needs == "probabilities":
+        _check_soft(tables, settings.learners)
+    if settings.method.training.labelled and not (settings.public.labels >= 0).any():
+        problem = f"{toml(source)} has labels of other classes, and {name} learns those of the public points"
+        raise Problem("public.source", f"{problem}; allowed: none")
+
+
+def _learner_key(tables: CotrainingTables) -> str:
+    return "learner.names" if tables.learner.names else "learner.name"
+
+
+def _check_learners(tables: CotrainingTables) -> None:
+    """Check that all learners are known, and that a network can be made."""
+    names = names_of(tables)
+    for name in names:
+        check_name(_learner_key(tables), name, LEARNERS)
+    if "network" not in names:
+        return
+    try:
+        jobs.require_torch()
+    except MissingExtra as missing:
+        raise Problem(_learner_key(tables), f"{toml('network')}: {missing}") from None
+    check_name("model.name", tables.model.name, MODELS)
+
+
+def _check_soft(tables: CotrainingTables, learners: Sequence[LearnerOfClient]) -> None:
+    """Check that all learners can learn from probabilities."""
+    names = names_of(tables)
+    for i, learner in enumerate(learners):
+        if not isinstance(learner, SoftLearner):
+            problem = f"client/{i} learns by {toml(names[i % len(names)])}, which cannot learn probabilities as "
+            raise Problem(_learner_key(tables), f"{problem}{tables.protocol.name} asks for")

@@ -12,14 +12,12 @@ from tacit.parties.learning import jobs, learners
 from tacit.parties.learning.learner import Learner
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.dd import SoftLabels
-from tacit.protocols.cotraining.dp_fedct import NoisyLabels
-from tacit.protocols.cotraining.dp_pate import NoisyTeachers
-from tacit.protocols.cotraining.fedct import HardLabels
+from tacit.protocols.cotraining.fedct import HardLabels, NoisyLabels
 from tacit.protocols.cotraining.fedmd import DigestAndRevisit
 from tacit.protocols.cotraining.keys import CotrainingTables
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public
 from tacit.protocols.cotraining.observer import CotrainingObserver
-from tacit.protocols.cotraining.pate import Teachers
+from tacit.protocols.cotraining.pate import NoisyTeachers, Teachers
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
@@ -58,8 +56,8 @@ __all__ = [
 class Options:
     """The options of an algorithm. `consensus` and `quorum`: see `fedct`. `batches`: see `local_training`.
 
-    For differentially private algorithms: `flip`, the probability that a bit flips (`dp_fedct`); `sigma` and `noise`,
-    the scale and the kind of the noise in votes (`dp_pate`).
+    For differentially private algorithms: `flip`, the probability that a bit flips (`fedct`); `sigma` and `noise`,
+    the scale and the kind of the noise in votes (`pate`).
     """
 
     consensus: Literal["majority", "qualified"] = "majority"

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from tacit.parties.learning.learners import LEARNERS
 from tacit.protocols.federated.keys import TrainingTables
-from tacit.sim.table import Keys
+from tacit.sim.table import Keys, about
 
 __all__ = ["Cotraining", "CotrainingTables", "Learner", "Public"]
 
@@ -16,32 +16,23 @@ class Public(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     size: Annotated[
         float,
-        Meta(
+        about(
+            "|U|, public points: a share of the training part if below 1, otherwise a number of points. No client "
+            "gets these points. They are also removed if the protocol does not use them, so that all protocols learn "
+            "from the same points. With `source`, they are points of that data set.",
             ge=0,
-            description=(
-                "|U|, public points: a share of the training part if below 1, otherwise a number of "
-                "points. No client gets these points. They are also removed if the protocol does not use "
-                "them, so that all protocols learn from the same points. With `source`, they are points "
-                "of that data set."
-            ),
-            extra={"unit": "points"},
+            unit="points",
         ),
     ] = 0.0
     source: Annotated[
         str,
-        Meta(
-            description=(
-                "Data set of the public points; its points must have the same shape (default: the clients' data set)."
-            ),
-        ),
+        about("Data set of the public points; its points must have the same shape (default: the clients' data set)."),
     ] = ""
     distribution: Annotated[
         str,
-        Meta(
-            description=(
-                "`iid`: public points are drawn uniformly. `dirichlet:A`: the share of each class is "
-                "drawn from Dirichlet(A), as far as the class has enough points."
-            ),
+        about(
+            "`iid`: public points are drawn uniformly. `dirichlet:A`: the share of each class is drawn from "
+            "Dirichlet(A), as far as the class has enough points."
         ),
     ] = "iid"
 
@@ -49,83 +40,59 @@ class Public(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[learner]: the learner of each client."""
 
-    name: Annotated[
-        str,
-        Meta(
-            description="The learner of all clients: {listed}.",
-            extra={"listed": LEARNERS},
-        ),
-    ] = "network"
+    name: Annotated[str, about("The learner of all clients: {listed}.", listed=LEARNERS)] = "network"
     names: Annotated[
         tuple[str, ...],
-        Meta(
-            description=(
-                "Learners of the clients, in order; replaces `name`. If there are more clients than "
-                "names, the list repeats."
-            ),
+        about(
+            "Learners of the clients, in order; replaces `name`. If there are more clients than names, the list "
+            "repeats."
         ),
     ] = ()
     warm: Annotated[
         bool | None,
-        Meta(
-            description=(
-                "`true`: each fit continues from the result of the last one; `false`: each fit starts "
-                "again, and only the last fit of a round is computed. By default `network`, `mlp` and "
-                "`gpt2` continue. `decision-tree`, `random-forest` and `rulefit` always start again."
-            ),
+        about(
+            "`true`: each fit continues from the result of the last one; `false`: each fit starts again, and only the "
+            "last fit of a round is computed. By default `network`, `mlp` and `gpt2` continue. `decision-tree`, "
+            "`random-forest` and `rulefit` always start again."
         ),
     ] = None
     learning_rate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(
-            description=(
-                "Learning rate of Adam; for `xgboost` the shrinkage, at most 1. Defaults: `xgboost` 0.3, "
-                "`gpt2` 0.00005, others 0.001."
-            ),
+        about(
+            "Learning rate of Adam; for `xgboost` the shrinkage, at most 1. Defaults: `xgboost` 0.3, `gpt2` 0.00005, "
+            "others 0.001."
         ),
     ] = None
     batch: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description="`network`, `mlp`, `gpt2`: number of points in a batch. Defaults: `gpt2` 8, others 64.",
-            extra={"unit": "points"},
-        ),
+        about("`network`, `mlp`, `gpt2`: number of points in a batch. Defaults: `gpt2` 8, others 64.", unit="points"),
     ] = None
     steps: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description="`network`, `mlp`, `gpt2`: number of batches per fit. Defaults: `mlp` 100, others 10.",
-            extra={"unit": "batches"},
-        ),
+        about("`network`, `mlp`, `gpt2`: number of batches per fit. Defaults: `mlp` 100, others 10.", unit="batches"),
     ] = None
     trees: Annotated[
         int,
-        Meta(
+        about(
+            "`random-forest`: number of trees. `xgboost`: rounds of boosting, each with one tree, or one tree per "
+            "class if there are more than two.",
             ge=1,
-            description=(
-                "`random-forest`: number of trees. `xgboost`: rounds of boosting, each with one tree, or "
-                "one tree per class if there are more than two."
-            ),
         ),
     ] = 100
     max_rules: Annotated[
         int,
-        Meta(
+        about(
+            "`rulefit`: largest number of rules, from trees with 4 leaves; per class if there are more than two.",
             ge=6,
-            description=(
-                "`rulefit`: largest number of rules, from trees with 4 leaves; per class if there are more than two."
-            ),
-            extra={"unit": "rules"},
+            unit="rules",
         ),
     ] = 200
     path: Annotated[
         str,
-        Meta(
-            description=(
-                "`gpt2`: folder of the model and its tokenizer, as written by transformers' "
-                "`save_pretrained`. The path is relative to the scenario file. Nothing is downloaded."
-            ),
-            extra={"unit": "folder"},
+        about(
+            "`gpt2`: folder of the model and its tokenizer, as written by transformers' `save_pretrained`. The path "
+            "is relative to the scenario file. Nothing is downloaded.",
+            unit="folder",
         ),
     ] = ""
 
@@ -133,52 +100,32 @@ class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[cotraining]: the rounds of communication, and the use of shared predictions."""
 
-    rounds: Annotated[
-        int,
-        Meta(ge=1, description="T / b: number of rounds in which clients communicate.", extra={"unit": "rounds"}),
-    ] = 20
-    period: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="b: number of fits of each client in a round.",
-            extra={"unit": "fits"},
-        ),
-    ] = 1
+    rounds: Annotated[int, about("T / b: number of rounds in which clients communicate.", ge=1, unit="rounds")] = 20
+    period: Annotated[int, about("b: number of fits of each client in a round.", ge=1, unit="fits")] = 1
     consensus: Annotated[
         Literal["majority", "qualified"],
-        Meta(
-            description=(
-                "`majority`: the label that most clients give to a point; with ties, the lowest. "
-                "`qualified`: the same, if at least the share `quorum` of the received answers gives it; "
-                "otherwise the point is left out of this round."
-            ),
+        about(
+            "`majority`: the label that most clients give to a point; with ties, the lowest. `qualified`: the same, "
+            "if at least the share `quorum` of the received answers gives it; otherwise the point is left out of this "
+            "round."
         ),
     ] = "majority"
-    quorum: Annotated[
-        float,
-        Meta(gt=0, le=1, description="Share of the received answers that makes a qualified majority."),
-    ] = 0.9
+    quorum: Annotated[float, about("Share of the received answers that makes a qualified majority.", gt=0, le=1)] = 0.9
     votes: Annotated[
         Literal["plain", "secure", "prio3"],
-        Meta(
-            description=(
-                "`secure`: labels are counted in a secure sum. The server learns how many clients gave "
-                "each class, but no client's labels. The consensus is the same. At least "
-                "`training.min_clients` must be left; the default is more than a third. `prio3`: two aggregators count "
-                "votes, the server and a further party `helper`. Neither sees a vote, and a proof shows that each vote "
-                "gives one label to each point."
-            )
+        about(
+            "`secure`: labels are counted in a secure sum. The server learns how many clients gave each class, but no "
+            "client's labels. The consensus is the same. At least `training.min_clients` must be left; the default is "
+            "more than a third. `prio3`: two aggregators count votes, the server and a further party `helper`. "
+            "Neither sees a vote, and a proof shows that each vote gives one label to each point."
         ),
     ] = "plain"
     batches: Annotated[
         Literal["halves", "joined"],
-        Meta(
-            description=(
-                "`fedct` and `dp-fedct` with learners that train in batches: `halves`, each step takes a "
-                "batch of the client's own points and one of public points with a consensus, as in the "
-                "authors' released code; `joined`, one batch from both together, as in Algorithm 1."
-            ),
+        about(
+            "`fedct` and `dp-fedct` with learners that train in batches: `halves`, each step takes a batch of the "
+            "client's own points and one of public points with a consensus, as in the authors' released code; "
+            "`joined`, one batch from both together, as in Algorithm 1."
         ),
     ] = "halves"
 

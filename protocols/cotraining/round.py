@@ -398,7 +398,8 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
         settings, deadline = self.settings, self.settings.deadline
         public, points = len(settings.public), len(settings.voted(number))
         if isinstance(votes, ProvedVotes):
-            tally = await reports.server(self, members, settings.task(number), votes.least, deadline)
+            task, signed = settings.task(number), votes.identities is not None
+            tally = await reports.server(self, members, task, votes.least, deadline, signed=signed)
             contributors, counts, voters = tally.contributors, tally.counts, len(tally.contributors)
         else:
             present = (await setup.server(self, members, number, votes.least, deadline)).names

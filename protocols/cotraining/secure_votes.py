@@ -26,12 +26,9 @@ from tacit.protocols.identities import Identities
 from tacit.protocols.sums import reports, secure_sum
 from tacit.protocols.sums.masking import Ring
 
-__all__ = ["MOST_VOTERS", "ProvedVotes", "SecureVotes", "counted", "packed", "words_of"]
+__all__ = ["ProvedVotes", "SecureVotes", "counted", "packed", "words_of"]
 
 _COUNTERS = 4
-_BITS = 16
-MOST_VOTERS = (1 << _BITS) - 1
-"""The most clients whose votes can be counted."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class SecureVotes:
 class ProvedVotes:
     """Votes that are counted as reports of Prio3; `least`: the fewest of which the helper releases the counts.
 
-    `identities`: by which the helper signs its keys, if it does.
+    `identities`: by which the helper signs its keys and clients sign their reports, if they do.
     """
 
     least: int

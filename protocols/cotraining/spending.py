@@ -34,7 +34,7 @@ The answers to a curious server's questions count like labels of rounds, and are
 def spending_by_labels(
     tables: CotrainingTables, settings: CotrainingSettings, shards: Sequence[Shard], progress: Progress
 ) -> Spending:
-    """The privacy that noisy labels spend (`dp_fedct`)."""
+    """The privacy that noisy labels spend (`fedct`)."""
     tries = partial(estimate, tables.seed, settings, shards, progress=progress)
     points = _points(settings)
     return spending_on_labels(tables.privacy, tables.entropy, points, settings.rounds, settings.questions, tries)
@@ -43,7 +43,7 @@ def spending_by_labels(
 def spending_by_votes(
     tables: CotrainingTables, settings: CotrainingSettings, shards: Sequence[Shard], progress: Progress
 ) -> Spending:
-    """The privacy that noisy votes spend (`dp_pate`)."""
+    """The privacy that noisy votes spend (`pate`)."""
     return spending_on_votes(tables.privacy, tables.entropy, _points(settings))
 
 

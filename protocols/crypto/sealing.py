@@ -45,15 +45,15 @@ class Direction:
 class PairChannel:
     """One party's end of the channel of a pair. `lower`: this party is first in the order of the pair's names."""
 
-    __slots__ = ("_context", "_in", "_out", "_seen", "_sent")
+    __slots__ = ("_ahead", "_context", "_in", "_opened", "_out", "_sent")
 
     overhead = OVERHEAD
 
     def __init__(self, secret: SharedSecret, lower: bool) -> None:
         ends = Direction(secret, "gcm-lo-hi"), Direction(secret, "gcm-hi-lo")
         self._out, self._in = ends if lower else reversed(ends)
-        self._sent = 0
-        self._seen: set[int] = set()
+        self._sent = self._opened = 0  # all numbers below `_opened` were opened,
+        self._ahead: set[int] | None = None  # and these: a set takes as much memory as all else here
         self._context = b""
 
     def bind(self, context: bytes) -> None:
@@ -83,10 +83,20 @@ class PairChannel:
                 plaintext = self._in.cipher().decrypt(nonce, sealed[NONCE_BYTES:], self._context + associated_data)
             except InvalidTag:
                 raise ValueError("the seal does not verify: altered on the way, or not from this sender") from None
-        if number in self._seen:
+        if number < self._opened or (self._ahead is not None and number in self._ahead):
             raise ValueError(f"sealed message {number} came twice")
-        self._seen.add(number)
+        self._take(number)
         return plaintext
+
+    def _take(self, number: int) -> None:
+        """Record that the message `number` was opened."""
+        if number != self._opened:
+            self._ahead = (self._ahead or set()) | {number}
+            return
+        self._opened += 1
+        while self._ahead and self._opened in self._ahead:
+            self._ahead.remove(self._opened)
+            self._opened += 1
 
     def __repr__(self) -> str:
         return f"<sealed channel, {self._sent} sent>"

@@ -24,16 +24,7 @@ from numpy.typing import NDArray
 from tacit.protocols.crypto.mersenne import GF31
 from tacit.sim.streams import Entropy
 
-__all__ = [
-    "PRIME",
-    "check",
-    "combine",
-    "combine_work",
-    "lagrange_at_zero",
-    "share_bytes",
-    "split",
-    "split_work",
-]
+__all__ = ["PRIME", "check", "combine", "combine_work", "lagrange_at_zero", "share_bytes", "split", "split_work"]
 
 PRIME = 2**31 - 1
 LIMB_BITS = 30
@@ -144,14 +135,8 @@ def _reduce(values: Field) -> Field:
 
 
 def _inverse(values: Field) -> Field:
-    """Compute values^(p-2), the inverses modulo p."""
-    result, power, exponent = np.ones_like(values), values.copy(), PRIME - 2
-    while exponent:
-        if exponent & 1:
-            result = _reduce(result * power)
-        power = _reduce(power * power)
-        exponent >>= 1
-    return result
+    """Compute the inverses modulo p of `values`, which are public: the time depends on them."""
+    return np.array([pow(value, -1, PRIME) for value in values.tolist()], np.uint64)
 
 
 def _limbs_of(secrets: Sequence[bytes]) -> Field:

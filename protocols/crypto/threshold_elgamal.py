@@ -20,14 +20,15 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
+from tacit.protocols.crypto.curve_powers import SecretExponent, decoded, generator_power, product_of_powers
 from tacit.protocols.crypto.groups import find_group
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.streams import Entropy
 
 __all__ = [
-    "CIPHERTEXT_BYTES", "POINT_BYTES", "PROOF_BYTES", "SCALAR_BYTES", "TEXT_BYTES", "are_bound", "at_work", "combined",
-    "deal", "decrypt_work", "encrypt", "encrypt_work", "fits", "lagrange", "opened", "partial", "partial_work",
-    "public_share", "summed", "verified",
+    "CIPHERTEXT_BYTES", "POINT_BYTES", "PROOF_BYTES", "SCALAR_BYTES", "TEXT_BYTES", "are_bound", "at_work",
+    "check_work", "combined", "deal", "encrypt", "encrypt_work", "fits", "lagrange", "open_work", "opened", "partial",
+    "partial_work", "public_share", "summed", "verified", "verify_work",
 ]  # fmt: skip
 
 _GROUP = find_group("p256")
@@ -70,10 +71,14 @@ def _power(element: Any, exponent: int) -> Any:
     return _GROUP.power(element, exponent) if exponent else _GROUP.identity
 
 
+def _split(points: bytes) -> list[bytes]:
+    if not points or len(points) % POINT_BYTES:
+        raise ValueError(f"points of {POINT_BYTES} bytes were due, not {len(points)} bytes")
+    return [bytes(points[i : i + POINT_BYTES]) for i in range(0, len(points), POINT_BYTES)]
+
+
 def _points(data: bytes) -> list[Any]:
-    if not data or len(data) % POINT_BYTES:
-        raise ValueError(f"points of {POINT_BYTES} bytes were due, not {len(data)} bytes")
-    return [_GROUP.decode(bytes(data[i : i + POINT_BYTES])) for i in range(0, len(data), POINT_BYTES)]
+    return [decoded(one) for one in _split(data)]
 
 
 @lru_cache(256)
@@ -104,9 +109,9 @@ def deal(secret: bytes, needed: int, parties: int, entropy: Entropy) -> tuple[by
 
 def _at(points: Sequence[Any], x: int) -> Any:
     """The committed polynomial at `x` >= 1, which is public and small: a power takes few multiplications, in place."""
-    value, bits = points[-1].copy(), f"{x:b}"[1:]
+    value, base, bits = points[-1].copy(), points[-1].copy(), f"{x:b}"[1:]
     for point in reversed(points[:-1]):
-        base = value.copy()
+        base.set(value)
         for bit in bits:
             value.double()
             if bit == "1":
@@ -159,9 +164,14 @@ def summed(shares: Sequence[bytes], weights: Sequence[int]) -> bytes:
 @hollow(lambda rows, weights: bytes(len(rows[0])))
 def combined(rows: Sequence[bytes], weights: Sequence[int]) -> bytes:
     """The commitments to the sum of the polynomials that `rows` are commitments to, times `weights`."""
+    return _combined(tuple(map(bytes, rows)), tuple(weights))
+
+
+@lru_cache(2)  # all decryptors of a simulation add the same ones
+def _combined(rows: tuple[bytes, ...], weights: tuple[int, ...]) -> bytes:
     total: list[Any] = []
     for row, weight in zip(rows, weights, strict=True):
-        points = [point if weight == 1 else _power(point, weight) for point in _points(row)]
+        points = [point if weight == 1 else _power(point, weight) for point in _committed(row)]
         total = [_GROUP.multiply(*pair) for pair in zip(total, points, strict=True)] if total else points
     return b"".join(map(_GROUP.encode, total))
 
@@ -170,22 +180,27 @@ def combined(rows: Sequence[bytes], weights: Sequence[int]) -> bytes:
 
 
 def encrypt_work(count: int) -> dict[str, int]:
-    """Operations of `encrypt` for a `count` of texts, and about those of `are_bound`."""
-    return {"p256.generator-power": 2 * count, "p256.power": count}
+    """Operations of `encrypt` for a `count` of texts."""
+    return {"elgamal.encrypt": count}
+
+
+def check_work(count: int) -> dict[str, int]:
+    """Operations of `are_bound` for a `count` of ciphertexts."""
+    return {"elgamal.check": count}
 
 
 @hollow(lambda key, texts, contexts, entropy: [blank(CIPHERTEXT_BYTES) for _ in texts])
 def encrypt(key: bytes, texts: Sequence[bytes], contexts: Sequence[bytes], entropy: Entropy) -> list[bytes]:
     """The ciphertexts of `texts`, 16 bytes each, under the public `key`, each bound to its context."""
-    public = _GROUP.decode(key)
     found = []
     for text, context in zip(texts, contexts, strict=True):
         if len(text) != TEXT_BYTES:
             raise ValueError(f"a text has {TEXT_BYTES} bytes, not {len(text)}")
         u, w = _GROUP.random_exponent(entropy), _GROUP.random_exponent(entropy)
-        first = _GROUP.encode(_GROUP.generator_power(u))
-        body = _padded(text, _GROUP.encode(_power(public, u)), first, context)
-        commitment = _GROUP.encode(_GROUP.generator_power(w))
+        own = SecretExponent(u)
+        first = own.public
+        body = _padded(text, own.power(key), first, context)
+        commitment = generator_power(w)
         e = _challenge("sender", context, key, first, body, commitment)
         found.append(first + body + _written(e) + _written(w + e * u))
     return found
@@ -199,33 +214,41 @@ def _padded(text: bytes, shared: bytes, first: bytes, context: bytes) -> bytes:
 @hollow(lambda key, ciphertexts, contexts: True)
 def are_bound(key: bytes, ciphertexts: Sequence[bytes], contexts: Sequence[bytes]) -> bool:
     """True if whoever made each of the `ciphertexts` knew its exponent, and bound it to its context."""
-    for ciphertext, context in zip(ciphertexts, contexts, strict=True):
-        try:
-            if len(ciphertext) != CIPHERTEXT_BYTES:
-                return False
-            first, body = ciphertext[:POINT_BYTES], ciphertext[POINT_BYTES : POINT_BYTES + TEXT_BYTES]
-            e, z = _scalar(ciphertext[-PROOF_BYTES:-SCALAR_BYTES]), _scalar(ciphertext[-SCALAR_BYTES:])
-            point = _GROUP.decode(first)
-        except ValueError:
-            return False
-        left = _GROUP.generator_power(z) if z else _GROUP.identity
-        commitment = _GROUP.encode(_GROUP.divide(left, _power(point, e)))
-        if e != _challenge("sender", context, key, first, body, commitment):
-            return False
-    return True
+    return all(
+        len(ciphertext) == CIPHERTEXT_BYTES and _is_bound(bytes(key), bytes(ciphertext), context)
+        for ciphertext, context in zip(ciphertexts, contexts, strict=True)
+    )
+
+
+@lru_cache(1 << 14)
+def _is_bound(key: bytes, ciphertext: bytes, context: bytes) -> bool:
+    """True if the proof of one ciphertext verifies. All of it is public: in a simulation, all decryptors ask this."""
+    first, body = ciphertext[:POINT_BYTES], ciphertext[POINT_BYTES : POINT_BYTES + TEXT_BYTES]
+    try:
+        e, z = _scalar(ciphertext[-PROOF_BYTES:-SCALAR_BYTES]), _scalar(ciphertext[-SCALAR_BYTES:])
+        left, right = generator_power(z), SecretExponent(e).power(first)  # 0 of either has a chance of 2^-256
+    except ValueError:
+        return False
+    commitment = _GROUP.encode(_GROUP.divide(_GROUP.decode(left), _GROUP.decode(right)))
+    return e == _challenge("sender", context, key, first, body, commitment)
 
 
 # Decryption
 
 
 def partial_work(count: int) -> dict[str, int]:
-    """Operations of `partial` for a `count` of ciphertexts, and about those of `verified`."""
-    return {"p256.power": 2 * count + 3}
+    """Operations of `partial` for a `count` of ciphertexts."""
+    return {"elgamal.partial": count, "p256.power": 1}
 
 
-def decrypt_work(count: int, needed: int) -> dict[str, int]:
-    """Operations of `opened` for a `count` of ciphertexts."""
-    return {"p256.power": count * needed}
+def verify_work(count: int) -> dict[str, int]:
+    """Operations of `verified` for a `count` of ciphertexts."""
+    return {"elgamal.verify": count, "p256.power": 4}
+
+
+def open_work(count: int, needed: int) -> dict[str, int]:
+    """Operations of `opened` for a `count` of ciphertexts and the points of `needed` holders."""
+    return {"elgamal.open": count * needed}
 
 
 def _weights(firsts: bytes, points: bytes, public: bytes) -> list[int]:
@@ -234,13 +257,6 @@ def _weights(firsts: bytes, points: bytes, public: bytes) -> list[int]:
     return [
         int.from_bytes(_hash("weight", seed, i.to_bytes(8, "big"))[:_WEIGHT_BYTES], "big") | 1 for i in range(count)
     ]
-
-
-def _weighed(points: Sequence[Any], weights: Sequence[int]) -> Any:
-    total = _GROUP.identity
-    for point, weight in zip(points, weights, strict=True):
-        total = _GROUP.multiply(total, _power(point, weight))
-    return total
 
 
 def _firsts(ciphertexts: Sequence[bytes]) -> bytes:
@@ -252,13 +268,13 @@ def partial(share: bytes, ciphertexts: Sequence[bytes], context: bytes, entropy:
     """c_1^x of each of the `ciphertexts` for the `share` x, 33 bytes each, then the proof; b"" for none of them."""
     if not ciphertexts:
         return b""
-    x, firsts = _scalar(share), _points(_firsts(ciphertexts))
-    points = b"".join(_GROUP.encode(_power(first, x)) for first in firsts)
-    public = _GROUP.encode(_GROUP.generator_power(x))
-    base = _weighed(firsts, _weights(_firsts(ciphertexts), points, public))
+    x, firsts = _scalar(share), _firsts(ciphertexts)
+    own = SecretExponent(x)
+    points, public = b"".join(map(own.power, _split(firsts))), own.public
+    base = product_of_powers(_points(firsts), _weights(firsts, points, public))
     k = _GROUP.random_exponent(entropy)
-    ends = _GROUP.encode(_GROUP.generator_power(k)), _GROUP.encode(_power(base, k))
-    e = _challenge("decryption", context, public, _firsts(ciphertexts), points, *ends)
+    blind = SecretExponent(k)
+    e = _challenge("decryption", context, public, firsts, points, blind.public, blind.power(_GROUP.encode(base)))
     return points + _written(e) + _written(k + e * x)
 
 
@@ -274,7 +290,8 @@ def verified(public: bytes, ciphertexts: Sequence[bytes], context: bytes, sent: 
     points = sent[:-PROOF_BYTES]
     e, z = _scalar(sent[-PROOF_BYTES:-SCALAR_BYTES]), _scalar(sent[-SCALAR_BYTES:])
     weights = _weights(_firsts(ciphertexts), points, public)
-    base, image = (_weighed(_points(data), weights) for data in (_firsts(ciphertexts), points))
+    base = product_of_powers(_points(_firsts(ciphertexts)), weights)
+    image = product_of_powers([_GROUP.decode(point) for point in _split(points)], weights)
     left = _GROUP.divide(_power(_GROUP.generator, z), _power(_GROUP.decode(public), e))
     right = _GROUP.divide(_power(base, z), _power(image, e))
     if e != _challenge(
@@ -289,8 +306,8 @@ def opened(ciphertexts: Sequence[bytes], contexts: Sequence[bytes], held: Mappin
     """The texts of `ciphertexts`, from the points `held` of t + 1 holders, by the x of each."""
     weights, found = lagrange(list(held)), []
     for place, (ciphertext, context) in enumerate(zip(ciphertexts, contexts, strict=True)):
-        points = [_GROUP.decode(points[place]) for points in held.values()]
-        shared = _GROUP.encode(_weighed(points, weights))
+        points = [_GROUP.decode(bytes(points[place])) for points in held.values()]
+        shared = _GROUP.encode(product_of_powers(points, weights))
         first, body = ciphertext[:POINT_BYTES], ciphertext[POINT_BYTES : POINT_BYTES + TEXT_BYTES]
         found.append(_padded(body, shared, first, context))
     return found

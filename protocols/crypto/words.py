@@ -13,12 +13,15 @@ d words of b bits take ceil(d b / 8) bytes, the first word in the lowest bits.
 Paper: Bonawitz et al., CCS 2017, Section 4 and Table 2, where v = 16.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WHOLE", "Quantised", "mask_of", "packed", "packed_bytes", "unpacked", "word_type"]
+__all__ = [
+    "WHOLE", "Quantised", "mask_of", "packed", "packed_bytes", "packed_rows", "unpacked", "unpacked_rows", "word_type",
+]  # fmt: skip
 
 WHOLE = 64
 """The bits of a word that is not packed."""
@@ -106,20 +109,27 @@ def packed_bytes(words: int, bits: int) -> int:
 
 def packed(words: NDArray[np.unsignedinteger], bits: int) -> bytes:
     """Pack `words` (d,), each below 2^bits, into ceil(d bits / 8) bytes. Raises ValueError unless 1 <= bits <= 57."""
+    return packed_rows(words[np.newaxis], bits)[0]
+
+
+def packed_rows(words: NDArray[np.unsignedinteger], bits: int) -> list[bytes]:
+    """Pack each row of `words` (n, d) as `packed` does: many short rows take little longer than one."""
     _check(bits)
     if bits in (8, 16, 32):
-        return words.astype(f"<u{bits // 8}").tobytes()
+        return [row.tobytes() for row in words.astype(f"<u{bits // 8}")]
     # Eight words are `bits` bytes: word i begins in byte i bits // 8.
-    groups = -(-len(words) // 8)
-    lanes = np.zeros((groups, 8), np.uint64)
-    lanes.reshape(-1)[: len(words)] = words
-    out = np.zeros((groups, bits), np.uint8)
+    rows, size = words.shape
+    groups = -(-size // 8)
+    lanes = np.zeros((rows, 8 * groups), np.uint64)
+    lanes[:, :size] = words
+    lanes = lanes.reshape(rows * groups, 8)
+    out = np.zeros((rows * groups, bits), np.uint8)
     for i in range(8):
         start, shift = divmod(i * bits, 8)
         moved = lanes[:, i] << np.uint64(shift)
         for place in range(-(-(bits + shift) // 8)):
             out[:, start + place] |= (moved >> np.uint64(8 * place)).astype(np.uint8)
-    return out.reshape(-1)[: packed_bytes(len(words), bits)].tobytes()
+    return [row.tobytes() for row in out.reshape(rows, groups * bits)[:, : packed_bytes(size, bits)]]
 
 
 def unpacked(data: bytes, count: int, bits: int) -> NDArray[np.unsignedinteger]:
@@ -127,25 +137,39 @@ def unpacked(data: bytes, count: int, bits: int) -> NDArray[np.unsignedinteger]:
 
     Raises ValueError if the length does not fit or spare bits are set.
     """
+    words, clean = unpacked_rows([data], count, bits)
+    if not clean[0]:
+        raise ValueError(f"bits after the last of {count} words are set")
+    return words.reshape(-1)
+
+
+def unpacked_rows(
+    rows: Sequence[bytes], count: int, bits: int
+) -> tuple[NDArray[np.unsignedinteger], NDArray[np.bool_]]:
+    """Unpack `count` words of `bits` from each of the `rows`: (n, count), and where no spare bits are set, (n,).
+
+    Raises ValueError if a length does not fit.
+    """
     _check(bits)
-    if len(data) != packed_bytes(count, bits):
-        raise ValueError(f"{count} words of {bits} bits take {packed_bytes(count, bits)} bytes, not {len(data)}")
+    for data in rows:
+        if len(data) != packed_bytes(count, bits):
+            raise ValueError(f"{count} words of {bits} bits take {packed_bytes(count, bits)} bytes, not {len(data)}")
+    octets = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), packed_bytes(count, bits))
     if bits in (8, 16, 32):
-        return np.frombuffer(data, f"<u{bits // 8}").astype(word_type(bits))
+        return octets.view(f"<u{bits // 8}").astype(word_type(bits)), np.ones(len(rows), np.bool_)
     groups = -(-count // 8)
-    lanes = np.zeros((groups, bits), np.uint8)
-    lanes.reshape(-1)[: len(data)] = np.frombuffer(data, np.uint8)
-    words = np.zeros((groups, 8), np.uint64)
+    lanes = np.zeros((len(rows), groups * bits), np.uint8)
+    lanes[:, : octets.shape[1]] = octets
+    lanes = lanes.reshape(len(rows) * groups, bits)
+    words = np.zeros((len(rows) * groups, 8), np.uint64)
     for i in range(8):
         start, shift = divmod(i * bits, 8)
         for place in range(-(-(bits + shift) // 8)):
             words[:, i] |= lanes[:, start + place].astype(np.uint64) << np.uint64(8 * place)
         words[:, i] >>= np.uint64(shift)
     words &= np.uint64(mask_of(bits))
-    whole = words.reshape(-1)
-    if whole[count:].any():
-        raise ValueError(f"bits after the last of {count} words are set")
-    return whole[:count].astype(word_type(bits))
+    whole = words.reshape(len(rows), 8 * groups)
+    return whole[:, :count].astype(word_type(bits)), ~whole[:, count:].any(axis=1)
 
 
 def _check(bits: int) -> None:

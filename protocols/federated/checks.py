@@ -1,18 +1,19 @@
 """Checks of [model] and [training]: values that contradict each other, or do not fit the data or the machine."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import psutil
+from msgspec import Struct
 
 from tacit.parties.data.sets import Dataset
 from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import MissingExtra
-from tacit.parties.learning.spec import MODELS
+from tacit.parties.learning.learners import LearnerError
+from tacit.parties.learning.spec import MODELS, ModelError
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
 from tacit.protocols.federated.averaging import SecAggPlus
-from tacit.protocols.federated.blame import key_of
 from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
@@ -29,11 +30,12 @@ from tacit.protocols.privacy.spending import check_noise
 from tacit.protocols.sums.lightsecagg import Coding
 from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name
-from tacit.sim.setting_error import Problem
+from tacit.sim.setting_error import Problem, SettingError
 from tacit.sim.toml_text import toml
 from tacit.sim.units import format_bytes
 
-__all__ = ["check_training", "training_memory"]
+__all__ = ["check_training", "key_of", "training_memory"]
+
 
 _LEAST_SIDE = 5
 """The least side of an image in pixels; augmentation moves it by four of them."""
@@ -282,3 +284,15 @@ def _check_memory(tables: TrainingTables, settings: TrainingSettings) -> None:
         problem += f"{format_bytes(needed)} of memory and {format_bytes(free)} are free"
         most = max(0.0, (free / vector - 2) / settings.averaging.copies / clients)
         raise Problem("training.share", f"{problem}; allowed here: less than {most:.2g}")
+
+
+# --- the key that caused an error
+
+
+def key_of(error: ValueError, tables: Mapping[str, type[Struct]]) -> str:
+    """The key of the first of `tables` that has the setting, or that of the model's or learner's name; otherwise ""."""
+    if isinstance(error, SettingError):
+        return next(
+            (f"{name}.{error.key}" for name, table in tables.items() if error.key in table.__struct_fields__), ""
+        )
+    return {ModelError: "model.name", LearnerError: "learner.name"}.get(type(error), "")

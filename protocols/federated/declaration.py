@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tacit.parties.data.splits import Shard, counted
-from tacit.parties.learning.loaded import TORCH
+from tacit.parties.learning.extras import TORCH
 from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
@@ -300,10 +300,7 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
         graph=True,
     ),
     FederatedTraining(
-        name="fedavg",
-        summary="federated averaging on the labeled points",
-        papers=_FEDAVG,
-        decided_by="average",
+        name="fedavg", summary="federated averaging on the labeled points", papers=_FEDAVG, decided_by="average"
     ),
     FederatedTraining(
         name="fedavg+xclp",

@@ -11,7 +11,7 @@ from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.life import Present
 from tacit.parties.party import Party

@@ -50,7 +50,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from tacit.parties.learning.settings import Trained
+from tacit.parties.learning.local_update import Trained
 from tacit.parties.learning.vectors import decode, encode
 from tacit.protocols.federated import cohort
 from tacit.protocols.federated.averaging import Expected, LocalModel, Update, figures_of, update_in

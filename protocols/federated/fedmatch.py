@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tacit.parties.learning import jobs
-from tacit.parties.learning.additions import Active, Addition, Batch, Run
-from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.server import Server
 from tacit.protocols.federated.method import Companion, Method, Options

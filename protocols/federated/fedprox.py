@@ -15,8 +15,7 @@ The client term adds mu (w - w_t) to the gradients; there is no server term, and
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tacit.parties.learning.additions import Active, Addition, Batch, Run
-from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
 from tacit.protocols.federated.method import Companion, Extra
 from tacit.sim.setting_error import SettingError
 

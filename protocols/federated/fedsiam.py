@@ -18,8 +18,7 @@ Their layer-wise choice of what to send is left out: both networks travel whole.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tacit.parties.learning.additions import Active, Addition, Batch, Run
-from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
 from tacit.protocols.federated.mean_teacher import Teaching, rampup
 from tacit.protocols.federated.method import Averaged, Method, Options
 

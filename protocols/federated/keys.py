@@ -7,7 +7,7 @@ from msgspec import Meta
 from tacit.parties.learning.spec import MODELS
 from tacit.protocols.federated.algorithms import UPDATES
 from tacit.protocols.xclp.keys import XclpTables
-from tacit.sim.table import Keys
+from tacit.sim.table import Keys, about
 
 __all__ = ["Byzantine", "Model", "Training", "TrainingTables"]
 
@@ -15,332 +15,251 @@ __all__ = ["Byzantine", "Model", "Training", "TrainingTables"]
 class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[model]: the network, whose inputs and classes are those of the data."""
 
-    name: Annotated[
-        str,
-        Meta(
-            description="The network: {listed}.",
-            extra={"listed": MODELS},
-        ),
-    ] = "linear_embedding"
-    width: Annotated[
-        float,
-        Meta(
-            gt=0,
-            description="Channels of `cnn13`, relative to those of the paper.",
-            extra={"unit": "factor"},
-        ),
-    ] = 1.0
-    embedding: Annotated[
-        int,
-        Meta(ge=1, description="Number of features of `linear_embedding`.", extra={"unit": "features"}),
-    ] = 128
+    name: Annotated[str, about("The network: {listed}.", listed=MODELS)] = "linear_embedding"
+    width: Annotated[float, about("Channels of `cnn13`, relative to those of the paper.", gt=0, unit="factor")] = 1.0
+    embedding: Annotated[int, about("Number of features of `linear_embedding`.", ge=1, unit="features")] = 128
     normalised: Annotated[
-        bool | None,
-        Meta(
-            description="`true` scales features to length 1. By default, only `cnn13` and `resnet18` scale them.",
-        ),
+        bool | None, about("`true` scales features to length 1. By default, only `cnn13` and `resnet18` scale them.")
     ] = None
     mean: Annotated[
         tuple[float, ...],
-        Meta(description="One number per channel. The network subtracts it from pixel values, which are in [0, 1]."),
+        about("One number per channel. The network subtracts it from pixel values, which are in [0, 1]."),
     ] = ()
     std: Annotated[
-        tuple[float, ...],
-        Meta(description="One number per channel. The network divides by it after subtracting `mean`."),
+        tuple[float, ...], about("One number per channel. The network divides by it after subtracting `mean`.")
     ] = ()
 
 
 class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[training]: rounds of local updates, and the averaging of models."""
 
-    rounds: Annotated[int, Meta(ge=1, description="Number of rounds.", extra={"unit": "rounds"})] = 20
+    rounds: Annotated[int, about("Number of rounds.", ge=1, unit="rounds")] = 20
     share: Annotated[
         float,
-        Meta(
+        about(
+            "tau: share of clients drawn in each round. The share is drawn from clients with labels and from those "
+            "without, each rounded up. Protocols that train on labels only draw no clients without labels.",
             gt=0,
             le=1,
-            description=(
-                "tau: share of clients drawn in each round. The share is drawn from clients with labels "
-                "and from those without, each rounded up. Protocols that train on labels only draw no "
-                "clients without labels."
-            ),
         ),
     ] = 1.0
     extra: Annotated[
         int,
-        Meta(
+        about(
+            "Over-selection: number of clients called in each round beyond `share`. The round ends when it has as "
+            "many models as without them. Later clients are dismissed and do not count as lost.",
             ge=0,
-            description=(
-                "Over-selection: number of clients called in each round beyond `share`. The round ends "
-                "when it has as many models as without them. Later clients are dismissed and do not count "
-                "as lost."
-            ),
-            extra={"unit": "clients"},
+            unit="clients",
         ),
     ] = 0
     concurrency: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description=(
-                "M_c: number of clients that train at the same time (default: `share` of the clients with labels)."
-            ),
-            extra={"unit": "clients"},
+        about(
+            "M_c: number of clients that train at the same time (default: `share` of the clients with labels).",
+            unit="clients",
         ),
     ] = None
     buffer: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description=(
-                "K: number of models after which the server updates its model, which ends a round. The "
-                "default is 10, or half of the clients that train at the same time (rounded up) if that "
-                "is fewer."
-            ),
-            extra={"unit": "models"},
+        about(
+            "K: number of models after which the server updates its model, which ends a round. The default is 10, or "
+            "half of the clients that train at the same time (rounded up) if that is fewer.",
+            unit="models",
         ),
     ] = None
     staleness: Annotated[
         float,
-        Meta(
+        about(
+            "a: a change that is tau server updates old has the weight (1 + tau)^-a. With 0, all changes have equal "
+            "weight.",
             ge=0,
-            description=(
-                "a: a change that is tau server updates old has the weight (1 + tau)^-a. With 0, all "
-                "changes have equal weight."
-            ),
         ),
     ] = 0.5
     server_rate: Annotated[
-        float, Meta(gt=0, description="eta_g: factor of the mean of the buffered changes.", extra={"unit": "factor"})
+        float,
+        about("eta_g: factor of the mean of the buffered changes.", gt=0, unit="factor"),
     ] = 1.0
-    epochs: Annotated[int, Meta(ge=1, description="Number of passes of a client over its points in a round.")] = 5
+    epochs: Annotated[int, about("Number of passes of a client over its points in a round.", ge=1)] = 5
     labeled_batch: Annotated[
         int,
-        Meta(
+        about(
+            "Largest number of labeled points in a batch. A batch has at most the same number of unlabeled points.",
             ge=1,
-            description=(
-                "Largest number of labeled points in a batch. A batch has at most the same number of unlabeled points."
-            ),
-            extra={"unit": "points"},
+            unit="points",
         ),
     ] = 50
     learning_rate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(
-            description=(
-                "Learning rate of the first round. By default 0.3 for clients with 50 labels in a batch "
-                "and 0.1 for others, as in the paper (see `protocol.recipe`)."
-            ),
+        about(
+            "Learning rate of the first round. By default 0.3 for clients with 50 labels in a batch and 0.1 for "
+            "others, as in the paper (see `protocol.recipe`)."
         ),
     ] = None
     decay_rounds: Annotated[
         int,
-        Meta(
+        about(
+            "Round in which the learning rate, which follows a cosine, would reach 0. With 0, the rate is constant. "
+            "The cosine starts again with the first pseudo-labels (`label_from`).",
             ge=0,
-            description=(
-                "Round in which the learning rate, which follows a cosine, would reach 0. With 0, the "
-                "rate is constant. The cosine starts again with the first pseudo-labels (`label_from`)."
-            ),
-            extra={"unit": "rounds"},
+            unit="rounds",
         ),
     ] = 2000
-    momentum: Annotated[float, Meta(ge=0, lt=1, description="Momentum of gradient descent.")] = 0.0
+    momentum: Annotated[float, about("Momentum of gradient descent.", ge=0, lt=1)] = 0.0
     weight_decay: Annotated[
-        float, Meta(ge=0, description="Weight decay: factor of the parameters that each step adds to the gradient.")
+        float, about("Weight decay: factor of the parameters that each step adds to the gradient.", ge=0)
     ] = 2e-4
     augmentation: Annotated[
         Literal["none", "translate-flip", "rotate-flip", "strong"],
-        Meta(
-            description=(
-                "Augmentation of images larger than 4 x 4 pixels: `translate-flip` shifts them by up to 4 "
-                "pixels and mirrors them; `rotate-flip` rotates them by up to 10 degrees and mirrors "
-                "them; `strong` changes them more."
-            ),
+        about(
+            "Augmentation of images larger than 4 x 4 pixels: `translate-flip` shifts them by up to 4 pixels and "
+            "mirrors them; `rotate-flip` rotates them by up to 10 degrees and mirrors them; `strong` changes them "
+            "more."
         ),
     ] = "none"
     class_weights: Annotated[
         Literal["none", "own"],
-        Meta(
-            description=(
-                "`own`: once there are pseudo-labels, each point has the weight n / (C count). C is the "
-                "number of classes, n the client's number of labels and pseudo-labels, and `count` their "
-                "number in the point's class. The XCLP authors' code counts over the cohort instead."
-            ),
+        about(
+            "`own`: once there are pseudo-labels, each point has the weight n / (C count). C is the number of "
+            "classes, n the client's number of labels and pseudo-labels, and `count` their number in the point's "
+            "class. The XCLP authors' code counts over the cohort instead."
         ),
     ] = "none"
     update: Annotated[
         str,
-        Meta(
-            description=(
-                "Addition to local training: `fedavg`, none; `fedprox`, a proximal term; `scaffold`, "
-                "control variates. The protocols `fedprox` and `scaffold` set it themselves."
-            ),
-            extra={"registry": UPDATES},
+        about(
+            "Addition to local training: `fedavg`, none; `fedprox`, a proximal term; `scaffold`, control variates. "
+            "The protocols `fedprox` and `scaffold` set it themselves.",
+            registry=UPDATES,
         ),
     ] = "fedavg"
-    mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
+    mu: Annotated[float, about("Weight of the proximal term of `fedprox`.", ge=0)] = 0.01
     averaging: Annotated[
         Literal["plain", "secure", "secagg+", "lightsecagg", "committee", "prio3", "flamingo"],
-        Meta(
-            description=(
-                "`plain`: the server sees each client's model. `secure`: a secure sum, so that the server "
-                "sees only the average. `secagg+`: a secure sum for many clients, in which each client "
-                "shares secrets with k neighbours in a random graph. `lightsecagg`: a secure sum whose opening costs "
-                "the same whoever is lost; needs `training.value_bits`. `committee`: a secure sum with one upload per "
-                "client, whose shares a committee of members adds; needs `training.value_bits`. `prio3`: a sum by two "
-                "aggregators, the server and a further party `helper`, to which clients prove that each number is "
-                "within `training.clip`; needs `training.value_bits` and `training.weighting` = `equal`. "
-                "`flamingo`: a secure sum with one message per client and keys for many rounds, which some clients, "
-                "the decryptors, open."
-            ),
+        about(
+            "`plain`: the server sees each client's model. `secure`: a secure sum, so that the server sees only the "
+            "average. `secagg+`: a secure sum for many clients, in which each client shares secrets with k neighbours "
+            "in a random graph. `lightsecagg`: a secure sum whose opening costs the same whoever is lost; needs "
+            "`training.value_bits`. `committee`: a secure sum with one upload per client, whose shares a committee of "
+            "members adds; needs `training.value_bits`. `prio3`: a sum by two aggregators, the server and a further "
+            "party `helper`, to which clients prove that each number is within `training.clip`; needs "
+            "`training.value_bits` and `training.weighting` = `equal`. `flamingo`: a secure sum with one message per "
+            "client and keys for many rounds, which some clients, the decryptors, open."
         ),
     ] = "plain"
     value_bits: Annotated[
         Annotated[int, Meta(ge=2, le=32)] | Literal["exact"],
-        Meta(
-            description="With a secure average: the bits of each number of a model that is summed. `exact`: a fixed "
-            "point in words of 64 bits. With fewer bits, numbers are clipped to `training.clip` and rounded, and words "
-            "are as wide as the sum needs.",
-            extra={"unit": "bits"},
+        about(
+            "With a secure average: the bits of each number of a model that is summed. `exact`: a fixed point in "
+            "words of 64 bits. With fewer bits, numbers are clipped to `training.clip` and rounded, and words are as "
+            "wide as the sum needs.",
+            unit="bits",
         ),
     ] = "exact"
     clip: Annotated[
         float,
-        Meta(
+        about(
+            "With `training.value_bits`: the largest magnitude of a number of a model. Larger ones are clipped, and "
+            "each round reports their share.",
             gt=0,
-            description="With `training.value_bits`: the largest magnitude of a number of a model. Larger ones are "
-            "clipped, and each round reports their share.",
         ),
     ] = 4.0
     largest_weight: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description="With `training.value_bits` and `training.weighting` = `points`: the largest weight of a "
-            "model. A client with more points counts as one with this number. Default: the largest number of labeled "
-            "points of a client, which every party then knows.",
-            extra={"unit": "points"},
+        about(
+            "With `training.value_bits` and `training.weighting` = `points`: the largest weight of a model. A client "
+            "with more points counts as one with this number. Default: the largest number of labeled points of a "
+            "client, which every party then knows.",
+            unit="points",
         ),
     ] = None
     tolerated_dropouts: Annotated[
         float,
-        Meta(
+        about(
+            "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may be lost without "
+            "ending the sum. The number of neighbours k, the number U of clients that must answer, or the number of "
+            "members is chosen for this. The sum of this key and `corrupt_clients` must be less than 1. For "
+            "`lightsecagg` and `committee`, twice this key and `corrupt_clients` must add up to less than 1.",
             ge=0,
             lt=1,
-            description=(
-                "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may be lost without "
-                "ending the sum. The number of neighbours k, the number U of clients that must answer, or the "
-                "number of "
-                "members is chosen for this. The sum of this key and `corrupt_clients` must be less than 1. For "
-                "`lightsecagg` "
-                "and `committee`, twice this key and `corrupt_clients` must add up to less than 1."
-            ),
         ),
     ] = 0.1
     corrupt_clients: Annotated[
         float,
-        Meta(
+        about(
+            "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may collude with the "
+            "server without revealing other clients' inputs. With `secagg+`, the server must be semi-honest, and draw "
+            "the graph as specified. With the others, clients sign who is in a sum before they open it.",
             ge=0,
             lt=1,
-            description=(
-                "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may collude with "
-                "the server without revealing other clients' inputs. With `secagg+`, the server must be semi-honest, "
-                "and draw the graph as specified. With the others, clients sign who is in a sum before they open it."
-            ),
         ),
     ] = 0.1
     failure_exponent: Annotated[
         int,
-        Meta(
+        about(
+            "With `secagg+`, `committee` and `flamingo`: a sum with the tolerated losses and collusion fails with a "
+            "probability of at most 2 to the power of minus this number.",
             ge=1,
             le=128,
-            description=(
-                "With `secagg+`, `committee` and `flamingo`: a sum with the tolerated losses and collusion fails "
-                "with a probability of at most 2 to the power of minus this number."
-            ),
         ),
     ] = 40
     decryptors: Annotated[
         Annotated[int, Meta(ge=3)] | None,
-        Meta(
-            description="With `flamingo`: the clients that hold shares of the key of the sums. The default is the "
-            "fewest of which less than a third are lost or corrupt, with the probability of `failure_exponent`, or "
-            "all clients.",
-            extra={"unit": "clients"},
+        about(
+            "With `flamingo`: the clients that hold shares of the key of the sums. The default is the fewest of which "
+            "less than a third are lost or corrupt, with the probability of `failure_exponent`, or all clients.",
+            unit="clients",
         ),
     ] = None
     decryptor_rounds: Annotated[
         int,
-        Meta(
+        about(
+            "With `flamingo`: other decryptors are drawn after this number of rounds. They receive shares of the same "
+            "key.",
             ge=1,
-            description="With `flamingo`: other decryptors are drawn after this number of rounds. They receive shares "
-            "of the same key.",
-            extra={"unit": "rounds"},
+            unit="rounds",
         ),
     ] = 10
     weighting: Annotated[
         Literal["equal", "points"],
-        Meta(
-            description=(
-                "Weight of a model in the average: `equal` for all, or `points`, the number of points it "
-                "was trained on in an epoch."
-            ),
+        about(
+            "Weight of a model in the average: `equal` for all, or `points`, the number of points it was trained on "
+            "in an epoch."
         ),
     ] = "equal"
     min_clients: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description=(
-                "Smallest number of models (in co-training: predictions) in a round. With fewer, the "
-                "round is lost and nothing changes. The default is 1. Clients refuse a secure average "
-                "over fewer than this number, at least 2. For secure averages the default is the number "
-                "of clients that a sum is sure to cover if just over half of the cohort survives (2 to "
-                "4). A larger value needs more survivors. With noise added at the clients, the default is "
-                "more than half of the smallest cohort."
-            ),
-            extra={"unit": "clients"},
+        about(
+            "Smallest number of models (in co-training: predictions) in a round. With fewer, the round is lost and "
+            "nothing changes. The default is 1. Clients refuse a secure average over fewer than this number, at least "
+            "2. For secure averages the default is the number of clients that a sum is sure to cover if just over "
+            "half of the cohort survives (2 to 4). A larger value needs more survivors. With noise added at the "
+            "clients, the default is more than half of the smallest cohort.",
+            unit="clients",
         ),
     ] = None
     label_from: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="First round with pseudo-labels. Earlier rounds train on labels only.",
-            extra={"unit": "round"},
-        ),
+        int, about("First round with pseudo-labels. Earlier rounds train on labels only.", ge=1, unit="round")
     ] = 1
     validation: Annotated[
         float,
-        Meta(
-            ge=0,
-            lt=1,
-            description=("Share of the training points that no client gets. They select the model of the best round."),
-        ),
+        about("Share of the training points that no client gets. They select the model of the best round.", ge=0, lt=1),
     ] = 0.1
     evaluate_every: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="Test the models every N rounds and at the end. Testing takes no virtual time.",
-            extra={"unit": "rounds"},
-        ),
+        int, about("Test the models every N rounds and at the end. Testing takes no virtual time.", ge=1, unit="rounds")
     ] = 1
     checkpoint_every: Annotated[
         int,
-        Meta(
+        about(
+            "Write a checkpoint for `tacit run --resume` every N rounds (0: never). If a client is still computing "
+            "when the round ends, Tacit writes it after a later round; `fedbuff` does not wait. Checkpoints do not "
+            "change the run.",
             ge=0,
-            description=(
-                "Write a checkpoint for `tacit run --resume` every N rounds (0: never). If a client is "
-                "still computing when the round ends, Tacit writes it after a later round; `fedbuff` does "
-                "not wait. Checkpoints do not change the run."
-            ),
-            extra={"unit": "rounds"},
+            unit="rounds",
         ),
     ] = 10
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
-        Meta(
-            description=(
-                "Where networks are trained: `auto` uses a GPU if there is one. Virtual time does not change."
-            ),
-        ),
+        about("Where networks are trained: `auto` uses a GPU if there is one. Virtual time does not change."),
     ] = "auto"
 
     def fewest(self, unless_given: int = 1) -> int:
@@ -351,37 +270,32 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[byzantine]: clients that send false labels or models. In co-training, accuracy is that of the honest clients."""
 
-    clients: Annotated[
-        int,
-        Meta(ge=0, description="Number of Byzantine clients: the last ones.", extra={"unit": "clients"}),
-    ] = 0
+    clients: Annotated[int, about("Number of Byzantine clients: the last ones.", ge=0, unit="clients")] = 0
     kind: Annotated[
         Literal["random", "flipped", "colluding", "stuffed", "scaled", "noise"],
-        Meta(
-            description=(
-                "Labels that Byzantine clients send in co-training: `random` labels; `flipped`, the class after the "
-                "predicted one; `colluding`, all the same wrong label for a point. With secure votes also `stuffed`: "
-                "`flipped` labels with `weight` votes; `scaled`: the client's own labels with `weight` votes; `noise`: "
-                "random counters. In federated training, the update that they send: `scaled`, their own one times "
-                "`weight`; `stuffed`, the same with the opposite sign; `noise`, normal random numbers with the "
-                "standard deviation `weight`."
-            ),
+        about(
+            "Labels that Byzantine clients send in co-training: `random` labels; `flipped`, the class after the "
+            "predicted one; `colluding`, all the same wrong label for a point. With secure votes also `stuffed`: "
+            "`flipped` labels with `weight` votes; `scaled`: the client's own labels with `weight` votes; `noise`: "
+            "random counters. In federated training, the update that they send: `scaled`, their own one times "
+            "`weight`; `stuffed`, the same with the opposite sign; `noise`, normal random numbers with the standard "
+            "deviation `weight`."
         ),
     ] = "random"
     weight: Annotated[
         int,
-        Meta(
+        about(
+            "`stuffed` and `scaled`: number of votes, or factor of the update, of each Byzantine client. `noise` of "
+            "an update: its standard deviation.",
             ge=1,
             le=60000,
-            description="`stuffed` and `scaled`: number of votes, or factor of the update, of each Byzantine client. "
-            "`noise` of an update: its standard deviation.",
         ),
     ] = 1000
     clipped: Annotated[
         bool,
-        Meta(
-            description="In federated training with `training.value_bits`: `true` clips the numbers of a false model "
-            "to `training.clip`, so that no proof refuses them."
+        about(
+            "In federated training with `training.value_bits`: `true` clips the numbers of a false model to "
+            "`training.clip`, so that no proof refuses them."
         ),
     ] = False
 

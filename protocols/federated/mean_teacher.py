@@ -18,8 +18,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tacit.parties.learning.additions import Active, Addition, Batch, Run
-from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
 from tacit.protocols.federated.method import Averaged, Method, Options
 
 if TYPE_CHECKING:

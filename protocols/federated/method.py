@@ -1,9 +1,9 @@
 """The ingredients of a method of training: the source of pseudo-labels, and pairs of client term and server term.
 
-A client term is an `Addition` to the local update (`tacit.parties.learning.additions`). It is sent to worker processes,
-so its class must be importable there. Its server term is a `Companion`, which sends bytes beside the model and
-processes the bytes from clients. Each method has a file with both of them. Your own method overrides the hooks that it
-needs; the others do nothing.
+A client term is an `Addition` to the local update (`tacit.parties.learning.local_update`). It is sent to worker
+processes, so its class must be importable there. Its server term is a `Companion`, which sends bytes beside the model
+and processes the bytes from clients. Each method has a file with both of them. Your own method overrides the hooks that
+it needs; the others do nothing.
 
 | in a round | hook | default |
 | --- | --- | --- |
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tacit.parties.learning import jobs
-from tacit.parties.learning.additions import Addition
+from tacit.parties.learning.local_update import Addition
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.server import Server
 from tacit.protocols.federated.labelling import Labeller

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import Trained
+from tacit.parties.learning.local_update import Trained
 from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Present
 from tacit.parties.server import Loss

@@ -12,14 +12,14 @@ from tacit.parties.learning import jobs
 from tacit.parties.life import Present
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.scores import accuracy, balanced_accuracy
-from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
+from tacit.protocols.experiment.simulated import Ended, Ending, Simulated, accuracy, balanced_accuracy
 from tacit.protocols.federated.experiment import Kinds, Training
 from tacit.protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.observer import TrainingObserver
 from tacit.protocols.federated.round import Record
 from tacit.protocols.privacy.released import Randomised, released
+from tacit.protocols.rounds.observer import reported
 from tacit.protocols.setup import Group
 from tacit.protocols.xclp.choices import shown
 from tacit.protocols.xclp.observer import Observer
@@ -78,7 +78,7 @@ class PredictionObserver(TrainingObserver):
             model_digest=hashlib.sha256(server.model).hexdigest(),
             randomised=self.randomised(self._begun),
             lost=[*lost, *found.lost],
-            round_records=[*self.reported(lost), *found.round_records],
+            round_records=[*reported(self.rounds, lost), *found.round_records],
             keep=partial(self._save, server.model, None),
         )
 

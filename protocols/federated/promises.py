@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import Trained
+from tacit.parties.learning.local_update import Trained
 from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.promises import Affected, Promise, Trial
@@ -145,6 +145,4 @@ def close(found: Numbers, wanted: Numbers) -> bool:
     return bool((np.abs(found - wanted) <= _CLOSE * np.maximum(1.0, np.abs(wanted))).all())
 
 
-PROMISES = {
-    "the model is the oracle's": Promise(equals_plain_average),
-}
+PROMISES = {"the model is the oracle's": Promise(equals_plain_average)}

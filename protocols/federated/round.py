@@ -36,7 +36,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalData, LocalUpdate, Trained
+from tacit.parties.learning.local_update import LocalData, LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelError, ModelSpec
 from tacit.parties.life import Observed
 from tacit.parties.registered import Resting

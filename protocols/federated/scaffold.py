@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tacit.parties.learning import jobs
-from tacit.parties.learning.additions import Active, Addition, Batch, Run
-from tacit.parties.learning.plain_update import PlainUpdate
+from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.server import Server

@@ -158,7 +158,8 @@ class Proved(Secure):
         self, me: Any, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
     ) -> Averages:
         task, fewest = self.task(expected), self.fewest(least)
-        tally = await reports.server(me, members, task, fewest, deadline, basis=me.basis)
+        signed = self.identities is not None
+        tally = await reports.server(me, members, task, fewest, deadline, basis=me.basis, signed=signed)
         if isinstance(tally.counts, HollowArray):
             return Averages(tally.contributors, tuple(map(blank, expected.sizes)), 0.0)
         count, end = len(tally.contributors), sum(expected.sizes) // 4
@@ -317,11 +318,9 @@ def _task_of(tables: Any, among: Any) -> Task:
 class ProvedAveraging(SecureAveraging):
     """`Proved` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
 
-    takes = (reports.Reports(_task_of, based=True),)
+    takes = (reports.Reports(_task_of, based=True, signs=True),)
     uses = ("protocol.identity", *QUANTISING[:2])
-    learned: ClassVar[Mapping[str, str]] = {
-        "helper": "with prio3 averages: how many reports there are and which are refused"
-    }
+    learned: ClassVar[Mapping[str, str]] = {"helper": f"with prio3 averages: {reports.HELPER_LEARNS}"}
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         return []  # it has no miniature in which a server lies
@@ -337,10 +336,7 @@ def committee_of(tables: Any, clients: int) -> committee.Committee:
 class CommitteeAveraging(SecureAveraging):
     """`ByCommittee` as a part of a round of training."""
 
-    takes = (
-        _WITH_SIGNING_KEYS,
-        committee.SumByCommittee(committee_of),
-    )
+    takes = (_WITH_SIGNING_KEYS, committee.SumByCommittee(committee_of))
     uses = ("protocol.identity", *QUANTISING)
     kind = "committee"
 
@@ -374,11 +370,7 @@ class FlamingoAveraging(SecureAveraging):
     """`Flamingo` as a part of a round of training."""
 
     takes = (
-        decryptors.KeysOfRounds(
-            decryptors_of,
-            schedule_of,
-            _WITH_SIGNING_KEYS,
-        ),
+        decryptors.KeysOfRounds(decryptors_of, schedule_of, _WITH_SIGNING_KEYS),
         flamingo.SumOfRounds(decryptors_of, tolerance_of),
     )
     uses = ("protocol.identity", *QUANTISING, "training.decryptors", "training.decryptor_rounds")

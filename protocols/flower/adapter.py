@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tacit.protocols.flower.apps import App, in_app, place_in_app
+from tacit.protocols.flower.exchanges import STAGES
 from tacit.protocols.flower.seeding import seeded
-from tacit.protocols.flower.stages import STAGES
 from tacit.protocols.flower.stand_ins import EPOCH, JOB, VIRTUAL, stand_ins
 from tacit.protocols.flower.threads import Exited, exit_of, in_world
 

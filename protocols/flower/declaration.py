@@ -12,10 +12,10 @@ from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.flower import flower
 from tacit.protocols.flower.apps import code_of, read_app
+from tacit.protocols.flower.exchanges import STAGES, STEPS
 from tacit.protocols.flower.flower import FlowerClient, FlowerServer, Nodes
 from tacit.protocols.flower.keys import FlowerKeys, FlowerTables
 from tacit.protocols.flower.observer import FlowerObserver
-from tacit.protocols.flower.stages import STAGES, STEPS
 from tacit.protocols.parts import Part, messages_in
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.sim.setting_error import Problem

@@ -7,7 +7,7 @@
 | flower.train, ... | AppMessage | server -> client | Flower's bytes | a message of the server app |
 | flower.train, ... | AppReply | client -> server | Flower's bytes | the client app's reply, or its error |
 
-The step of a message follows from its category, or from SecAgg+'s stage (`stages`); its round from its group or its
+The step of a message follows from its category, or from SecAgg+'s stage (`exchanges`); its round from its group or its
 settings. Message bodies are Flower's own serialisation (protobuf). A node joins as in Flower, and is known from then
 on. A client answers one message after the other; its context is in memory, and lost when it crashes. The app handles
 missing replies itself: it gets the replies that arrived before the time-out.
@@ -24,8 +24,7 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.life import Observed
 from tacit.parties.party import NoAnswer
 from tacit.protocols.flower.apps import App, place_in_app
-from tacit.protocols.flower.exchanges import Exchange, RoundRecord
-from tacit.protocols.flower.stages import JOIN, STAGES
+from tacit.protocols.flower.exchanges import JOIN, STAGES, Exchange, RoundRecord
 from tacit.protocols.flower.threads import Fiber, Turn
 from tacit.protocols.outcome import Abort
 from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
@@ -34,15 +33,7 @@ from tacit.sim.streams import derive, generator
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
-__all__ = [
-    "AppMessage",
-    "AppReply",
-    "FlowerClient",
-    "FlowerServer",
-    "NodeAsked",
-    "NodeJoins",
-    "Nodes",
-]
+__all__ = ["AppMessage", "AppReply", "FlowerClient", "FlowerServer", "NodeAsked", "NodeJoins", "Nodes"]
 
 _STEPS = tuple(STAGES)
 _TURNS = 1_000

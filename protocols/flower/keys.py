@@ -2,11 +2,10 @@
 
 from typing import Annotated, Protocol
 
-from msgspec import Meta
-
 from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.xclp.keys import ProtocolKeys
-from tacit.sim.units import DURATION, Duration
+from tacit.sim.table import about
+from tacit.sim.units import Duration
 
 __all__ = ["FlowerKeys", "FlowerTables"]
 
@@ -16,63 +15,51 @@ class FlowerKeys(ProtocolKeys, kw_only=True, frozen=True):
 
     app: Annotated[
         str,
-        Meta(
-            description=(
-                "Flower app: a folder with a pyproject.toml whose `[tool.flwr.app.components]` names a "
-                "serverapp and a clientapp; or a Python file with a `ServerApp` and a `ClientApp`. The "
-                "path is relative to the scenario file."
-            ),
-            extra={"unit": "file"},
+        about(
+            "Flower app: a folder with a pyproject.toml whose `[tool.flwr.app.components]` names a serverapp and a "
+            "clientapp; or a Python file with a `ServerApp` and a `ClientApp`. The path is relative to the scenario "
+            "file.",
+            unit="file",
         ),
     ] = ""
     run_config: Annotated[
         str,
-        Meta(
-            description=(
-                "Values that replace those in the app's `[tool.flwr.app.config]`, written as for `flwr "
-                'run --run-config`: `"num-server-rounds=5 lr=0.1"`.'
-            ),
+        about(
+            "Values that replace those in the app's `[tool.flwr.app.config]`, written as for `flwr run --run-config`: "
+            '`"num-server-rounds=5 lr=0.1"`.'
         ),
     ] = ""
     train_time: Annotated[
         Duration,
-        Meta(
-            description=(
-                "Time that a client takes to answer a `train` message, unless `cost` is measured or replayed."
-            ),
-            extra=DURATION,
+        about(
+            "Time that a client takes to answer a `train` message, unless `cost` is measured or replayed.",
+            unit="duration",
         ),
     ] = "1s"
     evaluate_time: Annotated[
-        Duration, Meta(description="Time that a client takes to answer an `evaluate` message.", extra=DURATION)
+        Duration, about("Time that a client takes to answer an `evaluate` message.", unit="duration")
     ] = "200ms"
     query_time: Annotated[
         Duration,
-        Meta(
-            description=(
-                "Time that a client takes to answer a `query` message, or a stage of SecAgg+ without training."
-            ),
-            extra=DURATION,
+        about(
+            "Time that a client takes to answer a `query` message, or a stage of SecAgg+ without training.",
+            unit="duration",
         ),
     ] = "10ms"
     join: Annotated[
         Duration,
-        Meta(
-            description=(
-                "Longest time that the server waits for all nodes before it starts the server app. Nodes "
-                "that join later are available from then on."
-            ),
-            extra=DURATION,
+        about(
+            "Longest time that the server waits for all nodes before it starts the server app. Nodes that join later "
+            "are available from then on.",
+            unit="duration",
         ),
     ] = "60s"
     timeout: Annotated[
         Duration,
-        Meta(
-            description=(
-                "Longest wait for a reply if the app sets no timeout. The app then gets an error reply, "
-                "as from an unavailable node. It is also the longest wait of the app for more nodes."
-            ),
-            extra=DURATION,
+        about(
+            "Longest wait for a reply if the app sets no timeout. The app then gets an error reply, as from an "
+            "unavailable node. It is also the longest wait of the app for more nodes.",
+            unit="duration",
         ),
     ] = "1h"
 

@@ -4,14 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
-
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.simulated import Ended, Ending, ResultFields, Simulated
 from tacit.protocols.flower.exchanges import Exchange, RoundRecord
 from tacit.protocols.flower.flower import FlowerClient, FlowerServer
 from tacit.protocols.rounds.endings import EndingsObserver
-from tacit.protocols.rounds.observer import HeldRound
+from tacit.protocols.rounds.observer import HeldRound, reported
 from tacit.sim.faults import Fault
 from tacit.sim.trace import Event
 from tacit.sim.world import World
@@ -89,7 +87,7 @@ class FlowerObserver(EndingsObserver[Any]):
     def so_far(self) -> ResultFields:
         """The results so far of a run that was broken off."""
         lost = self._losses()
-        return ResultFields(lost=lost, round_records=self._reported(lost), endings=self.endings(noted=False))
+        return ResultFields(lost=lost, round_records=reported(self.rounds, lost), endings=self.endings(noted=False))
 
     def sum_up(self) -> Simulated:
         """The results, after all parties have ended."""
@@ -104,7 +102,7 @@ class FlowerObserver(EndingsObserver[Any]):
             accuracy=accuracies[-1] if accuracies else None,
             measured_on="the points that the clients report of",
             lost=lost,
-            round_records=self._reported(lost),
+            round_records=reported(self.rounds, lost),
             endings=self.endings(),
             silent=self._fault_record.silent(),
             keep=self._keep,
@@ -131,12 +129,6 @@ class FlowerObserver(EndingsObserver[Any]):
         if not any(client.alive for client in self._named.values()):
             return "failed", f"every client was lost; {server.aborted}"
         return "aborted", server.aborted
-
-    def _reported(self, lost: Sequence[Loss]) -> list[Any]:
-        def of(number: int) -> tuple[str, ...]:
-            return tuple(dict.fromkeys(loss.party for loss in lost if loss.round == number))
-
-        return [msgspec.structs.replace(one, lost=of(one.round)) for one in self.rounds]
 
     def _losses(self) -> list[Loss]:
         return self.losses_beside(self._server, "its reply was not missed", self._round_at)

@@ -411,14 +411,7 @@ _PATCHES: tuple[tuple[Any, dict[str, Any]], ...] = (
         },
     ),
     (queue, _clocks_of(queue)),
-    (
-        concurrent.futures,
-        {
-            "ThreadPoolExecutor": _pool,
-            "wait": _wait_for,
-            "as_completed": _each_as_completed,
-        },
-    ),
+    (concurrent.futures, {"ThreadPoolExecutor": _pool, "wait": _wait_for, "as_completed": _each_as_completed}),
 )
 """Stand-ins for names of modules and of a class. Events, semaphores, barriers and queues are built from these."""
 

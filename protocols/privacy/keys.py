@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from tacit.sim.table import Keys
+from tacit.sim.table import Keys, about
 
 __all__ = ["Privacy"]
 
@@ -14,93 +14,68 @@ class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     epsilon: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["none"],
-        Meta(
-            description=(
-                "Epsilon: for `dp-fedct` per round with delta = 0, as in the FedCT paper; for all others "
-                "per run, with `delta`. `none`: no noise."
-            ),
+        about(
+            "Epsilon: for `dp-fedct` per round with delta = 0, as in the FedCT paper; for all others per run, with "
+            "`delta`. `none`: no noise."
         ),
     ] = 1.0
     delta: Annotated[
         float,
-        Meta(
-            gt=0,
-            lt=1,
-            description="Delta. `dp-fedct` uses it only for the epsilon of all rounds together.",
-            extra={"unit": "probability"},
-        ),
+        about("Delta. `dp-fedct` uses it only for the epsilon of all rounds together.", gt=0, lt=1, unit="probability"),
     ] = 1e-5
     noise: Annotated[
         Annotated[float, Meta(ge=0)] | None,
-        Meta(
-            description=(
-                "Standard deviation of the noise. Replaces `epsilon`, which then follows from it. The "
-                "unit is votes for `dp-pate`; for `dp-fedavg` it is `clip`, in the sum of a round's "
-                "models."
-            ),
+        about(
+            "Standard deviation of the noise. Replaces `epsilon`, which then follows from it. The unit is votes for "
+            "`dp-pate`; for `dp-fedavg` it is `clip`, in the sum of a round's models."
         ),
     ] = None
     votes_noise: Annotated[
         Literal["gaussian", "laplace"],
-        Meta(
-            description=(
-                "Noise on the votes: `gaussian`, as in the FedCT paper; or `laplace`, as in its authors' "
-                "code, which uses the scale 1/2 (`noise` = 0.5 sets this scale). A single label is then "
-                "(2 / `noise`)-differentially private."
-            ),
+        about(
+            "Noise on the votes: `gaussian`, as in the FedCT paper; or `laplace`, as in its authors' code, which uses "
+            "the scale 1/2 (`noise` = 0.5 sets this scale). A single label is then (2 / `noise`)-differentially "
+            "private."
         ),
     ] = "gaussian"
     sensitivity: Annotated[
         int | str,
-        Meta(
-            description=(
-                "Number of bits of a client's one-hot labels that may change with one element of its "
-                "data; one label changes two bits. A number; `worst-case`, all labels; `proposition-2:E`, "
-                "the FedCT paper's bound for a learner of stability E, with probability 1 - `delta`; or "
-                "`neighbours:N`, the most bits that changed over N data sets with one element left out. "
-                "The last one is an estimate and guarantees nothing."
-            ),
-            extra={"unit": "bits"},
+        about(
+            "Number of bits of a client's one-hot labels that may change with one element of its data; one label "
+            "changes two bits. A number; `worst-case`, all labels; `proposition-2:E`, the FedCT paper's bound for a "
+            "learner of stability E, with probability 1 - `delta`; or `neighbours:N`, the most bits that changed over "
+            "N data sets with one element left out. The last one is an estimate and guarantees nothing.",
+            unit="bits",
         ),
     ] = "worst-case"
     clip: Annotated[
         float,
-        Meta(
+        about(
+            "S: largest L2 norm of a client's model change in a round. `private-cells`: largest L2 norm of a point; "
+            "longer points are clipped to it.",
             gt=0,
-            description=(
-                "S: largest L2 norm of a client's model change in a round. `private-cells`: largest L2 "
-                "norm of a point; longer points are clipped to it."
-            ),
-            extra={"unit": "length"},
+            unit="length",
         ),
     ] = 1.0
     hash_epsilon: Annotated[
         Annotated[float, Meta(ge=0.01)] | Literal["none"],
-        Meta(
-            description=(
-                "XCLP: its owner flips each hash bit with probability 1 / (1 + e^epsilon), once per point "
-                "and set of planes. The server corrects distances for the flips. The run prints the "
-                "resulting epsilon between points a few degrees apart, which is large. `none`: no flips."
-            ),
+        about(
+            "XCLP: its owner flips each hash bit with probability 1 / (1 + e^epsilon), once per point and set of "
+            "planes. The server corrects distances for the flips. The run prints the resulting epsilon between points "
+            "a few degrees apart, which is large. `none`: no flips."
         ),
     ] = "none"
     label_epsilon: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["none"],
-        Meta(
-            description=(
-                "The client randomises each of its labels once by k-ary randomised response, with this "
-                "epsilon and delta = 0. The randomised label replaces the true one everywhere and in all "
-                "rounds. `none`: no randomisation."
-            ),
+        about(
+            "The client randomises each of its labels once by k-ary randomised response, with this epsilon and delta "
+            "= 0. The randomised label replaces the true one everywhere and in all rounds. `none`: no randomisation."
         ),
     ] = "none"
     noise_at: Annotated[
         Literal["server", "clients"],
-        Meta(
-            description=(
-                "Party that adds the noise: `server`, which must then be trusted; or `clients`, which "
-                "each add a part, so that a secure sum (`training.averaging`) shows the server only noisy "
-                "averages."
-            ),
+        about(
+            "Party that adds the noise: `server`, which must then be trusted; or `clients`, which each add a part, so "
+            "that a secure sum (`training.averaging`) shows the server only noisy averages."
         ),
     ] = "server"

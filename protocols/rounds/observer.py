@@ -11,8 +11,16 @@ from tacit.parties.client import Client
 from tacit.parties.data.sets import Dataset
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.scores import counting
-from tacit.protocols.experiment.simulated import SHOWN, Ended, Ending, ResultFields, Round, Simulated, more_than
+from tacit.protocols.experiment.simulated import (
+    SHOWN,
+    Ended,
+    Ending,
+    ResultFields,
+    Round,
+    Simulated,
+    counting,
+    more_than,
+)
 from tacit.protocols.privacy.released import Releasing, nothing_released
 from tacit.protocols.privacy.spent import Spending, Spent
 from tacit.protocols.rounds.endings import EndingsObserver
@@ -22,7 +30,7 @@ from tacit.sim.faults import Fault
 from tacit.sim.trace import Event
 from tacit.sim.world import World
 
-__all__ = ["HeldRound", "Points", "RoundsObserver", "known_points", "testing_points"]
+__all__ = ["HeldRound", "Points", "RoundsObserver", "known_points", "reported", "testing_points"]
 
 Points = tuple[NDArray[np.generic], NDArray[np.int64]]
 
@@ -163,11 +171,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         """The results so far of a run that was broken off."""
         lost = self.losses()
         endings = self.endings(noted=False)
-        return ResultFields(lost=lost, round_records=self.reported(lost), endings=endings, **self._revealed)
-
-    def reported(self, lost: Sequence[Loss]) -> list[Round]:
-        """The rounds, each with the clients among `lost` that were lost in it."""
-        return [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
+        return ResultFields(lost=lost, round_records=reported(self.rounds, lost), endings=endings, **self._revealed)
 
     def found(self) -> dict[str, Any]:
         """The fields of the results that are specific to rounds of this kind."""
@@ -184,7 +188,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             reason=reason,
             measured_on=self.measured_on,
             lost=lost,
-            round_records=self.reported(lost),
+            round_records=reported(self.rounds, lost),
             endings=self.endings(),
             silent=self._fault_record.silent(),
             **self._revealed,
@@ -257,7 +261,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
     def outcome(self, lost: Sequence[Loss]) -> tuple[str, str]:
         """The outcome and the reason. A run that loses all clients has failed, regardless of its rounds."""
         server = self._server
-        last = set(self.names_of(lost, self.last)) - set(self.rounds[-1].counted)
+        last = set(lost_in(lost, self.last)) - set(self.rounds[-1].counted)
         if last >= set(self._named) or not any(device.alive for device in self._named.devices.values()):
             return "failed", "every client was lost"
         if not server.alive:
@@ -269,10 +273,15 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             return "aborted", f"every round was lost: {problems[-1]}"
         return "completed", ""
 
-    @staticmethod
-    def names_of(lost: Sequence[Loss], number: int) -> tuple[str, ...]:
-        """The parties lost in round `number`, each once."""
-        return tuple(dict.fromkeys(loss.party for loss in lost if loss.round == number))
+
+def reported(rounds: Sequence[HeldRound], lost: Sequence[Loss]) -> list[Round]:
+    """The `rounds`, each with the parties among `lost` that were lost in it."""
+    return [msgspec.structs.replace(one, lost=lost_in(lost, one.round)) for one in rounds]
+
+
+def lost_in(lost: Sequence[Loss], number: int) -> tuple[str, ...]:
+    """The parties lost in round `number`, each once."""
+    return tuple(dict.fromkeys(loss.party for loss in lost if loss.round == number))
 
 
 def testing_points(parts: Parts, clients: Sequence[Client]) -> tuple[Points | None, str]:

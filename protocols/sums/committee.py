@@ -69,7 +69,7 @@ from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, secure_sum
 from tacit.protocols.sums.consistency import Agreed, Agreement
-from tacit.protocols.sums.masking import joined, read
+from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import drawn, exceeded_by
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_done, sum_masked
 from tacit.protocols.values import first_understood, understood, values_of
@@ -253,6 +253,12 @@ def _summed(shares: Sequence[bytes], packing: Packing, dimension: int, seeded: b
     return total
 
 
+@hollow(lambda vector, packing, seeds: [bytes(packing.share_bytes(len(vector)))] * (packing.members - packing.private))
+def _late_shares(vector: Elements, packing: Packing, seeds: tuple[bytes, ...]) -> list[bytes]:
+    """The shares of `vector`, as they are sent, for the members after the first t, whose shares are `seeds`."""
+    return joined_rows(share(vector, packing, seeds), packing.word_bits)
+
+
 def _words(data: bytes, packing: Packing, dimension: int) -> Elements:
     """The numbers of a share. Raises ValueError for bytes that are no such numbers."""
     (values,) = read(data, [packing.length(dimension)], packing.word_bits)
@@ -313,11 +319,9 @@ class _Taking:
         with me.step("sum.mask"):
             drawn_seeds = me.entropy("share seeds").bytes(SEED_BYTES * packing.private)
             seeds = tuple(drawn_seeds[i : i + SEED_BYTES] for i in range(0, len(drawn_seeds), SEED_BYTES))
-            rows = await me.compute(packing.share_work(len(vector)), share, vector, packing, seeds)
+            rest = await me.compute(packing.share_work(len(vector)), _late_shares, vector, packing, seeds)
             sum_masked(me)
-            for place, name in enumerate(self.members):
-                late = place - packing.private
-                sent = seeds[place] if late < 0 else joined([rows[late]], packing.word_bits)
+            for name, sent in zip(self.members, (*seeds, *rest), strict=True):
                 if name == me.name:
                     self.shares[name] = sent
                 else:

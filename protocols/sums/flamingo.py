@@ -368,7 +368,7 @@ class _Part:
             if not await is_signed(me, identities, asked, now.statement, survivors, ring.decryptors, quorum):
                 return
             contexts = [now.context(*pair) for pair in pairs]
-            work = elgamal.encrypt_work(len(pairs))
+            work = elgamal.check_work(len(pairs))
             if not await me.compute(work, elgamal.are_bound, ring.key, asked.seeds, contexts):
                 refuse(me, "decrypt: a ciphertext is not of its pair and round")
                 return
@@ -473,7 +473,7 @@ async def _proved(me: Server, now: Round, sent: Mapping[str, MaskedVector], name
         checked.update(pair for pairs in due.values() for pair in pairs)
         bound = await me.together(*[
             me.compute(
-                elgamal.encrypt_work(len(pairs)), elgamal.are_bound, now.ring.key, _hidden(now, sent, pairs),
+                elgamal.check_work(len(pairs)), elgamal.are_bound, now.ring.key, _hidden(now, sent, pairs),
                 [now.context(*pair) for pair in pairs],
             ) for pairs in due.values()
         ])  # fmt: skip
@@ -532,7 +532,7 @@ async def _opened(
                     if len(answer.shares) != len(survivors) or any(len(s) not in (0, SHARE) for s in answer.shares):
                         raise ValueError(f"{len(survivors)} shares of {SHARE} bytes, or none, were due")
                 public = await me.compute(elgamal.at_work(one.needed, x), elgamal.public_share, ring.commitments, x)
-                work = elgamal.partial_work(len(hidden))
+                work = elgamal.verify_work(len(hidden))
                 found, problem = await me.compute(work, _verified, public, hidden, now.opening, answer.decrypted)
                 with values_of(me, source, "RoundOpened"):
                     if problem:
@@ -555,7 +555,7 @@ async def _opened(
         raise Abort(f"the sum stays masked: shares of a seed do not give it, of {', '.join(wrong)}")
     contexts = [now.context(*pair) for pair in now.pairs(survivors)]
     held = dict(list(points.items())[: one.needed])
-    work = elgamal.decrypt_work(len(hidden), one.needed)
+    work = elgamal.open_work(len(hidden), one.needed)
     return seeds, await me.compute(work, elgamal.opened, hidden, contexts, held)
 
 

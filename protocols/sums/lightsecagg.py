@@ -65,17 +65,17 @@ from tacit.protocols.crypto.coded_masks import (
 )
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.sizes import text
-from tacit.protocols.crypto.words import packed_bytes
+from tacit.protocols.crypto.words import packed_bytes, unpacked_rows
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.parts import Among, Part, Taken, messages_in
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import consistency, secure_sum
 from tacit.protocols.sums.consistency import Agreed, Agreement
-from tacit.protocols.sums.masking import joined, read
+from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_done, sum_masked
 from tacit.protocols.values import first_understood, understood
-from tacit.sim.hollow import HollowArray
+from tacit.sim.hollow import Blank, HollowArray
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
@@ -227,12 +227,11 @@ class _Taking:
             work = pieces_work(*shape)
             mask, pieces = await me.compute(work, mask_and_pieces, *shape, me.entropy("coded mask"))
             shown = derive(self.group.digest, "CodedPiece", str(coding.private), str(coding.needed))
-            for name, piece in zip(names, pieces, strict=True):
-                if name == me.name:
-                    self.pieces[name] = piece
-                else:
+            self.pieces[me.name] = pieces[names.index(me.name)].copy()
+            for name, piece in zip(names, joined_rows(pieces, PIECE_BITS), strict=True):
+                if name != me.name:
                     me.channels[name].bind(shown)  # who was shown other clients or keys cannot open its piece
-                    me.send(name, CodedPiece(joined([piece], PIECE_BITS)))
+                    me.send(name, CodedPiece(piece))
         sum_masked(me)
         with me.step("sum.mask"):
             masked = await me.compute({"ring.add": len(vector)}, _added, [vector, mask])
@@ -264,7 +263,12 @@ class _Taking:
         awaited = [name for name in survivors if name not in self.pieces]
         deadline = self.settings.deadline / 2
         found = await self.me.collect(CodedPiece, awaited, deadline=deadline, until=(CodedDone,))
-        self.pieces |= understood(self.me, found.answers, lambda name, sent: _numbers(sent.piece, self._length))
+        read_already = _usable({name: sent.piece for name, sent in found.answers.items()}, self._length)
+        self.pieces |= understood(
+            self.me,
+            found.answers,
+            lambda name, sent: read_already[name] if name in read_already else _numbers(sent.piece, self._length),
+        )
 
     async def answer(self, agreement: Agreement) -> None:
         """Send the sum of the pieces of the U1 that was signed, once q clients have signed it."""
@@ -331,6 +335,15 @@ async def client_at_end(me: Client, settings: CodedSettings) -> None:
 
 def _added(rows: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return rows[0] if isinstance(rows[0], HollowArray) else summed(rows)
+
+
+def _usable(pieces: Mapping[str, bytes], count: int) -> dict[str, NDArray[np.uint64]]:
+    """The numbers of those of the `pieces` that are `_numbers`, all read at once: each takes as long by itself."""
+    due = packed_bytes(count, PIECE_BITS)
+    sent = {name: piece for name, piece in pieces.items() if len(piece) == due and not isinstance(piece, Blank)}
+    words, clean = unpacked_rows(list(sent.values()), count, PIECE_BITS)
+    clean &= (words < PRIME).all(axis=1)
+    return {name: row for name, row, usable in zip(sent, words.astype(np.uint64), clean, strict=True) if usable}
 
 
 def _numbers(data: bytes, count: int) -> NDArray[np.uint64]:

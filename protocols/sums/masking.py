@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.protocols.crypto.prg import Streams
-from tacit.protocols.crypto.words import WHOLE, mask_of, packed, packed_bytes, unpacked, word_type
+from tacit.protocols.crypto.words import WHOLE, mask_of, packed, packed_bytes, packed_rows, unpacked, word_type
 from tacit.sim.hollow import Blank, HollowArray, array_in, blank, filled, hollow, together
 
 __all__ = ["WORD_BYTES", "Block", "Ring", "SignedKey", "joined", "masks", "masks_work", "parted", "read", "reduced"]
@@ -57,6 +57,15 @@ def joined(values: Iterable[Ring], bits: int = WHOLE) -> bytes:
         blank(packed_bytes(value.size, bits)) if isinstance(value, HollowArray) else packed(value, bits)
         for value in values
     ])  # fmt: skip
+
+
+def joined_rows(rows: Ring, bits: int = WHOLE) -> list[bytes]:
+    """Encode each row of `rows` (n, d), words of `bits`, by itself."""
+    if isinstance(rows, HollowArray):
+        return [blank(packed_bytes(rows.shape[1], bits)) for _ in rows]
+    if bits == WHOLE:
+        return [row.tobytes() for row in rows.astype("<u8", copy=False)]
+    return packed_rows(rows, bits)
 
 
 def read(values: bytes, sizes: Sequence[int], bits: int = WHOLE) -> list[Ring]:

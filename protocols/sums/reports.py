@@ -5,7 +5,7 @@
 | report.keys | BatchOpened | server -> helper | 32, and the basis | the verification key, which no client learns |
 | report.keys | HelperKey | helper -> server | 32; signed 96 | the helper's public key of this batch |
 | report.keys | ReportsWanted | server -> each client | as much | the same key |
-| report.shard | Report | client -> server | `report_bytes` | a measurement in shares; 0 bytes without one |
+| report.shard | Report | client -> server | `report_bytes`; signed 64 more | a measurement in shares; 0 without one |
 | report.prepare | AggregationJob | server -> helper | for each report | the helper's part, and a prepare share |
 | report.prepare | AggregationJobAnswer | helper -> server | 32 per report | prepare messages, or why one is refused |
 | report.collect | AggregateShareWanted | server -> helper | 32; 16 each out | how many are in, a checksum, who is out |
@@ -33,13 +33,21 @@ differ from it by one client's values.
 
 Security: an aggregator that follows the protocol learns no measurement alone, whatever clients do; both together read
 all. A client that does not know the verification key passes an invalid measurement with probability at most
-`Prio3.soundness_error` a try. An aggregator that deviates can spoil the sum. A server that fills a batch with reports
-of its own also reads the one that is left: the helper counts reports, and does not know whose they are, so signed keys
-do not prevent this. The server relays the helper's key: one that swaps it could read the shares,
-as with the keys of `tacit.protocols.setup` (semi-honest). With `protocol.identity = "signed"` the helper signs it, and
-clients refuse another. DAP's clients fetch the key from the helper themselves.
-Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, how many reports there are, of
-whom none has a name, which are refused, and the basis.
+`Prio3.soundness_error` a try. An aggregator that deviates can spoil the sum. The server relays the helper's key: one
+that swaps it could read the shares, as with the keys of `tacit.protocols.setup` (semi-honest). One that fills a batch
+with reports of its own could read the report that is left: the helper counts reports, and does not know whose they are.
+
+With `protocol.identity = "signed"` the server can do neither. The helper signs its key, and clients refuse another;
+DAP's clients fetch the key from the helper themselves. Each client signs its report: batch, nonce, public share and
+sealed share. The helper gets the client's name and incarnation with it, and accepts one report of each client whose
+signature verifies, so a sum is over at least `least` clients with long-term keys. Those whose keys the server has are
+among them: their number comes off. Both kinds of signature are of the round, whatever the attempt.
+
+Not covered: two rounds. A server that leaves one client out of the second subtracts the sums, and reads what the client
+has contributed if all contribute the same again. Votes may repeat; a model that differs in one bit has another basis,
+and leads to nearly the same integers. A helper whose disk is lost also forgets which bases were released.
+Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, whose reports there are (in
+the signed ones, or by trying names against `bound`), which are refused, and the basis.
 """
 
 import hashlib
@@ -86,6 +94,7 @@ from tacit.sim.wire import Message
 from tacit.sim.world import World
 
 __all__ = [
+    "HELPER_LEARNS",
     "WAITS",
     "Helper",
     "HelperAggregate",
@@ -97,11 +106,13 @@ __all__ = [
     "wanted_of",
 ]
 
-_SIGNED = "helper key"
+_SIGNED_KEY, _SIGNED_REPORT = "helper key", "report"
 _TAKEN, _RELEASED, _BASES = "report nonces", "released batch", "released bases"  # on an aggregator's disk
 
 WAITS = 5
 """The most deadlines that a batch takes."""
+
+HELPER_LEARNS = "whose reports there are, and which are refused"
 
 STEPS = (
     Step("server", "report.keys", "open a batch with the helper, and hand out the helper's key"),
@@ -139,7 +150,10 @@ class Report(Message):
 
 
 class HelperPart(msgspec.Struct, frozen=True):
-    """One report as the helper gets it: the sealed share of the client of that name in `bound`."""
+    """One report as the helper gets it. `bound` binds it to the batch and the client (`_bound`).
+
+    In a signed report `bound` is the client's name and incarnation, and a signature follows the `helper_share`.
+    """
 
     bound: bytes
     nonce: bytes
@@ -177,10 +191,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Reports(Part):
-    """A batch of reports as a part of a protocol; `task` gives what they are of. `based`: they have a basis."""
+    """A batch of reports as a part of a protocol; `task` gives what they are of. `based`: they have a basis.
+
+    `signs`: true if `protocol.identity` may require signatures.
+    """
 
     task: Callable[[Any, Any], Task]
     based: bool = False
+    signs: bool = False
     takes: ClassVar[Sequence[Step]] = STEPS
     learned: ClassVar[Mapping[str, str]] = {}
 
@@ -189,16 +207,18 @@ class Reports(Part):
 
     def payloads(self, tables: Any, among: Among) -> Mapping[str, int]:
         """The bytes of one batch of all clients of `among`."""
-        task, clients, key = self.task(tables, among), len(among.names), _key_bytes(tables)
+        task, clients, signature = self.task(tables, among), len(among.names), self.signs * _signature_bytes(tables)
         prio3 = task.prio3
         part = _BOUND_BYTES + prio3.nonce_bytes + prio3.public_share_bytes + prio3.prepare_share_bytes
         part += prio3.input_share_bytes(HELPER_SHARE) + SEALING_BYTES
+        key, signatures = KEY_BYTES + signature, clients * signature
+        titles = sum(len(f"{name}#1") - _BOUND_BYTES for name in among.names) if signature else 0
         return {
             "BatchOpened": prio3.verify_key_bytes + self.based * BASIS_BYTES,
             "HelperKey": key,
             "ReportsWanted": clients * key,
-            "Report": clients * task.report_bytes,
-            "AggregationJob": clients * part,
+            "Report": clients * task.report_bytes + signatures,
+            "AggregationJob": clients * part + signatures + titles,
             "AggregationJobAnswer": clients * prio3.prepare_message_bytes,
             "AggregateShareWanted": CHECKSUM_BYTES,
             "HelperAggregate": prio3.aggregate_share_bytes,
@@ -207,12 +227,11 @@ class Reports(Part):
 
 def wanted_of(tables: Any, clients: int) -> Stated:
     """The bytes by which a number of clients are asked for reports, of which they have none."""
-    return Stated({"ReportsWanted": clients * _key_bytes(tables)})
+    return Stated({"ReportsWanted": clients * (KEY_BYTES + _signature_bytes(tables))})
 
 
-def _key_bytes(tables: Any) -> int:
-    """The bytes of the helper's key, with its signature where it is signed."""
-    return KEY_BYTES + SIGNATURE_BYTES * (tables is not None and is_signed(tables))
+def _signature_bytes(tables: Any) -> int:
+    return SIGNATURE_BYTES * (tables is not None and is_signed(tables))
 
 
 BASIS_BYTES = 32
@@ -230,7 +249,7 @@ async def client(
 
     Raises Withdrawn for a measurement that the task does not allow. `basis`: the SHA-256 of what it was made from, if
     it is not to be summed twice. `added`: what a false client adds to the elements of its share (`Task.elements`).
-    `identities`: by which the helper signs its key, if it does.
+    `identities`: by which the helper signs its key and the client its report, if they do.
     """
     wanted = await me.recv(ReportsWanted, me.server, 2 * deadline)
     with me.step("report.shard"):
@@ -245,7 +264,10 @@ async def client(
             with values_of(me, me.server, "ReportsWanted"):
                 key = await _examined(me, wanted, batch, identities)
                 arguments = batch, measurement, nonce, rand, added, pair, key, bound
-                sent = Report(*await me.compute(work, _shard, *arguments))
+                nonce, public_share, own, sealed = await me.compute(work, _shard, *arguments)
+            if identities is not None:
+                sealed += await identities.sign(me, _SIGNED_REPORT, 0, bound, nonce, public_share, sealed)
+            sent = Report(nonce, public_share, own, sealed)
             release(me, "report", sent.public_share)
         me.send(me.server, sent)
 
@@ -265,13 +287,13 @@ async def _examined(me: Any, wanted: ReportsWanted, batch: Batch, identities: Id
         return wanted.helper_key
     key, signature = parted(wanted.helper_key)
     claim = Claim(f"{HELPER}#{wanted.incarnation}", (key, batch.context), signature)
-    if problems := await identities.problems(me, _SIGNED, 0, {HELPER: claim}):
+    if problems := await identities.problems(me, _SIGNED_KEY, 0, {HELPER: claim}):
         raise ValueError(problems[HELPER])
     return key
 
 
 def _bound(batch: Batch, name: str) -> bytes:
-    """The bytes that bind the report of the client `name` to the batch, without its name for who does not know it."""
+    """The bytes that bind the report of the client `name` to the batch: a hash, which has the same length for all."""
     return hashlib.sha256(b"tacit report/" + batch.context + name.encode()).digest()
 
 
@@ -319,17 +341,23 @@ def _sealing_key(secret: bytes, ephemeral: bytes, helper_key: bytes, bound: byte
 
 
 async def server(
-    me: Server, members: Sequence[str], task: Task, least: int, deadline: float, *, basis: bytes = b""
-) -> Tally:
-    """Sum the reports of `members`. Raises Abort where there is no result, of which the helper hears, too."""
+    me: Server, members: Sequence[str], task: Task, least: int, deadline: float, *, basis: bytes = b"",
+    signed: bool = False,
+) -> Tally:  # fmt: skip
+    """Sum the reports of `members`, which they have signed if `signed`. Raises Abort where there is no result.
+
+    The helper hears of an Abort, too.
+    """
     try:
-        return await _count(me, members, Batch.of(me, task, basis), basis, least, deadline)
+        return await _count(me, members, Batch.of(me, task, basis), basis, least, deadline, signed)
     except Abort as abort:
         me.send(HELPER, Dismissed(f"the batch is over: {abort}", aborted=False))
         raise
 
 
-async def _count(me: Server, members: Sequence[str], batch: Batch, basis: bytes, least: int, deadline: float) -> Tally:
+async def _count(
+    me: Server, members: Sequence[str], batch: Batch, basis: bytes, least: int, deadline: float, signed: bool
+) -> Tally:
     task = batch.task
     with me.step("report.keys"):
         verify_key = me.entropy("verification key").bytes(batch.prio3.verify_key_bytes)
@@ -337,7 +365,7 @@ async def _count(me: Server, members: Sequence[str], batch: Batch, basis: bytes,
         opened: HelperKey = await _from_helper(me, HelperKey, deadline)
         me.broadcast(members, ReportsWanted(opened.public_key, opened.incarnation))
     with me.step("report.prepare"):
-        sent = await _reports(me, members, batch, deadline)
+        sent = await _reports(me, members, batch, deadline, SIGNATURE_BYTES * signed)
         require(len(sent), "clients with reports", least)
         work = {"prio3.prepare": task.elements * len(sent)}
         found = await me.compute(work, _prepare, batch, verify_key, list(sent.values()))
@@ -345,11 +373,12 @@ async def _count(me: Server, members: Sequence[str], batch: Batch, basis: bytes,
         _leave_out(me, {name: one.problem for name, one in held.items() if one.problem})
         held = {name: one for name, one in held.items() if not one.problem}
         require(len(held), "clients with valid reports", least)
+        names = {name: _title(me, name) if signed else _bound(batch, name) for name in held}
         parts = [
-            HelperPart(_bound(batch, name), one.nonce, one.public_share, one.helper_share, held[name].prepare_share)
-            for name, one in sent.items()
-            if name in held
-        ]
+            HelperPart(bound, sent[name].nonce, sent[name].public_share, sent[name].helper_share,
+                       held[name].prepare_share)
+            for name, bound in names.items()
+        ]  # fmt: skip
         me.send(HELPER, AggregationJob(parts))
         answer: AggregationJobAnswer = await _from_helper(me, AggregationJobAnswer, deadline)
         if not len(answer.messages) == len(answer.refused) == len(held):
@@ -376,6 +405,11 @@ async def _count(me: Server, members: Sequence[str], batch: Batch, basis: bytes,
     return Tally(accepted, total)
 
 
+def _title(me: Server, name: str) -> bytes:
+    """The name and incarnation under which the client `name` signs."""
+    return f"{name}#{me.incarnations[name]}".encode()
+
+
 async def _from_helper(me: Server, kind: type[Any], deadline: float) -> Any:
     """The helper's answer. Raises Abort where it does not come, or where the helper says that it gives none."""
     try:
@@ -385,7 +419,9 @@ async def _from_helper(me: Server, kind: type[Any], deadline: float) -> Any:
         raise Abort(f"the helper did not answer within {deadline:g} s") from None
 
 
-async def _reports(me: Server, members: Sequence[str], batch: Batch, deadline: float) -> dict[str, Report]:
+async def _reports(
+    me: Server, members: Sequence[str], batch: Batch, deadline: float, signature_bytes: int
+) -> dict[str, Report]:
     """The reports with content, each nonce once; who sent none is left out."""
     taken = _taken(me)
 
@@ -395,7 +431,7 @@ async def _reports(me: Server, members: Sequence[str], batch: Batch, deadline: f
             (report.nonce, prio3.nonce_bytes),
             (report.public_share, prio3.public_share_bytes),
             (report.leader_share, prio3.input_share_bytes(LEADER)),
-            (report.helper_share, prio3.input_share_bytes(HELPER_SHARE) + SEALING_BYTES),
+            (report.helper_share, prio3.input_share_bytes(HELPER_SHARE) + SEALING_BYTES + signature_bytes),
         )
         if any(len(data) not in ((size,) if report.nonce else (0,)) for data, size in sizes):
             raise ValueError(f"a report has parts of {', '.join(str(size) for _, size in sizes)} bytes, or none")
@@ -451,8 +487,9 @@ def _prepare(batch: Batch, verify_key: bytes, reports: Sequence[Report]) -> list
 class Helper(Party):
     """The second aggregator. It serves one batch after another, for `patience` virtual seconds at most.
 
-    `task` gives what the reports of each round are of, `least` the fewest reports of which it releases a sum. With
-    `identities` it signs its keys. `ending` says how its latest batch ended.
+    `task` gives what the reports of each round are of, and raises ValueError for a round without reports. `least`: the
+    fewest reports of which it releases a sum. With `identities` it signs its keys, and clients sign their reports.
+    `ending` says how its latest batch ended.
     """
 
     ending = Observed(lambda: "no batch was opened")
@@ -506,21 +543,24 @@ class Helper(Party):
             with values_of(self, self.server, "BatchOpened"):
                 if len(opened.verify_key) != Prio3.verify_key_bytes or len(opened.basis) not in (0, BASIS_BYTES):
                     raise ValueError("a batch needs a key of 32 bytes, and a basis of as many or none")
-            batch = Batch.of(self, self.task(self.round), opened.basis)
+                batch = Batch.of(self, self.task(self.round), opened.basis)
             pair = await self.compute({"x25519.keygen": 1}, KeyPair.generate, self.entropy("batch"))
             key = pair.public
             if self.identities is not None:
-                key += await self.identities.sign(self, _SIGNED, 0, key, batch.context)
+                key += await self.identities.sign(self, _SIGNED_KEY, 0, key, batch.context)
             self.send(self.server, HelperKey(key, self.incarnation))
         job = await self.recv(AggregationJob, self.server, 3 * self.deadline)
         with self.step("report.prepare"):
-            taken, fresh = set(_taken(self)), []
-            for part in job.reports:
-                fresh.append("" if part.nonce not in taken else "its nonce was used before")
+            parts, problems = job.reports, [""] * len(job.reports)
+            if self.identities is not None:
+                parts, problems = await self._signed(batch, job.reports, self.identities)
+            taken = set(_taken(self))
+            for place, part in enumerate(parts):
+                problems[place] = problems[place] or ("its nonce was used before" if part.nonce in taken else "")
                 taken.add(part.nonce)
-            _take(self, [part.nonce for part, problem in zip(job.reports, fresh, strict=True) if not problem])
-            work = {"prio3.prepare": batch.task.elements * len(job.reports), "x25519.agree": len(job.reports)}
-            arguments = batch, opened.verify_key, pair, job.reports, fresh
+            _take(self, [part.nonce for part, problem in zip(parts, problems, strict=True) if not problem])
+            work = {"prio3.prepare": batch.task.elements * len(parts), "x25519.agree": len(parts)}
+            arguments = batch, opened.verify_key, pair, parts, problems
             held, messages, refused = await self.compute(work, _serve_job, *arguments)
             self.send(self.server, AggregationJobAnswer(messages, refused))
         wanted = await self.recv(AggregateShareWanted, self.server, 2 * self.deadline)
@@ -541,6 +581,31 @@ class Helper(Party):
             share, _ = await self.compute(work, aggregated, batch, held, messages, kept)
             self.send(self.server, HelperAggregate(share))
 
+    async def _signed(
+        self, batch: Batch, sent: Sequence[HelperPart], identities: Identities
+    ) -> tuple[list[HelperPart], list[str]]:
+        """The reports as they are without signatures, and why each is refused, "" for the others.
+
+        Accepted is the first report of each client that it has signed itself.
+        """
+        parts, refused, places, claims = [], [""] * len(sent), dict[str, int](), dict[str, Claim]()
+        for place, one in enumerate(sent):
+            title = bytes(one.bound).decode("utf-8", "replace")
+            name = title.rpartition("#")[0]
+            bound, share = _bound(batch, name), one.helper_share[:-SIGNATURE_BYTES]
+            parts.append(HelperPart(bound, one.nonce, one.public_share, share, one.prepare_share))
+            if name in ("", self.name, self.server):
+                refused[place] = "it has no client's name"
+            elif name in places:
+                refused[place] = "another report of the same client is in the batch"
+            else:
+                places[name] = place
+                signature = one.helper_share[-SIGNATURE_BYTES:]
+                claims[name] = Claim(title, (bound, one.nonce, one.public_share, share), signature)
+        for name, problem in (await identities.problems(self, _SIGNED_REPORT, 0, claims)).items():
+            refused[places[name]] = problem
+        return parts, refused
+
     def _problem(self, wanted: AggregateShareWanted, nonces: Sequence[bytes], basis: bytes) -> str:
         """The reason not to release what is `wanted` of a batch with the accepted `nonces`; "" if there is none."""
         if self.disk.get(_RELEASED, 0) >= self.round:
@@ -560,7 +625,7 @@ def _hollow_job(
     messages: list[bytes] = []
     problems = list(fresh)
     for place, part in enumerate(reports):
-        if getattr(part.helper_share, "token", b"") == _FALSE:
+        if getattr(part.helper_share, "token", b"").startswith(_FALSE):
             problems[place] = problems[place] or INVALID_PROOF
         messages.append(b"" if problems[place] else blank(batch.prio3.prepare_message_bytes))
     return [Held() for _ in reports], messages, problems

@@ -1,5 +1,7 @@
-"""The choices of [protocol] for XCLP: the variant of SecureHamming, the strategy of the row sums, and all
-parameters."""
+"""The choices of [protocol] for XCLP: the variant of SecureHamming with its payloads, the strategy of the row sums, and
+all parameters."""
+
+from collections.abc import Mapping
 
 from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import flip_of
@@ -8,14 +10,26 @@ from tacit.protocols.xclp.keys import ProtocolKeys, XclpTables
 from tacit.protocols.xclp.recipe import RECIPES
 from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS, options_of
 from tacit.protocols.xclp.xclp import Parameters
+from tacit.sim.toml_text import toml
 from tacit.sim.units import duration
 
-__all__ = ["options_of", "parameters_of", "shown", "variant_of"]
+__all__ = ["hamming_payloads", "options_of", "parameters_of", "shown", "variant_of"]
 
 
 def variant_of(keys: ProtocolKeys) -> Hamming:
     """The variant of SecureHamming with its sizes, packing and group."""
     return VARIANTS[keys.hamming].make(options_of(keys))
+
+
+def hamming_payloads(keys: ProtocolKeys, points: Mapping[str, int]) -> dict[str, int]:
+    """The payload of each message type of SecureHamming among clients with n_j `points`, each message counted once.
+
+    Raises LookupError for a plugin's variant without a formula.
+    """
+    formula = VARIANTS[keys.hamming].formula
+    if formula is None:
+        raise LookupError(f"protocol.hamming = {toml(keys.hamming)} has no formula of its payloads")
+    return formula(options_of(keys), points)
 
 
 def parameters_of(tables: XclpTables, classes: int) -> Parameters:

@@ -1,42 +1,57 @@
-"""The declaration of XCLP."""
+"""The declaration of XCLP, with its groups of clients, its checks, and a rough estimate of its duration."""
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from types import MappingProxyType
-from typing import Any
+from functools import cache, partial
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, TypeVar
+
+import numpy as np
+import psutil
 
 from tacit.parties.data.splits import Shard, counted
+from tacit.parties.fleet.fleet import SERVER, Fleet
 from tacit.protocols import setup
 from tacit.protocols.declaration import Declaration
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.privacy.released import released
+from tacit.protocols.privacy.spending import randomised_cautions
 from tacit.protocols.promises import Promise
 from tacit.protocols.setup import Group
 from tacit.protocols.xclp import influence
-from tacit.protocols.xclp.checks import (
-    check_clients,
-    check_graph,
-    check_groups,
-    check_keys,
-    check_memory,
-    graph_memory,
-    xclp_cautions,
-)
-from tacit.protocols.xclp.choices import options_of, parameters_of, shown
-from tacit.protocols.xclp.grouping import groups_of, parted
+from tacit.protocols.xclp.choices import hamming_payloads, options_of, parameters_of, shown, variant_of
 from tacit.protocols.xclp.keys import XclpTables
 from tacit.protocols.xclp.observer import Observer
 from tacit.protocols.xclp.promises import promises_of
+from tacit.protocols.xclp.solvers import FACTORED
 from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS
 from tacit.protocols.xclp.xclp import HASH, LABEL, XclpClient, XclpServer
+from tacit.sim.compute import CostTable, processor_of
+from tacit.sim.setting_error import Problem
+from tacit.sim.streams import generator
+from tacit.sim.toml_text import toml
+from tacit.sim.units import duration, format_bytes, format_duration
 
-__all__ = ["DECLARATIONS", "XCLP_PAPERS", "Compared", "NeighbourGraph", "Propagation", "XclpDeclaration"]
+__all__ = [
+    "DECLARATIONS",
+    "XCLP_PAPERS",
+    "Compared",
+    "HammingTime",
+    "NeighbourGraph",
+    "Propagation",
+    "check_keys",
+    "check_memory",
+    "groups_of",
+    "hamming_time",
+    "parted",
+]
 
 
-# XCLP by itself: clients label each other's points as they are, in one round or several.
+# --- XCLP by itself: clients label each other's points as they are, in one round or several
 
 
 class Xclp:
@@ -196,3 +211,266 @@ class XclpDeclaration(Declaration):
 
 
 DECLARATIONS = (XclpDeclaration(),)
+
+
+# --- random groups of clients that run XCLP in parallel
+#
+# The server draws them with the seed of the run. Each group has its own keys, seed, distances, graph and row sums, and
+# no client hears of another group; so n^2 falls to n^2 / G, and a point has neighbours in its own group only. (The
+# XCLP paper, Section 5, runs FEMNIST in 50 groups.)
+
+
+T = TypeVar("T")
+
+
+def groups_of(names: Sequence[str], count: int, seed: int) -> list[tuple[str, ...]]:
+    """Divide `names` into `count` groups of nearly equal sizes, each in the order of `names`; drawn from (seed,
+    "groups")."""
+    if count == 1:
+        return [tuple(names)]
+    order = generator(seed, "groups").permutation(len(names))
+    return [tuple(names[i] for i in sorted(part.tolist())) for part in np.array_split(order, count)]
+
+
+def parted(held: Mapping[str, T], count: int, seed: int) -> list[dict[str, T]]:
+    """The clients' values, by name, for each of `count` groups."""
+    return [{name: held[name] for name in group} for group in groups_of(list(held), count, seed)]
+
+
+# --- checks, and cautions before a run
+
+BYTES_PER_DISTANCE = 40
+"""The peak memory in bytes for each of the n x n distances of up to 4,096 points, including the oracle's comparison.
+
+Measured, inline: between 17 and 39, the latter with half of the points labeled.
+"""
+
+BYTES_PER_BLOCK = 3
+"""The peak memory for each distance with more points: H and both of its parts, in flight or received.
+
+Measured with 20,000 points.
+"""
+
+FACTORS = 1 << 31
+"""The most bytes of the factors and of their inputs."""
+
+BYTES_PER_PAIR = 35_000
+"""The peak memory in bytes for each pair of clients, without its messages: all pairs run at the same time.
+
+Measured with 50 and with 120 clients.
+"""
+
+
+def graph_memory(points: int, clients: int, labeled: float = 0.5, compared: bool = True) -> int:
+    """The most bytes that XCLP holds among `clients` with this number of `points` together.
+
+    `labeled`: the share of points with labels, whose columns are in flight. `compared`: the oracle holds the distances
+    as well.
+    """
+    between = BYTES_PER_PAIR * (clients * (clients - 1) // 2)
+    few = BYTES_PER_DISTANCE * min(points, FACTORED) ** 2
+    if points <= FACTORED:
+        return few + between
+    blocks = BYTES_PER_BLOCK * points**2 + min(2 * points**2, FACTORS)
+    return max(few, blocks + int(8 * labeled * points**2) + 2 * compared * points**2) + between
+
+
+def check_keys(tables: XclpTables) -> None:
+    """Raise Problem for insecure keys without `insecure_keys`, and for too few clients."""
+    keys, data = tables.protocol, tables.data
+    if keys.hamming == "paillier" and keys.key_bits < 2048 and not keys.insecure_keys:
+        problem = f"{keys.key_bits} is insecure; allowed: 2048, 3072, or set protocol.insecure_keys = true"
+        raise Problem("protocol.key_bits", problem)
+    if data.partition != "natural" and data.clients < keys.min_clients:
+        problem = f"{data.clients} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
+        raise Problem("data.clients", problem)
+
+
+def check_groups(tables: XclpTables) -> None:
+    """Raise Problem if there are more groups than the clients can fill."""
+    groups, least, clients = tables.protocol.groups, tables.protocol.min_clients, tables.data.clients
+    if groups > 1 and tables.data.partition != "natural" and clients // groups < least:
+        problem = f"{groups} are too many: each needs {least} clients (protocol.min_clients)"
+        raise Problem("protocol.groups", f"{problem}; allowed: 1 to {max(1, clients // least)}")
+
+
+def check_graph(tables: XclpTables, points: int) -> None:
+    """Raise Problem if there are too few `points` for k neighbours."""
+    if tables.protocol.k >= points:
+        problem = f"{tables.protocol.k} is too large; allowed: 1 to {points - 1} (n - 1)"
+        raise Problem("protocol.k", problem)
+
+
+def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "") -> None:
+    """Raise Problem if XCLP cannot run among the participants `together`; `part` describes them if they are not all
+    clients."""
+    keys = tables.protocol
+    labeled = sum(bool(shard.labeled.any()) for shard in together)
+    if not part and labeled < keys.min_clients <= len(together):
+        problem = f"{keys.min_clients} is too large: {labeled} clients have labels; allowed: no more than these"
+        raise Problem("protocol.min_clients", problem)
+    if len(together) < keys.min_clients and part.startswith("a group"):
+        problem = f"{keys.groups} is too large: a group of {len(together)} has fewer than {keys.min_clients} clients"
+        raise Problem("protocol.groups", f"{problem} (protocol.min_clients); allowed: fewer groups")
+    if len(together) < keys.min_clients:  # a natural partition's clients are known only now
+        problem = f"{len(together)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
+        raise Problem("data.clients", f"{part}{problem}")
+    if keys.threshold is not None and keys.threshold > len(together):
+        problem = f"{keys.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
+        raise Problem("protocol.threshold", problem)
+
+
+def check_memory(tables: XclpTables, groups: Sequence[Collection[Shard]]) -> None:
+    """Raise Problem if the points of the participants, in `groups` in parallel, do not fit into the memory."""
+    points = sum(len(shard.rows) for group in groups for shard in group)
+    clients = -(-sum(map(len, groups)) // len(groups))
+    share, compared = tables.data.labeled, tables.protocol.oracle
+
+    def needed(size: int) -> int:
+        return len(groups) * graph_memory(-(-size // len(groups)), clients, share, compared)
+
+    free = psutil.virtual_memory().available
+    if needed(points) > free:
+        most = bisect_right(range(1, points + 1), free, key=needed)
+        problem = (
+            f"{points} points need about {format_bytes(needed(points))} of memory and {format_bytes(free)} are free"
+        )
+        raise Problem("data.limit", f"{problem}; allowed here: 1 to {most}")
+
+
+def xclp_cautions(tables: XclpTables, groups: Callable[[], list[dict[str, Shard]]]) -> list[str]:
+    """A line for each choice that leaves XCLP without the secrecy it seems to have, or without enough time."""
+    keys = tables.protocol
+    clients = -(-tables.data.clients // keys.groups)
+    try:
+        held = groups()
+    except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time
+        held = []
+    found = next(filter(None, (deadline_cautions(tables, group) for group in held)), [])
+    found += randomised_cautions(tables.privacy, tables.entropy)
+    if keys.hamming == "plaintext":
+        found.append('protocol.hamming = "plaintext": the server reads every hash, because distances are not encrypted')
+    elif keys.hamming == "direct":
+        problem = "the server receives every hash, and can reconstruct all points if one client helps it"
+        found.append(f'protocol.hamming = "direct": {problem}; SecureHamming reveals only the distances')
+    elif keys.key_bits < 2048:
+        found.append(f"protocol.key_bits = {keys.key_bits}: insecure keys, for tests only")
+    if keys.rows == "paper":
+        found.append('protocol.rows = "paper": a curious client can compute the labels of other clients from its rows')
+    if keys.min_clients <= 2:
+        problem = "if only two clients have labels, each can compute the other's scores exactly; use 3 or more"
+        found.append(f"protocol.min_clients = {keys.min_clients}: {problem}")
+    if keys.recovery == "shamir" and keys.threshold is not None and 2 * keys.threshold <= clients:
+        found.append(
+            f"protocol.threshold = {keys.threshold}: this is at most half of {clients} clients, so a server that lies "
+            "about the survivors could unmask one client; more than half of the clients in a sum are used instead"
+        )
+    return found
+
+
+# --- a rough estimate of the duration of SecureHamming, without a run
+
+TO_SERVER = ("Masks", "MaskedDistances", "Hashes")
+"""The messages of SecureHamming that no client gets."""
+_SENT_BY_J = frozenset(
+    ("PlainBits", "EncryptedBits", "BaseRequest", "Corrections", "TransferSetup", "TransferReply", "MaskedDistances")
+)
+"""The messages that the earlier client of a pair sends. `Masks` and `MaskedDistances` are equal in size."""
+
+
+@dataclass(frozen=True)
+class HammingTime:
+    """A rough duration of SecureHamming in virtual `seconds`: the longest `computing` and the longest `transfer` of a
+    party.
+
+    `bytes`: the traffic of the party with the longest transfer, in its longer direction.
+    """
+
+    computing: float
+    transfer: float
+    bytes: int
+
+    @property
+    def seconds(self) -> float:
+        """The sum of both: while a client computes, others wait for its messages."""
+        return self.computing + self.transfer
+
+
+def deadline_cautions(tables: XclpTables, shards: Mapping[str, Shard]) -> list[str]:
+    """A line if SecureHamming among clients with `shards` will probably miss the deadline, with the time that it
+    needs."""
+    takes, deadline = hamming_time(tables, shards), duration(tables.protocol.deadline)
+    if takes is None or takes.seconds <= deadline:
+        return []
+    keys, enough = tables.protocol, math.ceil(2 * takes.seconds / 10) * 10
+    return [
+        f"protocol.deadline = {toml(keys.deadline)}: SecureHamming by {keys.hamming} will take about "
+        f"{format_duration(takes.seconds)} ({format_duration(takes.computing)} of computation, "
+        f"{format_duration(takes.transfer)} for {format_bytes(takes.bytes)} over the link of one party). "
+        f'Clients that miss the deadline are left out; use protocol.deadline = "{enough}s"'
+    ]
+
+
+def hamming_time(tables: XclpTables, shards: Mapping[str, Shard]) -> HammingTime | None:
+    """The duration of SecureHamming without losses and latencies; None for a variant without a formula.
+
+    It includes, for each client, the planned work of its variant at the prices of the cost table (0 for `cost =
+    "free"`) and the traffic of its pairs through its access; for the server, its relayed traffic.
+    """
+    if VARIANTS[tables.protocol.hamming].formula is None:
+        return None
+    points, _ = counted(shards)
+    group = Group(tuple(points), points, {})
+    fleet = Fleet(tables)
+    busiest = max(_transfers(tables, group, fleet), key=lambda transfer: transfer[0])
+    return HammingTime(_computing(tables, group, fleet), *busiest)
+
+
+def _computing(tables: XclpTables, group: Group, fleet: Fleet) -> float:
+    """The computing time in seconds of the busiest client with all its cores."""
+    if tables.cost == "free":
+        return 0.0
+    variant = variant_of(tables.protocol)
+    table = CostTable.load(processor=processor_of(tables.cost))
+    # As much of a client as a plan asks for: of no party yet, in no world.
+    everybody: list[Any] = [
+        SimpleNamespace(name=name, round=0, attempt=0, world=SimpleNamespace(run_id=b"")) for name in group.names
+    ]
+    pairs = max(1, len(everybody) - 1)
+
+    def seconds(me: Any) -> float:
+        access = fleet.of(me.name)
+        return table.duration(variant.plan(me, group)) / access.speed / min(access.cores, pairs)
+
+    return max(map(seconds, everybody))
+
+
+def _transfers(tables: XclpTables, group: Group, fleet: Fleet) -> list[tuple[float, int]]:
+    """The seconds and bytes of each party's access in its longer direction, the server last; all names take a byte."""
+    keys, network = tables.protocol, tables.network
+    up, down = (dict.fromkeys(group.names, 0) for _ in range(2))
+    relayed = to_server = 0
+
+    @cache
+    def pair(n_j: int, n_k: int) -> Mapping[str, int]:
+        return hamming_payloads(keys, {"j": n_j, "k": n_k})
+
+    for place, j in enumerate(group.names):
+        if not VARIANTS[keys.hamming].pairs:
+            up[j] = sum(hamming_payloads(keys, {j: group.points[j]}).values())
+            to_server += up[j]
+            continue
+        for k in group.names[place + 1 :]:
+            for kind, size in pair(group.points[j], group.points[k]).items():
+                sender, receiver = (j, k) if kind in _SENT_BY_J else (k, j)
+                up[sender] += size
+                if kind in TO_SERVER:
+                    to_server += size
+                else:
+                    down[receiver] += size
+                    relayed += size if network.topology == "star" else 0
+    access = {name: fleet.of(name) for name in (*group.names, SERVER)}
+    loads = [(size, access[name].up) for name, size in up.items()]
+    loads += [(size, access[name].down) for name, size in down.items()]
+    loads.append((to_server + relayed, access[SERVER].down))
+    return [(size / speed if speed else 0.0, size) for size, speed in loads]

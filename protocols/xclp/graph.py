@@ -85,11 +85,7 @@ class Influence:
 
 
 def class_scores(
-    graph: "csc_array[np.float64]",
-    alpha: float,
-    indices: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    classes: int,
+    graph: "csc_array[np.float64]", alpha: float, indices: NDArray[np.int64], labels: NDArray[np.int64], classes: int
 ) -> NDArray[np.float64]:
     """The scores (n, classes) of all points by the points `indices` (l,) with `labels` (l,): S_L Y_L, computed
     together.

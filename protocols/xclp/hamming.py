@@ -47,7 +47,7 @@ from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
 from tacit.protocols.crypto.ot_pair import Pair as VectorPair
-from tacit.protocols.crypto.sizes import fields, peers
+from tacit.protocols.crypto.sizes import peers
 from tacit.protocols.outcome import require
 from tacit.protocols.setup import Contribution, Group, Keys, NoContribution
 from tacit.protocols.steps import Step
@@ -280,11 +280,7 @@ async def await_members(me: Client, group: Group, deadline: float) -> tuple[str,
 
 
 async def for_each(
-    me: Client,
-    kind: type[M],
-    peers: tuple[str, ...],
-    deadline: float,
-    handle: Callable[[str, M], Awaitable[None]],
+    me: Client, kind: type[M], peers: tuple[str, ...], deadline: float, handle: Callable[[str, M], Awaitable[None]]
 ) -> None:
     """Await one `kind` message from each of `peers`, and `handle` each on receipt, concurrently.
 
@@ -445,7 +441,7 @@ def _assemble(
 
 def own_blocks(points: Mapping[str, int], bits: int) -> dict[str, int]:
     """The bytes of payload of the distances among each client's n_j `points`."""
-    return {"OwnBlock": sum(fields(n_j * (n_j - 1) // 2, bits.bit_length()) for n_j in points.values())}
+    return {"OwnBlock": sum(field_bytes(n_j * (n_j - 1) // 2, bits.bit_length()) for n_j in points.values())}
 
 
 def masked_payloads(points: Mapping[str, int], size: int, *, masks_by_earlier: bool) -> dict[str, int]:

@@ -28,15 +28,25 @@ from tacit.parties.client import Client
 from tacit.parties.party import Arrivals
 from tacit.parties.server import Server
 from tacit.protocols.crypto.fields import Lanes
+from tacit.protocols.crypto.groups import Group as ExponentGroup
 from tacit.protocols.crypto.ot_pair import Pair as VectorPair
 from tacit.protocols.crypto.ot_pair import sums, sums_work, unmask, unmask_work
-from tacit.protocols.setup import Group
+from tacit.protocols.setup import Group, Keys, NoContribution
 from tacit.protocols.values import values_of
 from tacit.protocols.xclp.hamming import MaskedDistances, Masks, Members, Pair, pair_of_vectors
 from tacit.sim.compute import Work
 from tacit.sim.wire import Message
 
-__all__ = ["ChunkMessage", "Numbered", "Train", "alike", "answer_chunks", "ask_for_chunks", "combine", "trains_of"]
+__all__ = [
+    "ChunkMessage",
+    "Numbered",
+    "Train",
+    "TransferHamming",
+    "alike",
+    "answer_chunks",
+    "ask_for_chunks",
+    "trains_of",
+]
 
 
 class ChunkMessage(Message):
@@ -199,10 +209,16 @@ async def answer_chunks(
     me.send(me.server, Masks(k, await me.compute(sums_work(pair), sums, pair, parts)))
 
 
-async def combine(me: Server, group: Group, pair: Pair, bits: int, masked: bytes, masks: bytes) -> NDArray[np.int64]:
-    """Compute the distances (n_k, n_j) of `pair` = (j, k) at the server.
+class TransferHamming(NoContribution):
+    """The part of a variant for vectors of `bits` bits that does not depend on the kind of transfers; they are in
+    `exponents`."""
 
-    Raises ValueError if the values are invalid.
-    """
-    vectors = pair_of_vectors(me, group, *pair, bits)
-    return await me.compute(unmask_work(vectors), unmask, masked, masks, vectors.n_j, vectors.n_k, bits)
+    def __init__(self, bits: int, exponents: ExponentGroup) -> None:
+        self.bits, self.exponents = bits, exponents
+
+    async def generate_keys(self, me: Client) -> Keys:
+        return Keys(private={})  # by the other client of a pair: the state that is kept of its transfers
+
+    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
+        vectors = pair_of_vectors(me, group, *pair, self.bits)
+        return await me.compute(unmask_work(vectors), unmask, masked, masks, vectors.n_j, vectors.n_k, self.bits)

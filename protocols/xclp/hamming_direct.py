@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
-from tacit.protocols.crypto.sizes import fields
+from tacit.protocols.crypto.fields import field_bytes
 from tacit.protocols.setup import Group
 from tacit.protocols.values import understood
 from tacit.protocols.xclp.blocks import Blocks
@@ -114,4 +114,4 @@ def _blocks(hashes: Sequence[NDArray[np.uint8]], bits: int) -> list[NDArray[np.i
 
 def payloads(points: Mapping[str, int], bits: int) -> dict[str, int]:
     """The bytes of payload of the clients' hashes, each counted once; `points`: n_j."""
-    return {"Hashes": sum(fields(n_j, bits) for n_j in points.values())}
+    return {"Hashes": sum(field_bytes(n_j, bits) for n_j in points.values())}

@@ -23,20 +23,16 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.parties.client import Client
-from tacit.parties.server import Server
 from tacit.protocols.crypto import iknp, ot_hamming
 from tacit.protocols.crypto.columns import Words
 from tacit.protocols.crypto.fields import Lanes, field_bytes
-from tacit.protocols.crypto.groups import Group as ExponentGroup
 from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, sums_work
 from tacit.protocols.crypto.ot_pair import Pair as VectorPair
-from tacit.protocols.setup import Group, Keys, NoContribution
+from tacit.protocols.setup import Group, Keys
 from tacit.protocols.xclp.hamming import (
     Bits,
-    Pair,
     for_each,
     masked_payloads,
     pair_of_vectors,
@@ -47,10 +43,10 @@ from tacit.protocols.xclp.hamming import (
 from tacit.protocols.xclp.hamming_chunks import (
     ChunkMessage,
     Train,
+    TransferHamming,
     alike,
     answer_chunks,
     ask_for_chunks,
-    combine,
     trains_of,
 )
 from tacit.sim.compute import Work, total_work
@@ -76,17 +72,11 @@ class Corrections(ChunkMessage):
     values: bytes
 
 
-class IknpHamming(NoContribution):
+class IknpHamming(TransferHamming):
     """The variant for vectors of `bits` bits, with base transfers in `exponents`."""
 
     name = "iknp"
     answer: type[Message] = BaseSetup
-
-    def __init__(self, bits: int, exponents: ExponentGroup) -> None:
-        self.bits, self.exponents = bits, exponents
-
-    async def generate_keys(self, me: Client) -> Keys:
-        return Keys(private={})  # by earlier client: what k keeps of the base transfers
 
     def plan(self, me: Client, group: Group) -> Mapping[str, float]:
         parts: list[Mapping[str, float]] = []
@@ -134,9 +124,6 @@ class IknpHamming(NoContribution):
             await _SenderPair(me, k, IknpSender(pair, base, by_column)).play(BaseRequest(request), deadline)
 
         await for_each(me, BaseSetup, pairs_after(me.name, group), deadline, send)
-
-    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
-        return await combine(me, group, pair, self.bits, masked, masks)
 
 
 class _ReceiverPair:

@@ -19,21 +19,15 @@ bits; k sees t, uniform without r; the server sees T and R, hence h. No r and no
 from collections.abc import Mapping
 from contextlib import suppress
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tacit.parties.client import Client
-from tacit.parties.server import Server
 from tacit.protocols.crypto import naor_pinkas, ot_hamming
 from tacit.protocols.crypto.fields import Lanes, field_bytes
-from tacit.protocols.crypto.groups import Group as ExponentGroup
 from tacit.protocols.crypto.ot_hamming import NaorPinkasReceiver, NaorPinkasSender, sums_work
 from tacit.protocols.crypto.ot_pair import Pair as VectorPair
-from tacit.protocols.setup import Group, Keys, NoContribution
+from tacit.protocols.setup import Group, Keys
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.hamming import (
     Bits,
-    Pair,
     for_each,
     masked_payloads,
     pair_of_vectors,
@@ -41,7 +35,14 @@ from tacit.protocols.xclp.hamming import (
     pairs_before,
     vector_pairs,
 )
-from tacit.protocols.xclp.hamming_chunks import ChunkMessage, Train, answer_chunks, ask_for_chunks, combine, trains_of
+from tacit.protocols.xclp.hamming_chunks import (
+    ChunkMessage,
+    Train,
+    TransferHamming,
+    answer_chunks,
+    ask_for_chunks,
+    trains_of,
+)
 from tacit.sim.compute import total_work
 from tacit.sim.wire import Message
 
@@ -62,17 +63,11 @@ class TransferReply(ChunkMessage):
     values: bytes
 
 
-class NaorPinkasHamming(NoContribution):
+class NaorPinkasHamming(TransferHamming):
     """The variant for vectors of `bits` bits, with transfers in `exponents`."""
 
     name = "naor-pinkas"
     answer: type[Message] = TransferRequest
-
-    def __init__(self, bits: int, exponents: ExponentGroup) -> None:
-        self.bits, self.exponents = bits, exponents
-
-    async def generate_keys(self, me: Client) -> Keys:
-        return Keys(private={})  # by later client: j's state of the transfers
 
     def plan(self, me: Client, group: Group) -> Mapping[str, float]:
         parts: list[Mapping[str, float]] = []
@@ -132,9 +127,6 @@ class NaorPinkasHamming(NoContribution):
                 await answer_chunks(me, pair, k, TransferRequest, trains, WINDOW, deadline, answer)
 
         await me.together(*(send(k) for k in pairs_after(me.name, group)))
-
-    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
-        return await combine(me, group, pair, self.bits, masked, masks)
 
 
 def payloads(points: Mapping[str, int], bits: int, element_bytes: int) -> dict[str, int]:

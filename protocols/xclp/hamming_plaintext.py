@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
-from tacit.protocols.crypto.sizes import fields
 from tacit.protocols.setup import Group, Keys, NoContribution
 from tacit.protocols.xclp.hamming import (
     Bits,
@@ -103,9 +102,9 @@ def _between(encoded: bytes, rows: int, own: NDArray[np.uint8], length: int) -> 
 def payloads(points: Mapping[str, int], bits: int) -> dict[str, int]:
     """The bytes of payload by message type, all pairs; `points`: n_j, w = bitlength(L) bits a distance."""
     pairs = list(combinations(points.values(), 2))
-    block = sum(fields(n_j * n_k, bits.bit_length()) for n_j, n_k in pairs)
+    block = sum(field_bytes(n_j * n_k, bits.bit_length()) for n_j, n_k in pairs)
     return {
-        "PlainBits": sum(fields(n_j, bits) for n_j, _ in pairs),
+        "PlainBits": sum(field_bytes(n_j, bits) for n_j, _ in pairs),
         "PlainDistances": block,
         **masked_payloads(points, block, masks_by_earlier=True),
     }

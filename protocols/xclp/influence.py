@@ -37,7 +37,8 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
-from tacit.protocols.crypto.sizes import FLOAT_BYTES, fields, text
+from tacit.protocols.crypto.fields import field_bytes
+from tacit.protocols.crypto.sizes import FLOAT_BYTES, text
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.setup import Group
@@ -216,7 +217,7 @@ class InfluenceColumns(Part):
     takes = STEPS
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
-        p, flags = len(among.names), sum(fields(n_j, 1) for n_j in among.points.values())
+        p, flags = len(among.names), sum(field_bytes(n_j, 1) for n_j in among.points.values())
         return {
             "LabeledPoints": flags,
             "Rows": p * (flags + text(among.names)),

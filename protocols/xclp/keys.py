@@ -7,8 +7,8 @@ from msgspec import Meta
 from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS
-from tacit.sim.table import Keys
-from tacit.sim.units import DURATION, Duration
+from tacit.sim.table import Keys, about
+from tacit.sim.units import Duration
 
 __all__ = ["ProtocolKeys", "XclpTables"]
 
@@ -16,209 +16,155 @@ __all__ = ["ProtocolKeys", "XclpTables"]
 class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[protocol]: the protocol, its parameters and its cryptography."""
 
-    name: Annotated[str, Meta(description="Name of the protocol. `tacit steps NAME` lists its steps.")] = "xclp"
+    name: Annotated[str, about("Name of the protocol. `tacit steps NAME` lists its steps.")] = "xclp"
     hamming: Annotated[
         str,
-        Meta(
-            description=(
-                "How the server learns Hamming distances: `paillier` encryption; `iknp`, oblivious "
-                "transfer extension; `naor-pinkas`, one oblivious transfer per bit (for few short "
-                "hashes); `plaintext`, without encryption; or `direct`, in which the server gets the "
-                "hashes but not the planes."
-            ),
-            extra={"registry": VARIANTS},
+        about(
+            "How the server learns Hamming distances: `paillier` encryption; `iknp`, oblivious transfer extension; "
+            "`naor-pinkas`, one oblivious transfer per bit (for few short hashes); `plaintext`, without encryption; "
+            "or `direct`, in which the server gets the hashes but not the planes.",
+            registry=VARIANTS,
         ),
     ] = "paillier"
-    bits: Annotated[
-        int, Meta(ge=8, le=65536, description="L: number of hash bits per point.", extra={"unit": "bits"})
-    ] = 1024
+    bits: Annotated[int, about("L: number of hash bits per point.", ge=8, le=65536, unit="bits")] = 1024
     planes: Annotated[
         Literal["gaussian", "orthogonal"],
-        Meta(
-            description=(
-                "Planes of the hashes: `gaussian`, drawn independently, as in the paper; or `orthogonal`, "
-                "made orthogonal as far as the dimension allows, as in the library that the authors' code "
-                "uses. Orthogonal planes estimate cosines better."
-            ),
+        about(
+            "Planes of the hashes: `gaussian`, drawn independently, as in the paper; or `orthogonal`, made orthogonal "
+            "as far as the dimension allows, as in the library that the authors' code uses. Orthogonal planes "
+            "estimate cosines better."
         ),
     ] = "gaussian"
     k: Annotated[
-        int,
-        Meta(ge=1, description="Number of nearest neighbours per point in the graph; less than the number of points."),
+        int, about("Number of nearest neighbours per point in the graph; less than the number of points.", ge=1)
     ] = 10
     alpha: Annotated[
         float,
-        Meta(
-            gt=0,
-            lt=1,
-            description="Strength of label propagation in the graph: labels spread further with larger values.",
-        ),
+        about("Strength of label propagation in the graph: labels spread further with larger values.", gt=0, lt=1),
     ] = 0.99
     key_bits: Annotated[
         Literal[512, 1024, 2048, 3072],
-        Meta(
-            description="Size of the Paillier modulus. 512 and 1024 are insecure and need `insecure_keys`.",
-            extra={"unit": "bits"},
-        ),
+        about("Size of the Paillier modulus. 512 and 1024 are insecure and need `insecure_keys`.", unit="bits"),
     ] = 2048
-    insecure_keys: Annotated[bool, Meta(description="Allow keys of 512 and 1024 bits, for tests.")] = False
+    insecure_keys: Annotated[bool, about("Allow keys of 512 and 1024 bits, for tests.")] = False
     packing: Annotated[
         Literal["slots", "none"],
-        Meta(
-            description=(
-                "Paillier: `slots` packs many points into one ciphertext; `none` encrypts one bit per "
-                "ciphertext, as in the paper."
-            ),
+        about(
+            "Paillier: `slots` packs many points into one ciphertext; `none` encrypts one bit per ciphertext, as in "
+            "the paper."
         ),
     ] = "slots"
     rerandomise: Annotated[
         Literal["powers", "fresh"],
-        Meta(
-            description=(
-                "Paillier: how a result is hidden from the owner of the key. `powers` multiplies by "
-                "random powers of one number per pair and assumes that the key was generated honestly. "
-                "`fresh` multiplies by a new N-th power, is safe for any key that passes the proof, and "
-                "costs one long exponentiation per result."
-            ),
+        about(
+            "Paillier: how a result is hidden from the owner of the key. `powers` multiplies by random powers of one "
+            "number per pair and assumes that the key was generated honestly. `fresh` multiplies by a new N-th power, "
+            "is safe for any key that passes the proof, and costs one long exponentiation per result."
         ),
     ] = "powers"
     group: Annotated[
         Literal["p256", "modp-2048", "modp-3072"],
-        Meta(description="Group for oblivious transfer: NIST P-256, or the squares modulo a safe prime (RFC 3526)."),
+        about("Group for oblivious transfer: NIST P-256, or the squares modulo a safe prime (RFC 3526)."),
     ] = "p256"
     short_exponents: Annotated[
         bool,
-        Meta(
-            description=(
-                "Oblivious transfer in a modp group: use exponents of 256 bits, under the short-exponent assumption."
-            ),
-        ),
+        about("Oblivious transfer in a modp group: use exponents of 256 bits, under the short-exponent assumption."),
     ] = False
     recovery: Annotated[
         str,
-        Meta(
-            description=(
-                "How a sum continues when a client is lost. `restart` begins a new attempt. `shamir` "
-                "recovers the lost client's masks from secret shares; masked values that were received "
-                "still count. `secagg+` does the same among neighbours in a random graph, for many "
-                "clients. FedProp always uses `shamir`."
-            ),
-            extra={"registry": ROW_SUMS},
+        about(
+            "How a sum continues when a client is lost. `restart` begins a new attempt. `shamir` recovers the lost "
+            "client's masks from secret shares; masked values that were received still count. `secagg+` does the same "
+            "among neighbours in a random graph, for many clients. FedProp always uses `shamir`.",
+            registry=ROW_SUMS,
         ),
     ] = "restart"
     threshold: Annotated[
         Annotated[int, Meta(ge=2)] | None,
-        Meta(
-            description=(
-                'With `recovery = "shamir"`: number of clients whose shares recover a lost client\'s '
-                "masks, if this is more than a majority of the summing clients (default: a majority)."
-            ),
-            extra={"unit": "clients"},
+        about(
+            'With `recovery = "shamir"`: number of clients whose shares recover a lost client\'s masks, if this is '
+            "more than a majority of the summing clients (default: a majority).",
+            unit="clients",
         ),
     ] = None
     min_clients: Annotated[
         int,
-        Meta(
+        about(
+            "Smallest number of clients with labels in a sum. With fewer, the run is aborted; in training, the round "
+            "is lost.",
             ge=2,
-            description=(
-                "Smallest number of clients with labels in a sum. With fewer, the run is aborted; in "
-                "training, the round is lost."
-            ),
         ),
     ] = 3
     identity: Annotated[
         Literal["none", "signed"],
-        Meta(
-            description=(
-                "`signed`: clients sign the keys that they publish, with long-term Ed25519 keys that all "
-                "clients know. In sums with secret shares, more than 2/3 of the clients must also sign "
-                "who takes part and who is left. Clients then detect, reject and name a server that swaps "
-                "a key or shows different lists. In a simulation, the long-term keys follow from the "
-                'seed. Training needs `training.averaging = "secure"` or another sum with keys. With '
-                "`prio3`, the helper signs the keys that clients encrypt for."
-            )
+        about(
+            "`signed`: clients sign the keys that they publish, with long-term Ed25519 keys that all clients know. In "
+            "sums with secret shares, more than 2/3 of the clients must also sign who takes part and who is left. "
+            "Clients then detect, reject and name a server that swaps a key or shows different lists. In a "
+            'simulation, the long-term keys follow from the seed. Training needs `training.averaging = "secure"` or '
+            "another sum with keys. With `prio3`, the helper signs the keys that clients encrypt for, and each client "
+            "signs its report."
         ),
     ] = "none"
     recipe: Annotated[
         Literal["paper", "authors-code"],
-        Meta(
-            description=(
-                "`authors-code` follows the code of the XCLP paper's authors. Edge weights are cubed. "
-                "Class scores are divided by the number of labels of the class, which clients then learn. "
-                "Confidences are divided by the client's largest score. In training, the learning rate is "
-                "0.05 with fewer than 20 labels in a batch."
-            ),
+        about(
+            "`authors-code` follows the code of the XCLP paper's authors. Edge weights are cubed. Class scores are "
+            "divided by the number of labels of the class, which clients then learn. Confidences are divided by the "
+            "client's largest score. In training, the learning rate is 0.05 with fewer than 20 labels in a batch."
         ),
     ] = "paper"
     rows: Annotated[
         Literal["unlabeled", "paper"],
-        Meta(
-            description=(
-                "Rows of scores that a client gets: `unlabeled`, those of its unlabeled points; or "
-                "`paper`, all its rows. From all rows it can compute the labels of other clients; from "
-                'the unlabeled ones it can only guess them. With `recipe = "authors-code"`, confidences '
-                "are divided by the largest score of these rows."
-            ),
+        about(
+            "Rows of scores that a client gets: `unlabeled`, those of its unlabeled points; or `paper`, all its rows. "
+            "From all rows it can compute the labels of other clients; from the unlabeled ones it can only guess "
+            'them. With `recipe = "authors-code"`, confidences are divided by the largest score of these rows.'
         ),
     ] = "unlabeled"
     fraction_bits: Annotated[
-        int,
-        Meta(ge=1, le=52, description="Fractional bits of the fixed-point numbers in sums.", extra={"unit": "bits"}),
+        int, about("Fractional bits of the fixed-point numbers in sums.", ge=1, le=52, unit="bits")
     ] = 32
     deadline: Annotated[
-        Duration,
-        Meta(description="Longest time that the server waits for answers, in virtual time.", extra=DURATION),
+        Duration, about("Longest time that the server waits for answers, in virtual time.", unit="duration")
     ] = "60s"
     presence: Annotated[
         Literal["none", "connection", "heartbeat"],
-        Meta(
-            description=(
-                "How the server notices that clients are gone; it then neither waits for them nor calls "
-                "them. `none`: never. `connection`: when the TCP connection of their process is closed. "
-                "`heartbeat`: when it has received no heartbeat for `heartbeat_misses` intervals."
-            )
+        about(
+            "How the server notices that clients are gone; it then neither waits for them nor calls them. `none`: "
+            "never. `connection`: when the TCP connection of their process is closed. `heartbeat`: when it has "
+            "received no heartbeat for `heartbeat_misses` intervals."
         ),
     ] = "none"
     heartbeat: Annotated[
-        Duration, Meta(description='Interval between heartbeats; only with `presence = "heartbeat"`.', extra=DURATION)
+        Duration, about('Interval between heartbeats; only with `presence = "heartbeat"`.', unit="duration")
     ] = "10s"
     heartbeat_misses: Annotated[
         int,
-        Meta(
-            ge=1,
-            description="Number of intervals without a heartbeat after which a client counts as gone.",
-            extra={"unit": "intervals"},
-        ),
+        about("Number of intervals without a heartbeat after which a client counts as gone.", ge=1, unit="intervals"),
     ] = 3
-    rounds: Annotated[int, Meta(ge=1, description="Number of times that the protocol runs.")] = 1
+    rounds: Annotated[int, about("Number of times that the protocol runs.", ge=1)] = 1
     groups: Annotated[
         int,
-        Meta(
+        about(
+            "Number of random groups of clients. XCLP runs in each group separately and at the same time. Each group "
+            "needs at least `min_clients`.",
             ge=1,
-            description=(
-                "Number of random groups of clients. XCLP runs in each group separately and at the same "
-                "time. Each group needs at least `min_clients`."
-            ),
-            extra={"unit": "groups"},
+            unit="groups",
         ),
     ] = 1
     oracle: Annotated[
         bool,
-        Meta(
-            description=(
-                "Compare each round with the plaintext oracle: exactly for up to 4,096 points, otherwise "
-                "within a tolerance (see `protocols/xclp/oracle.py`). This takes about as long as the "
-                "run."
-            )
+        about(
+            "Compare each round with the plaintext oracle: exactly for up to 4,096 points, otherwise within a "
+            "tolerance (see `protocols/xclp/oracle.py`). This takes about as long as the run."
         ),
     ] = True
     baselines: Annotated[
         bool,
-        Meta(
-            description=(
-                "Also compute baselines after the run: plaintext label propagation by each client alone, "
-                "and over all points together."
-            )
+        about(
+            "Also compute baselines after the run: plaintext label propagation by each client alone, and over all "
+            "points together."
         ),
     ] = True
 

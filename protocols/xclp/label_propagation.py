@@ -1,13 +1,12 @@
 """From class scores to labels, and label propagation in the clear.
 
-The end of Algorithm 1 of XCLP (lines 15-16), and the two baselines that need no protocol: `propagate` on one graph of
-all clients' points, which XCLP computes without revealing them, and `per_client`, where each client has only its own
-points. Both compute Z = S Y with S = (I - alpha W)^-1 (Zhou et al. 2004; XCLP, Section 3, Phase 2). `influence`
-describes what scores reveal about the other clients.
+The end of Algorithm 1 of XCLP (lines 15-16), and the baseline that needs no protocol: `propagate` on one graph of all
+clients' points, which XCLP computes without revealing them, or of one client's own. It computes Z = S Y with S = (I -
+alpha W)^-1 (Zhou et al. 2004; XCLP, Section 3, Phase 2). `influence` describes what scores reveal about the other
+clients.
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from tacit.protocols.xclp.graph import class_counts, class_scores, neighbour_gra
 from tacit.protocols.xclp.recipe import PAPER, Recipe
 from tacit.sim.hollow import hollow
 
-__all__ = ["Propagation", "label_by", "label_rows", "per_client", "propagate"]
+__all__ = ["Propagation", "label_by", "label_rows", "propagate"]
 
 
 class Propagation(NamedTuple):
@@ -78,22 +77,6 @@ def propagate(
     graph = neighbour_graph(distances, bits, k, recipe.edge_power)
     z = class_scores(graph, alpha, labeled, labels[labeled], classes)
     return Propagation(z, *label_by(recipe, z, class_counts(labels[labeled], classes)))
-
-
-def per_client(
-    distances: Sequence[NDArray[np.integer]],
-    bits: int,
-    labels: Sequence[NDArray[np.int64]],
-    classes: int,
-    k: int,
-    alpha: float,
-    recipe: Recipe = PAPER,
-) -> list[Propagation]:
-    """Propagate labels for each client alone; `distances[j]` holds the distances among client j's points."""
-    return [
-        propagate(own, bits, own_labels, classes, k, alpha, recipe)
-        for own, own_labels in zip(distances, labels, strict=True)
-    ]
 
 
 def _confidence(scores: list[float]) -> float:

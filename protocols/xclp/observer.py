@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Loss
-from tacit.protocols.experiment.scores import accuracy, balanced_accuracy, counting
-from tacit.protocols.experiment.simulated import Ended, Ending, Prediction, Round, Simulated
+from tacit.protocols.experiment.simulated import (
+    Ended,
+    Ending,
+    Prediction,
+    Round,
+    Simulated,
+    accuracy,
+    balanced_accuracy,
+    counting,
+)
 from tacit.protocols.privacy.released import Releasing, nothing_released
 from tacit.protocols.rounds.endings import EndingsObserver, returned
 from tacit.protocols.xclp import oracle
@@ -62,10 +70,7 @@ class Truth:
 
 
 def truth_of(
-    record: RoundRecord,
-    bits: Sequence[NDArray[np.bool_]],
-    known: Sequence[NDArray[np.int64]],
-    parameters: Parameters,
+    record: RoundRecord, bits: Sequence[NDArray[np.bool_]], known: Sequence[NDArray[np.int64]], parameters: Parameters
 ) -> Truth:
     """Compute the truth about a round from the `bits` of its members and the labels that they use, -1 elsewhere."""
     if not record.members:

@@ -166,10 +166,7 @@ def without_block(trial: Trial) -> Iterator[tuple[tuple[str, str], float]]:
                     yield pair, trial.events[place].time
 
 
-MASKS_ONCE = {
-    "fresh masks": Promise(one_masking_an_attempt),
-    "one answer an attempt": Promise(one_answer_an_attempt),
-}
+MASKS_ONCE = {"fresh masks": Promise(one_masking_an_attempt), "one answer an attempt": Promise(one_answer_an_attempt)}
 """The promises of row sums; a secure sum of vectors masks in chunks, each with a separate block of the key."""
 
 BLOCKS = {"complete blocks": Promise(complete_blocks)}

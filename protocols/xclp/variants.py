@@ -216,10 +216,7 @@ ROW_SUMS: Registry[RowSums] = Registry(
     "strategy of summing",
     {
         "restart": RowSums(
-            "a new attempt without the lost client",
-            lambda threshold: Restart(),
-            rowsums.STEPS,
-            "restart",
+            "a new attempt without the lost client", lambda threshold: Restart(), rowsums.STEPS, "restart"
         ),
         "shamir": RowSums(
             "secret shares make up for the lost client",

@@ -37,8 +37,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.life import Observed
-from tacit.parties.rooms import Room, RoomsServer
-from tacit.parties.server import Server
+from tacit.parties.server import Room, RoomsServer, Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.fixed_point import decode
 from tacit.protocols.identities import Identities

@@ -44,7 +44,7 @@ def audit(
 
     `mod` and `rule` are those of `audit_app`, by name; `run_config` has settings of the app. Raises ScenarioError.
     """
-    asked = [*_given({"data.clients": clients, "protocol.run_config": run_config}), *changes]
+    asked = [*_as_changes({"data.clients": clients, "protocol.run_config": run_config}), *changes]
     options = {"data.clients": "--clients", "protocol.run_config": "--run-config"}
     loaded = _loaded(source, asked, seed, options)
     scenario = loaded.scenario
@@ -57,7 +57,7 @@ def audit(
     return audit_scenario(structs.replace(scenario, fault=[]), faults, at_once=at_once, watch=watch)
 
 
-def _given(values: dict[str, object]) -> list[str]:
+def _as_changes(values: dict[str, object]) -> list[str]:
     return [f"{key}={toml(value)}" for key, value in values.items() if value is not None]
 
 

@@ -65,7 +65,8 @@ class _Run:
 class _Round:
     """A round of a run: the inputs by client, the survivors, the number of clients called, and the aggregates by place.
 
-    `updates` are by node; `absent` has the weights, from other rounds, of clients that computed nothing.
+    `updates` are keyed by Flower node. `absent` has the clients that were called and computed nothing, each with the
+    weight that it has in other rounds.
     """
 
     number: int
@@ -107,9 +108,10 @@ def audit_app(
 ) -> Audit:
     """Audit the scenario of an app.
 
-    `mod`: the name of its secure mod, "none", or None for the outermost one that hides updates. `rule`: its way to
-    aggregate, None to find out. `at_once` clients are lost at a time. The scenario's own faults come first, if it has
-    some. Raises ScenarioError if the app does not run, or has no such mod.
+    `mod`: the name of the app's secure mod, "none", or None for the outermost mod that hides updates. `rule`: the app's
+    rule of aggregation; None to infer it from the run without the mod. `at_once`: the number of clients that are lost
+    at a time. The scenario's own faults, if any, are tried first. Raises ScenarioError if the app does not run, or has
+    no such mod.
     """
     watch = watch or (lambda done, of, words: None)
     watch(0, 0, CALM)
@@ -129,7 +131,7 @@ def audit_app(
     own = [Losses(tuple(scenario.fault), "the scenario's own faults")] if scenario.fault else []
     tried = [*own, *losses(trial.events, _STEPS, list(first.names.values()), at_once, _MAIN)]
     plain = _run(scenario, Losses((), CALM), "", frozenset({name}), calm) if name else first
-    meant = _Meant(audit, plain, rule)
+    meant = _Aggregating(audit, plain, rule)
     audit.rows += meant.rows(first)
     if plain is not first:
         audit.rows += meant.rows(plain)
@@ -153,7 +155,7 @@ def _run(scenario: Scenario, struck: Losses, mod: str, without: frozenset[str], 
     from tacit.protocols.flower.recording import Recorder
 
     recorder = Recorder(without=without)
-    with recorder.installed(), redirect_stdout(io.StringIO()):  # what the app prints, a dozen times
+    with recorder.installed(), redirect_stdout(io.StringIO()):  # the app prints the same in each of a dozen runs
         trial = perform(scenario, struck.faults, calm)
     if isinstance(trial.error, ImportError | SyntaxError):
         raise ScenarioError(_app(scenario), "", f"the app cannot be imported: {trial.error}") from trial.error
@@ -162,8 +164,9 @@ def _run(scenario: Scenario, struck: Losses, mod: str, without: frozenset[str], 
     return _Run(trial, recorder, names, struck.words, mod)
 
 
-class _Meant:
-    """The app's way to aggregate, found from its calm run without the secure mod: a rule, or the strategy itself."""
+class _Aggregating:
+    """The app's rule of aggregation, inferred from its run without faults and without the secure mod, or its strategy
+    itself."""
 
     def __init__(self, audit: Audit, plain: _Run, rule: Rule | None) -> None:
         self._given = rule
@@ -177,7 +180,7 @@ class _Meant:
                 why = plain.trial.reason or "it aggregates nothing"
                 audit.notes.append(f"Without its secure mod the app gives no sum ({why}): {RULES[0].words} is assumed.")
             elif not any(self._rules.values()):
-                audit.notes.append(_odd(rounds, places))
+                audit.notes.append(_no_rule_note(rounds, places))
         found = next(filter(None, self._rules.values()), None)
         if rule is None and not places:
             found = RULES[0]
@@ -228,7 +231,7 @@ class _Meant:
             if rule is not None:
                 found.append((place, judge(one.sum_of(place, rule, earlier.get(place, {})))))
         if not found and _STRATEGY in one.seen:
-            found.append((f"{_STRATEGY}, repeated", _repeated(one, run)))
+            found.append((f"{_STRATEGY}, repeated", _strategy_verdict(one, run)))
         wrong = [each for each in found if each[1].status == "wrong"]
         if not found:
             return structs.replace(
@@ -251,7 +254,7 @@ def _fitting(rounds: Sequence[_Round], place: str) -> Rule | None:
     return fitting(usable)
 
 
-def _odd(rounds: Sequence[_Round], places: Mapping[str, None]) -> str:
+def _no_rule_note(rounds: Sequence[_Round], places: Mapping[str, None]) -> str:
     place = next(iter(places))
     reasons = [
         verdict.reason
@@ -283,7 +286,7 @@ def _errors(record: RoundRecord) -> list[tuple[str, str]]:
     return [(name, error) for one in record.exchanges for name, error in one.errors.items()]
 
 
-def _repeated(one: _Round, run: _Run) -> Verdict:
+def _strategy_verdict(one: _Round, run: _Run) -> Verdict:
     """Compare the aggregate with that of the same strategy on the survivors' updates."""
     assert one.aggregation is not None
     numbers = {name: number for number, name in run.names.items()}
@@ -302,7 +305,7 @@ def _repeated(one: _Round, run: _Run) -> Verdict:
     return Verdict("wrong", text, largest, bound)
 
 
-# From what was recorded to rounds
+# Rounds, made from the recorder's messages
 
 
 def _rounds(run: _Run) -> Iterator[_Round]:
@@ -333,7 +336,7 @@ def _rounds(run: _Run) -> Iterator[_Round]:
             called=len(called),
             layers=_layers(next(iter(updates.values())).arrays) if updates else {},
             before=_flat(recorder.models[number]) if number in recorder.models else None,
-            seen=dict(_seen(recorder, number, following, aggregation)),
+            seen=dict(_aggregates(recorder, number, following, aggregation)),
             quantiser=_quantiser(settings) if settings and run.mod else None,
             aggregation=aggregation,
             updates=updates,
@@ -343,19 +346,19 @@ def _rounds(run: _Run) -> Iterator[_Round]:
         previous |= {name: each.vector for name, each in inputs.items()}
 
 
-def _seen(
+def _aggregates(
     recorder: "Recorder", number: int, following: int | None, aggregation: "Aggregation | None"
 ) -> Iterator[tuple[str, Vector]]:
     """Yield the aggregates of a round, by the places where they were seen."""
     if aggregation is not None:
         given = list(aggregation.given.values())
-        alike = all(_same(one, given[0]) for one in given)
+        alike = all(_are_equal(one, given[0]) for one in given)
         if given and alike and (len(given) > 1 or number in recorder.settings) and not recorder.without:
             yield _SUM, _flat(given[0])
         if aggregation.found is not None:
             yield _STRATEGY, _flat(aggregation.found)
     if recorder.watched and (aggregation is None or aggregation.found is None):
-        return  # a model that follows is the one before
+        return  # the strategy aggregated nothing, so the next model is the earlier one
     after = recorder.evaluated.get(number)
     if after is None and following is not None:
         after = recorder.models.get(following)
@@ -363,7 +366,7 @@ def _seen(
         yield _MODEL, _flat(after)
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _are_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return len(one) == len(other) and all(
         np.array_equal(a, b) for a, b in zip(one.values(), other.values(), strict=True)
     )

@@ -26,7 +26,7 @@ class Verdict:
 
 
 _COARSE = 0.01
-"""The share of a round's change from which on the error bound is mentioned."""
+"""The ratio of the error bound to a round's largest change from which on a verdict calls the comparison coarse."""
 
 
 def judge(one: RoundSum) -> Verdict:
@@ -60,8 +60,8 @@ def _remark(one: RoundSum, bound: float) -> str:
 
 
 def fitting(rounds: Sequence[RoundSum]) -> Rule | None:
-    """The first of `RULES` that fits all `rounds` within their bounds, regardless of the rules that they name; or
-    None."""
+    """The first of `RULES` by which the aggregates of all `rounds` are within their bounds, or None. The `rule` of each
+    round is ignored."""
     for rule in RULES if rounds else ():
         tried = [replace(one, rule=rule) for one in rounds if not (rule.added and one.before is None)]
         if tried and len(tried) == len(rounds) and all(judge(one).status == "ok" for one in tried):

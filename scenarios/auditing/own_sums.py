@@ -47,9 +47,10 @@ _ORACLE = "oracle"
 def audit_scenario(
     scenario: Scenario, faults: Sequence[AnyFault] = (), *, at_once: int = 1, watch: Watch | None = None
 ) -> Audit:
-    """Audit a scenario without faults; under `faults`, those of its file, it runs as well.
+    """Audit a scenario: without faults, under `faults` together, and with `at_once` clients lost at each step.
 
-    `at_once` clients are lost at a time. Raises ScenarioError if the calm run has no result.
+    `faults` are those of the scenario's file, and may be empty. Raises ScenarioError if the run without faults has no
+    result.
     """
     watch = watch or (lambda done, of, words: None)
     engine = Remembering()
@@ -85,8 +86,8 @@ def _trains(scenario: Scenario) -> bool:
 
 def _rows_of(scenario: Scenario) -> Callable[[Trial, str], Iterator[Row]]:
     if isinstance(PROTOCOLS[scenario.protocol.name], Phases):
-        return _of_parts
-    return _of_training if _trains(scenario) else _of_result
+        return _part_rows
+    return _training_rows if _trains(scenario) else _result_rows
 
 
 def _row(trial: Trial, words: str, number: int, what: str, survivors: int) -> Row:
@@ -101,7 +102,7 @@ def _ended(trial: Trial) -> str:
 # Protocols of parts
 
 
-def _of_parts(trial: Trial, words: str) -> Iterator[Row]:
+def _part_rows(trial: Trial, words: str) -> Iterator[Row]:
     protocol = PROTOCOLS[trial.scenario.protocol.name]
     assert isinstance(protocol, Phases)
     found: Mapping[str, Found] = trial.simulation.server.found
@@ -112,9 +113,9 @@ def _of_parts(trial: Trial, words: str) -> Iterator[Row]:
         if name not in found:
             yield structs.replace(row, reason=_ended(trial))
             continue
-        verdict = _of_part(trial, protocol, found, name)
+        verdict = _part_verdict(trial, protocol, found, name)
         if verdict.status == "ok" and "server" not in affected:
-            last = [*found].index(name) == 0  # one that crashed and is back need not be in later parts
+            last = [*found].index(name) == 0  # a client that crashed and is back may miss later parts
             missing = [
                 one.name
                 for one in trial.simulation.clients
@@ -125,7 +126,7 @@ def _of_parts(trial: Trial, words: str) -> Iterator[Row]:
         yield row.judged(verdict)
 
 
-def _of_part(trial: Trial, protocol: Phases, found: Mapping[str, Found], name: str) -> Verdict:
+def _part_verdict(trial: Trial, protocol: Phases, found: Mapping[str, Found], name: str) -> Verdict:
     """Compare a part's value with the oracle's over the clients that the server reports, and find the real ones if they
     differ."""
     keys, shards = trial.scenario.protocol, trial.simulation.setting[-1]
@@ -155,10 +156,10 @@ def _of_part(trial: Trial, protocol: Phases, found: Mapping[str, Found], name: s
         return Verdict("ok", "", error, bound)
     if not math.isfinite(error):
         return Verdict("wrong", "numbers of the result are infinite or not a number", None, bound)
-    return Verdict("wrong", _why(value, wanted, exact, over, list(shards), bound, error), error, bound)
+    return Verdict("wrong", _explanation(value, wanted, exact, over, list(shards), bound, error), error, bound)
 
 
-def _why(
+def _explanation(
     value: Vector,
     wanted: Vector,
     exact: Callable[[Sequence[str]], Vector | None],
@@ -201,7 +202,7 @@ def _why(
 # Training
 
 
-def _of_training(trial: Trial, words: str) -> Iterator[Row]:
+def _training_rows(trial: Trial, words: str) -> Iterator[Row]:
     kept: State = ()
     earlier: dict[int, Vector] = {}
     server = trial.simulation.server
@@ -214,14 +215,14 @@ def _of_training(trial: Trial, words: str) -> Iterator[Row]:
             yield structs.replace(row, status=status, reason=moved or str(record.lost))
             continue
         found = np.frombuffer(after, "<f4").astype(np.float64)
-        verdict, kept = _of_round(trial, server.settings, kept, record, before, found, earlier)
+        verdict, kept = _round_verdict(trial, server.settings, kept, record, before, found, earlier)
         earlier[record.number] = found
         yield row.judged(verdict)
     if not trial.records:
         yield structs.replace(_row(trial, words, 1, "model", 0), reason=_ended(trial))
 
 
-def _of_round(
+def _round_verdict(
     trial: Trial, settings: Any, kept: State, record: Any, before: bytes, found: Vector, earlier: Mapping[int, Vector]
 ) -> tuple[Verdict, State]:
     """Compare a round's model with the average of its survivors' models, testing each update of clients that trained
@@ -267,7 +268,7 @@ def _inputs(trial: Trial, updates: Sequence[Any]) -> dict[str, Input]:
 # Other protocols
 
 
-def _of_result(trial: Trial, words: str) -> Iterator[Row]:
+def _result_rows(trial: Trial, words: str) -> Iterator[Row]:
     survivors = len(trial.simulation.clients) - len({loss.party for loss in getattr(trial.simulated, "lost", ())})
     row = _row(trial, words, 1, "result", survivors)
     promises = [one for name, one in promises_of(trial.scenario).items() if _ORACLE in name]

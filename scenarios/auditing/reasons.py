@@ -1,8 +1,8 @@
 """Finds the reason for a wrong aggregate: the mistake whose result fits the aggregate.
 
 Each mistake predicts an aggregate; the one whose prediction is nearest is the reason, if it explains nearly all of the
-difference. Where none does, the aggregate's share of each client follows from least squares, if clients' inputs are
-linearly independent.
+difference. If no mistake does, least squares gives each client's share in the aggregate, provided that clients' inputs
+are linearly independent.
 """
 
 import itertools
@@ -30,9 +30,10 @@ _SHOWN = 4
 
 @dataclass(frozen=True, eq=False)
 class _Mistake:
-    """A mistake in words, and the aggregate `found` with it. `exact`: it adds no rounding errors.
+    """A mistake in words, and the aggregate `found` that it would give.
 
-    A `fitted` mistake has a parameter chosen to fit; any other that explains the difference goes first.
+    `exact`: the mistake adds no rounding errors. `fitted`: the mistake has a parameter that was chosen to fit; mistakes
+    without a parameter are preferred.
     """
 
     words: str
@@ -59,16 +60,16 @@ def reason_of(one: RoundSum) -> str:
     if layers := _layers(one, wrong):
         return layers
     found = _saturated(one, wrong) or _wrapped(one, difference, wrong) or _shares(one, slack + _LEFT * largest)
-    return found or _plainly(one, largest, wrong)
+    return found or _unexplained(one, largest, wrong)
 
 
 def _slack(one: RoundSum) -> float:
-    """The largest error that arithmetic explains, if it is less than the difference."""
+    """The largest rounding error that is allowed, but at most half of the largest difference."""
     allowed = float(one.allowed().max())
     return min(allowed, float(np.abs(one.found - one.expected).max()) / 2)
 
 
-def _plainly(one: RoundSum, largest: float, wrong: Flags) -> str:
+def _unexplained(one: RoundSum, largest: float, wrong: Flags) -> str:
     if not one.found[wrong].any():
         return f"{int(wrong.sum())} of {len(wrong)} numbers are 0, as if left out"
     if np.abs(np.sort(one.found) - np.sort(one.expected)).max() <= float(one.allowed().max()):
@@ -82,10 +83,10 @@ def _plainly(one: RoundSum, largest: float, wrong: Flags) -> str:
 def _mistakes(one: RoundSum) -> Iterator[_Mistake]:
     yield from _stale(one)
     yield from _of_quantiser(one)
-    yield from _others_counted(one)
+    yield from _miscounted_clients(one)
     yield from _other_rules(one)
     yield from _signs(one)
-    yield from _cut(one)
+    yield from _clipped_inputs(one)
     yield from _offset(one)
     yield from _coarse_floats(one)
 
@@ -123,9 +124,9 @@ def _of_quantiser(one: RoundSum) -> Iterator[_Mistake]:
     if not whole:
         return
     turn = quantiser.modulus * quantiser.step
-    sums = clipped + len(steps) * quantiser.clip  # of numbers from 0 on
+    sums = clipped + len(steps) * quantiser.clip  # each client adds `clip`, so that its numbers are not negative
     turns = np.floor(sums / turn)
-    near = np.round((clipped - one.found * whole / levels) / turn)  # a number at the edge may be on either side of it
+    near = np.round((clipped - one.found * whole / levels) / turn)  # near a multiple of the modulus, rounding decides
     turns = np.where(np.abs(near - turns) <= 1, near, turns)
     exceeding = []
     if whole != total:
@@ -158,8 +159,8 @@ def _clipped(one: RoundSum) -> str:
     return f"{words} (up to {most:.3g}{why if heaviest > quantiser.most_weight else ''}); raise max_weight"
 
 
-def _others_counted(one: RoundSum) -> Iterator[_Mistake]:
-    """Yield mistakes by aggregates over other clients than the survivors."""
+def _miscounted_clients(one: RoundSum) -> Iterator[_Mistake]:
+    """Yield mistakes in which clients other than exactly the survivors are counted, or are counted differently."""
     weights = {name: each.weight for name, each in one.inputs.items()}
     survivors, lost = list(one.survivors), [name for name in one.inputs if name not in one.survivors]
     most = 2 if len(weights) <= _PAIRS else 1
@@ -237,7 +238,8 @@ def _other_rules(one: RoundSum) -> Iterator[_Mistake]:
 
 
 def _rotated(weights: Mapping[str, float], name: str) -> dict[str, float] | None:
-    """The weights with those from `name` on shifted by one; None if that changes nothing."""
+    """The `weights`, each moved from one client to another by a rotation that starts at `name`; None if no weight
+    changes."""
     names = list(weights)
     start = names.index(name)
     shifted = [weights[names[(place + 1 + start) % len(names)]] for place in range(len(names))]
@@ -245,7 +247,7 @@ def _rotated(weights: Mapping[str, float], name: str) -> dict[str, float] | None
 
 
 def _factor(one: RoundSum) -> float:
-    """The factor that brings the exact aggregate nearest to the one found."""
+    """The factor by which the exact aggregate is nearest to the one found, by least squares."""
     start = one.before if one.rule.added and one.before is not None else np.zeros_like(one.found)
     exact, found = one.expected - start, one.found - start
     size = float(exact @ exact)
@@ -261,8 +263,8 @@ def _signs(one: RoundSum) -> Iterator[_Mistake]:
         yield _Mistake(f"the sign of {name}'s input is flipped", one.combined(turned))
 
 
-def _cut(one: RoundSum) -> Iterator[_Mistake]:
-    """Yield mistakes by inputs that were clipped, trying limits between the smallest and the largest number."""
+def _clipped_inputs(one: RoundSum) -> Iterator[_Mistake]:
+    """Yield the mistake that inputs are clipped, at the limit between 0 and the largest number that fits best."""
     shares = one.rule.coefficients(one.weights)
     largest = max(float(np.abs(one.inputs[name].vector).max(initial=0.0)) for name in shares)
 
@@ -324,7 +326,7 @@ def _bfloat16(values: Vector) -> Vector:
     return ((bits + 0x8000) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(np.float64)
 
 
-# What the difference itself shows
+# Reasons read from the difference itself
 
 
 def _layers(one: RoundSum, wrong: Flags) -> str:
@@ -332,13 +334,13 @@ def _layers(one: RoundSum, wrong: Flags) -> str:
     bad = [name for name, part in one.layers.items() if wrong[part].any()]
     if not bad or len(bad) == len(one.layers):
         return ""
-    held = {_held(one, one.layers[name]) for name in bad}
+    held = {_layer_contents(one, one.layers[name]) for name in bad}
     said = held.pop() if len(held) == 1 else ""
     several = "are" if len(bad) > 1 else "is"
     return f"{len(bad)} of {len(one.layers)} layers {several} wrong: {_listed(bad)}{said}"
 
 
-def _held(one: RoundSum, part: slice) -> str:
+def _layer_contents(one: RoundSum, part: slice) -> str:
     """The contents of a wrong layer, in words."""
     found = one.found[part]
     if not found.any():
@@ -364,7 +366,8 @@ def _held(one: RoundSum, part: slice) -> str:
 
 
 def _saturated(one: RoundSum, wrong: Flags) -> str:
-    """The limit from which on inputs are clipped, in words, if exactly the numbers with larger ones are wrong."""
+    """A description of the limit at which inputs are clipped, if exactly the numbers with larger inputs are wrong; else
+    ""."""
     largest = np.max([np.abs(one.inputs[name].vector) for name in one.survivors], axis=0)
     if not wrong.any() or wrong.all():
         return ""
@@ -377,7 +380,8 @@ def _saturated(one: RoundSum, wrong: Flags) -> str:
 
 
 def _wrapped(one: RoundSum, difference: Vector, wrong: Flags) -> str:
-    """The common step of several wrong numbers, in words, if their errors are multiples of it."""
+    """A description of the step of which all errors are multiples, if several numbers are wrong by such multiples; else
+    ""."""
     sizes = np.abs(difference[wrong])
     if len(sizes) < _SEVERAL:
         return ""

@@ -22,7 +22,7 @@ _BACK = "30s"
 """The time after which a crashed client comes back, to take part in later rounds."""
 
 _SLOWER = 10_000.0
-"""The slowdown of a straggler, which answers long after its round."""
+"""The slowdown factor of a straggler, whose answer then arrives long after the end of its round."""
 
 Watch = Callable[[int, int, str], None]
 """Called before each run with the number of ended runs, the total number, and the losses of this run."""
@@ -83,10 +83,11 @@ class Losses(Struct, frozen=True):
 def losses(
     events: Iterable[Event], steps: Sequence[str], clients: Sequence[str], at_once: int, main: Sequence[str] = ()
 ) -> list[Losses]:
-    """The losses to try, from the `events` of a calm run: `at_once` clients crash before, or after, each of `steps`.
+    """The losses to try, from the `events` of a run without faults: `at_once` clients crash before, or after, each of
+    `steps`.
 
-    Each time other clients crash, in turn, and at the second occurrence of the step if clients take it twice. In the
-    last of them a client is a straggler, from the first of the `main` steps that occurs, otherwise from the first step.
+    Clients crash in turn. A client that takes the step twice crashes at its second occurrence. The last entry is a
+    straggler: a client that is slow from the first of the `main` steps that occurs, otherwise from the first step.
     """
     taken = Counter((event.party, event.step) for event in events if event.kind == "enter")
     found: list[Losses] = []

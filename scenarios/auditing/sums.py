@@ -21,9 +21,10 @@ _ROUNDING = 2.0**-23
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """A client's part of a sum: `vector` (dimension,), its `weight`, and `sent`, the largest number sent for it.
+    """A client's part of a sum: `vector` (dimension,), its `weight`, and `sent`, the largest absolute number sent for
+    it.
 
-    Numbers sent masked, as floats, are rounded like numbers of the size of the masks.
+    Masked numbers that are sent as floats are rounded in proportion to their masks, which `sent` accounts for.
     """
 
     vector: Vector = field(repr=False)
@@ -78,7 +79,7 @@ class Quantiser:
 
     @property
     def step(self) -> float:
-        """The smallest difference that it keeps, before the division by the weights."""
+        """The smallest difference between two quantised values, before the division by the weights."""
         return 2 * self.clip / self.levels
 
 

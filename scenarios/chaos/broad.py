@@ -92,7 +92,7 @@ def broad_campaign(
             watch(done, of, names[place], one)
     try:
         _mixtures(scenarios, plan, watch, found, began)
-    except KeyboardInterrupt:  # what is known is worth having; shrinking it would take a while
+    except KeyboardInterrupt:  # keep the findings so far; shrinking them would take long
         found.failures += _failures(scenarios, found, 0, 1)
         raise
     found.failures += _failures(scenarios, found, _SHRUNK, plan.jobs)

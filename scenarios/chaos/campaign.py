@@ -1,12 +1,12 @@
 """Chaos: repeated runs of one scenario, each with other faults, checked against the same promises.
 
-The scenario's own faults are ignored, and clients' availability. A run without any is first: its trace lists the steps.
-Then come crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random
-mixtures of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
+The scenario's own faults and its clients' availability are ignored. The first run has no faults; its trace lists the
+steps. Later runs have crashes before and after every step of every party, one at a time; with `pairs` also two at a
+time; and random mixtures of all faults. If a run breaks a promise, its faults are shrunk to a smallest schedule that
+still breaks it.
 
->>> from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.files.reading import load
 >>> from tacit.scenarios.chaos.campaign import Plan, campaign
+>>> from tacit.scenarios.files.reading import load
 >>> findings = campaign(load("xclp-digits", ["data.limit=240"]), Plan(schedules=5))  # doctest: +SKIP
 """
 
@@ -201,7 +201,7 @@ def campaign(
             pairs = _pairs(found.verdicts, set(singles), parties if many else None)
             found.verdicts = [structs.replace(one, course=Course((), (), 0.0)) for one in found.verdicts]
             _try(pairs, calm, first.calm, plan.jobs, found, watch, bare_run)
-    except (KeyboardInterrupt, ClusterError):  # what is known is worth having; shrinking it would take a while
+    except (KeyboardInterrupt, ClusterError):  # keep the findings so far; shrinking them would take long
         found.failures += _failures(calm, found.verdicts, None)
         raise
     found.failures += _failures(calm, found.verdicts, first.calm)
@@ -216,7 +216,7 @@ def undisturbed(scenario: Scenario) -> Scenario:
 
 def first_run(calm: Scenario) -> Verdict:
     """The result of a scenario without faults, which must complete for the promises to hold with faults."""
-    use_plugins(calm)  # another scenario may have been read since
+    use_plugins(calm)  # reading another scenario may have replaced the plugins
     _MEMORY.forget()
     first = verdict(calm, _limits(calm, None), _MEMORY)
     return first if first.outcome == "completed" else structs.replace(first, broken=())
@@ -229,7 +229,8 @@ def faulty_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
 
 
 def bare_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
-    """The result of `faulty_run` without its course, because the courses of thousands of runs take much memory."""
+    """The result of `faulty_run` without its `course`, since the courses of thousands of runs would take much
+    memory."""
     return structs.replace(faulty_run(scenario, faults, calm), course=Course((), (), 0.0))
 
 

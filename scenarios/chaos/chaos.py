@@ -36,20 +36,21 @@ def chaos(
 ) -> Findings:
     """Run `scenario` repeatedly, each time under other faults, and return the broken promises.
 
-    `scenario`: one made in Python or by `load`, or a name or path for `load`. First it runs without faults: its own
-    faults and expectations are ignored, and keys have 512 bits unless `changes` (as in `load`) set
-    ``protocol.key_bits``. Then come crashes before and after every step of every party, one at a time (`singles`),
-    every two of them (`pairs`), and `schedules` random mixtures of all faults, which follow from `seed`. `quick`: fewer
-    points and rounds, and crashes of the server and three clients only, as with more than 200 clients. With more than
-    one of `jobs`, each run has a separate process; a script then needs ``if __name__ == "__main__":``. With "ray" or
-    "ray:HOST:PORT" runs are made on Ray. `out` is the folder to make, by default ``runs/NAME-chaos-NUMBER``. `watch` is
-    called after each run with how many are done, how many there are as far as is known, and what was found.
+    `scenario`: one made in Python or by `load`, or a name or path for `load`. The first run has no faults: the
+    scenario's own faults and expectations are ignored, and keys have 512 bits unless `changes` (as in `load`) set
+    ``protocol.key_bits``. Later runs have crashes before and after every step of every party, one at a time
+    (`singles`), every pair of crashes (`pairs`), and `schedules` random mixtures of all faults, which follow from
+    `seed`. `quick`: fewer points and rounds, and crashes of the server and three clients only, as with more than 200
+    clients. With more than one of `jobs`, each run has a separate process; a script then needs ``if __name__ ==
+    "__main__":``. With "ray" or "ray:HOST:PORT" runs are made on Ray. `out` is the folder to make, by default
+    ``runs/NAME-chaos-NUMBER``. `watch` is called after each run with the number of runs done, the total number as far
+    as known, and the verdict.
 
     The result has `verdicts`, one for each run, and `failures`: for each broken promise the smallest schedule of faults
-    found that breaks it, which the folder holds as a scenario file. Where links lose, `seed` is that of the first run
-    without faults that completes, of twenty. Raises ScenarioError, also if none of them completes, TypeError,
-    FileExistsError if `out` exists, and KeyboardInterrupt after Ctrl-C; the folder then holds what was found until
-    then.
+    found that breaks it, which the folder holds as a scenario file. If links lose messages, up to 20 seeds are tried,
+    and `seed` of the result is the first one with which the run without faults completes. Raises ScenarioError, also if
+    the run without faults completes with none of the seeds; TypeError; FileExistsError if `out` exists; and
+    KeyboardInterrupt after Ctrl-C, after which the folder holds the findings so far.
     """
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
     check_types("changes", changes, str, 'a list of texts such as ["data.limit=240"]')

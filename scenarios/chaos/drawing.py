@@ -62,7 +62,7 @@ class Draw:
         """Draw an integer from `low` to `high`, both included."""
         return int(self._random.integers(low, high + 1))
 
-    def one(self, options: list[str]) -> str:
+    def option(self, options: list[str]) -> str:
         """Draw one of the `options`."""
         return options[self.integer(0, len(options) - 1)]
 
@@ -82,7 +82,7 @@ class Draw:
         """Draw a party: a client or, with a small probability, the server or the helper, if there is one."""
         if self.helpers and self.chance(server):
             return HELPER
-        return "server" if self.chance(server) else self.one(self.clients)
+        return "server" if self.chance(server) else self.option(self.clients)
 
     def trigger(self, party: str) -> dict[str, Any]:
         """Draw the trigger of a fault of `party`: one of its steps or messages, or a time."""
@@ -100,9 +100,9 @@ class Draw:
 
     def ends(self) -> dict[str, Any]:
         """Draw two ends: a client or a helper; and the server, another client or all parties."""
-        party = HELPER if self.helpers and self.chance(0.15) else self.one(self.clients)
+        party = HELPER if self.helpers and self.chance(0.15) else self.option(self.clients)
         others = [client for client in self.clients if client != party]
-        peers = ["server", self.one(others or ["server"]), "client/*", "*"]
+        peers = ["server", self.option(others or ["server"]), "client/*", "*"]
         return {"party": party, "peer": peers[self.integer(0, 7) // 2 if self.chance(0.4) else self.integer(0, 1)]}
 
     def messages(self) -> dict[str, Any]:

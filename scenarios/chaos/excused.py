@@ -1,4 +1,4 @@
-"""The parties that the faults of a run affect, and the times until which they do: no other party may be lost or miss
+"""The parties that the faults of a run affect, and until when. A party that no fault affects must not be lost or miss
 anything."""
 
 import math
@@ -18,7 +18,7 @@ from tacit.sim.units import duration
 __all__ = ["Affected"]
 
 _LOST_FOR_FAULTS = (BY_FAULT, CUT)
-"""The notes in the trace of a copy that was lost for a fault and that a reliable transport sends again."""
+"""The notes in the trace of a message copy that a fault lost, and that a reliable transport sends again."""
 
 _WITH_THE_SERVER = (
     "the sender was gone before it was sent",
@@ -28,7 +28,7 @@ _WITH_THE_SERVER = (
     "sent to an earlier incarnation of the relay",
     "from an earlier incarnation of the sender",
 )
-"""The notes in the trace of a message that ended because the server, or its other end, had gone down."""
+"""The notes in the trace of a message that was lost because the server, or the other end, was down."""
 
 
 class Affected:
@@ -36,13 +36,14 @@ class Affected:
 
     Byzantine clients are affected to the end.
 
-    A fault of a link affects its ends that are clients. A server that is slow or paused for less than half of a
-    deadline affects no client; for longer, it affects everybody. Losses of a link without a fault affect the client at
-    its end while they cost it a quarter of a deadline or more, or the heartbeats that it may miss; the cost is the time
-    within one deadline during which messages from it or to it were being retransmitted. A lost datagram affects it
-    immediately. A server that crashes or leaves affects the clients whose messages, or messages to whom, ended with it.
-    Of two clients that are up, and whose block is missing because of one, the other may have to leave the graph as
-    well.
+    A fault of a link affects the clients and helpers at its ends. A paused server affects everybody if the pause lasts
+    half of a deadline or more, and otherwise no client; a slow server affects everybody. Losses of a link without a
+    fault affect the client at its end if they cost it a quarter of a deadline or more, or the time of the heartbeats
+    that it may miss. The cost is the time within one deadline in which messages from or to the client were being
+    retransmitted. A lost datagram affects the client immediately. A server that crashes or leaves affects the clients
+    that lost messages with it, sent or still to be received. Further parties are affected by the rules of the
+    protocol (`suffering`): for example, a client whose block is missing because of another client may have to leave the
+    graph as well.
     """
 
     def __init__(self, trial: Trial) -> None:
@@ -53,14 +54,14 @@ class Affected:
         self._timeout, self._longest = {"reliable": (own, 60.0), "tcp": (1.0, 120.0)}.get(network.transport, (0.0, 0.0))
         self._deadline = duration(trial.scenario.protocol.deadline)
         self._patience = self._deadline / 4
-        if trial.scenario.protocol.presence == HEARTBEAT:  # so few may be missed
+        if trial.scenario.protocol.presence == HEARTBEAT:  # a client may miss only this many heartbeats
             keys = trial.scenario.protocol
             self._patience = min(self._patience, (keys.heartbeat_misses - 1) * duration(keys.heartbeat))
         self._reach = Reach([*self._clients, *helpers], self._deadline, self._timeout)
         self.until: dict[str, float] = {}
         scenario, uses = trial.scenario, PROTOCOLS[trial.scenario.protocol.name].uses
         if "byzantine.*" in uses:
-            self._add(byzantine_clients(scenario), math.inf)  # what they send may be refused
+            self._add(byzantine_clients(scenario), math.inf)  # their messages may be refused
         for fired in trial.fired:
             self._add(*affected(self._reach, fired))
         for parties, until in self._resent(trial):
@@ -92,10 +93,10 @@ class Affected:
             self.until[party] = max(until, self.until.get(party, -math.inf))
 
     def _resent(self, trial: Trial) -> Iterator[tuple[list[str], float]]:
-        """Yield the parties that wait for a lost copy, and the time at which it has been sent again, with the spacing
-        of RFC 6298.
+        """Yield the parties that wait for a lost copy, and the time at which the copy has been sent again, with the
+        spacing of RFC 6298.
 
-        A receiver gets no later message before it. The trace has the number of earlier retransmissions.
+        The receiver gets no later message before that copy. The trace has the number of earlier retransmissions.
         """
         tries: dict[bytes, int] = {}
         for event in trial.events:
@@ -106,7 +107,8 @@ class Affected:
                 yield self._reach.link(event.party, event.peer), self._reach.settled(event.time + wait, 0.0)
 
     def _held_up(self, trial: Trial) -> Iterator[tuple[str, float]]:
-        """Yield the clients that losses of their links delay for too long, and the times until which they do."""
+        """Yield the clients that losses of their links delay for too long, and the time until which each is
+        affected."""
         if not trial.events:
             return
         spans: dict[str, list[tuple[float, float]]] = {}

@@ -33,19 +33,19 @@ __all__ = ["Reach", "affected", "random_fault"]
 
 @dataclass(frozen=True)
 class Reach:
-    """The parameters of a fault's effect: the `clients`, `deadline` and the transport's `timeout` (0 if none) in
-    seconds."""
+    """The parameters of a fault's effect: the `clients` with the helpers, the `deadline` and the transport's `timeout`
+    (0 if none) in seconds."""
 
     clients: Sequence[str]
     deadline: float
     timeout: float
 
     def settled(self, time: float, lasts: float) -> float:
-        """The time at which a link that was cut until `time`, for `lasts` seconds, has no more retransmissions."""
+        """The time at which no retransmission is left of a link that was cut until `time`, for `lasts` seconds."""
         return time + (2 * lasts + 4 * self.timeout if self.timeout else 0.0)
 
     def link(self, *ends: str) -> list[str]:
-        """The ends of a link that are clients."""
+        """The ends of a link that are clients or helpers."""
         return [end for end in ends if end in self.clients]
 
 
@@ -95,7 +95,7 @@ def _affected_by_leave(reach: Reach, fault: Leave, fired: Fired) -> Until:
 
 def _pause(draw: Draw) -> Fault:
     party = draw.party(0.1)
-    # A server that is paused for long is as good as lost to everybody.
+    # Everybody would give up a server that is paused for long.
     lasts = min(draw.outage(), draw.deadline / 4) if party == "server" else draw.outage()
     return Pause(party, **draw.trigger(party), lasts=lasts)
 
@@ -108,13 +108,13 @@ def _affected_by_pause(reach: Reach, fault: Pause, fired: Fired) -> Until:
 
 
 def _slow(draw: Draw) -> Fault:
-    party = draw.one(draw.clients)
+    party = draw.option(draw.clients)
     lasts = draw.outage() if draw.chance(0.5) else None
     return Slow(party, **draw.trigger(party), factor=draw.seconds(1, 1000), lasts=lasts)
 
 
 def _affected_by_slow(reach: Reach, fault: Slow, fired: Fired) -> Until:
-    # Computing and sending that began while it was slow are late, too.
+    # Computations and transfers that began while the party was slow end late, too.
     until = math.inf if fault.lasts is None else fired.time + seconds(fault.lasts) + reach.deadline
     return list(reach.clients) if fired.party == "server" else [fired.party], until
 
@@ -179,4 +179,4 @@ CHAOS: dict[type[Fault], _Kind] = {
     Delay: _Kind(_delay, _affected_by_message),
     Corrupt: _Kind(_corrupt, _affected_by_message),
 }
-"""The entry of each kind. Availability traces have none: they expand to crashes."""
+"""The functions of each kind of fault. Availability traces have none, because they expand to crashes."""

@@ -48,7 +48,7 @@ class Remembering:
         """The job's result."""
         try:
             key = hashlib.sha256(_plain_pickle((function, arguments))).digest()
-        except (pickle.PicklingError, AttributeError, TypeError, ValueError):  # a function without a name, or a cycle
+        except (pickle.PicklingError, AttributeError, TypeError, ValueError):  # not all of it can be pickled
             return function(*arguments)
         known = self._results.get(key)
         if known is None:

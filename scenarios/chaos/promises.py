@@ -47,7 +47,7 @@ def check(trial: Trial) -> tuple[Broken, ...]:
     return tuple(found)
 
 
-# Of every run, also of one that broke off
+# Promises of every run, also of an interrupted one
 
 
 def ends(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -65,7 +65,7 @@ def no_exception(trial: Trial, affected: Affected) -> Iterator[str]:
 def one_announcement(trial: Trial, affected: Affected) -> Iterator[str]:
     """All members of a set receive the same set, and no other client does. In a graph each receives its neighbourhood.
 
-    A set that the server announces as it crashes may reach only some of them, even if it comes back.
+    If the server crashes while it announces a set, only some members may receive it, even if the server comes back.
     """
     groups, last = announced(trial), cut_short(trial)
     near = [kind.__name__ for kind in _types(trial) if kind.names_neighbours]
@@ -119,7 +119,7 @@ def only_who_answered(trial: Trial, affected: Affected) -> Iterator[str]:
 def conservation(trial: Trial, affected: Affected) -> Iterator[str]:
     """Every copy of a message that was sent was received, lost or dropped, or is in flight."""
     kinds = Counter(event.kind for event in trial.events if event.type)
-    # A relay begins no copy, but where it sends one again: then it says so.
+    # A relay makes no new copy, except for a retransmission, which a note of its event states.
     sent = kinds["send"] + sum(event.kind == "relay" and bool(event.note) for event in trial.events)
     ended = kinds["deliver"] + kinds["lose"] + kinds["drop"]
     if sent != ended + trial.in_flight:
@@ -140,7 +140,7 @@ def in_order(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def strikes_once(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A fault with one occurrence strikes one message, or each party once."""
+    """A fault with one occurrence strikes one message, or strikes each party once."""
     given = Counter(trial.simulation.server.world.faults.all.values())
     struck: Counter[tuple[Fault, str]] = Counter()
     for one in trial.fired:
@@ -172,11 +172,11 @@ def ledger_is_trace(trial: Trial, affected: Affected) -> Iterator[str]:
             yield f"{' '.join(map(str, key))}: {counted[key]} in the ledger, {traced[key]} in the trace"
 
 
-# Of a run that ended
+# Promises of a run that ended
 
 
 def only_affected_are_lost(trial: Trial, affected: Affected) -> Iterator[str]:
-    """No client is given up that no fault affected."""
+    """No client is given up as lost unless a fault affected it."""
     assert trial.simulated is not None
     if trial.simulation.server.alive:
         for loss in trial.simulated.lost:
@@ -185,7 +185,7 @@ def only_affected_are_lost(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def every_client_ends(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Every living client has ended its program, or only waits for a round that does not come."""
+    """Every living client has ended its program, or only waits for a further round, which does not begin."""
     for client in trial.simulation.clients:
         if client.alive and not client.finished and not (client.idle and trial.simulation.server.alive):
             yield f"{client.name} has not ended: {client.ending}"

@@ -1,13 +1,17 @@
-"""A server that lies, swept over the secure sums of a scenario.
+"""A lying server, tried on the secure sums of a scenario.
 
-Each sum of the scenario is run in miniature, with the clients' real code (`chaos_server_world`), against every single
-lie of an otherwise honest server, every short program of a curious one, and random mixtures of both
-(`chaos_server_lies`). Among 9 and 30 clients, where the graph of SecAgg+ is not complete and U3 may lack several, fixed
-programs are run. Each run has two promises. First, no nonzero combination of all that the server received in all rounds
-is supported on the inputs of fewer than `min_clients` clients; for rows of class scores there is none at all
-(`chaos_server_view`). Second, no client's program fails. Keys that come out the same where clients draw other
-randomness count as known. Public keys are forwarded unchanged: a server that replaces them is out of scope. One known
-lie, outside the model, reveals a client's input: in a graph clients cannot compare their lists of survivors.
+Each sum of the scenario is run in miniature, with the clients' production code (`server_world`). It runs against every
+single lie of an otherwise honest server, every short program of a curious server, and random mixtures of both
+(`server_lies`). Sums among 9 and 30 clients are run against fixed programs only: there the graph of SecAgg+ is not
+complete, and U3 may lack several clients.
+
+Each run is checked for two promises. First, no nonzero combination of all that the server received in all rounds covers
+the inputs of fewer than `min_clients` clients only; for rows of class scores there is no such combination at all
+(`server_view`). Second, no client's program fails. A key counts as known if it stays the same when clients draw other
+randomness.
+
+Public keys are forwarded unchanged: a server that replaces them is outside the model. One known attack, outside the
+model as well, reveals a client's input: in a graph, clients cannot compare their lists of survivors.
 
 >>> from tacit.scenarios.files.reading import load
 >>> from tacit.scenarios.chaos.server import Sweep, sums_of, sweep
@@ -35,7 +39,7 @@ from tacit.scenarios.running.workers import Jobs
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.streams import generator
 
-__all__ = ["PROMISES", "Breach", "Sweep", "Trial", "Trials", "programs_of", "sums_of", "sweep", "tried"]
+__all__ = ["PROMISES", "Breach", "Sweep", "Trial", "Trials", "programs_of", "run_trial", "sums_of", "sweep"]
 
 PROMISES = {
     "no client's input": "No combination of what the server received is of fewer than min_clients clients' inputs; of "
@@ -50,7 +54,7 @@ _FEW_CLIENTS = 4
 class Sweep(Struct, frozen=True, kw_only=True):
     """The size of a sweep: `schedules` random programs and lies from `seed`, `jobs` in parallel.
 
-    `quick`: fewer sets.
+    `quick`: fewer sets of clients in the programs.
     """
 
     schedules: int = 20
@@ -68,7 +72,8 @@ class Trial(Struct, frozen=True):
 
     @property
     def outside(self) -> bool:
-        """True if an input is revealed in the known way: clients in a graph cannot compare their lists of survivors."""
+        """True if the known attack outside the model reveals an input: clients in a graph cannot compare their
+        survivors."""
         known = self.sum.deals_in_graph and survivors_of_its_own(*self.sum.graph)
         return bool(self.outcome.exposed) and self.program == known
 
@@ -88,7 +93,8 @@ class Trial(Struct, frozen=True):
 
 
 class Breach(Struct, frozen=True):
-    """A promise, the number of `runs` that broke it, and the smallest trial found that breaks it."""
+    """A promise, a line on its violation (`how`), the number of `runs` that broke it, and the smallest such trial
+    found."""
 
     promise: str
     how: str
@@ -110,14 +116,15 @@ class Trials(Struct):
 
 
 def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
-    """The secure sums of `scenario` in miniature, among a few clients and among `LARGE` ones; () if it takes none.
+    """The secure sums of `scenario` in miniature, among a few clients and among `LARGE` ones; () if it takes no secure
+    sum.
 
-    Rows of class scores, with one block for each client, are not summed among the largest number.
+    Rows of class scores, with one block for each client, are not summed among 30 clients.
     """
     few = min(scenario.data.clients, _FEW_CLIENTS if quick else _MOST_CLIENTS)
     found: list[Miniature] = []
     for one in PROTOCOLS[scenario.protocol.name].sums(scenario, few):
-        clients = min(scenario.data.clients, max(few, one.fewest + 1))  # so that one can be missing
+        clients = min(scenario.data.clients, max(few, one.fewest + 1))  # so that one client can be missing
         threshold = None if one.threshold is None else min(one.threshold, clients)
         found.append(Miniature(one.kind, clients, one.fewest, threshold, scenario.seed, one.value_bits))
     large = [structs.replace(one, clients=count) for one in found for count in LARGE if one.of_vectors or count < 30]
@@ -139,15 +146,15 @@ def sweep(
     found = Trials([], []) if found is None else found
     calls: list[tuple[Miniature, Program, Contribute]] = []
     for miniature in sums:
-        honest = tried(miniature, (), part)
+        honest = run_trial(miniature, (), part)
         found.trials.append(honest)
         calls += [(miniature, program, part) for program in programs_of(honest, plan)]
-    chaos.gather(plan.jobs, tried, calls, found.trials, watch)
+    chaos.gather(plan.jobs, run_trial, calls, found.trials, watch)
     found.breaches += _breaches(found.trials, part)
     return found
 
 
-def tried(miniature: Miniature, program: Program, part: Contribute = contribute) -> Trial:
+def run_trial(miniature: Miniature, program: Program, part: Contribute = contribute) -> Trial:
     """Run `program` and return the trial."""
     return Trial(miniature, program, perform(miniature, program, part))
 
@@ -187,7 +194,7 @@ def _shrunk(one: Trial, promise: str, part: Contribute) -> Trial:
     place = 0
     while place < len(one.program):
         shorter = (*one.program[:place], *one.program[place + 1 :])
-        smaller = tried(one.sum, shorter, part) if shorter else None
+        smaller = run_trial(one.sum, shorter, part) if shorter else None
         if smaller is not None and promise in smaller.broken:
             one = smaller
         else:

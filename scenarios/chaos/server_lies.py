@@ -7,7 +7,7 @@ wire. As text they look like
     Survivors#1 omit 2; DealtKeys#2 replay
     start 0 1 2; keys 0 1 2; want 0 1 2; left 0 1 to 0; left 0 1 2 to 1 2
 
-where clients go by their numbers.
+where clients are given by their numbers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,39 +33,40 @@ __all__ = [
 ]
 
 LIES = {
-    "omit": "the set is without the client, for all",
+    "omit": "the client is missing from the set, for all receivers",
     "differ": "the client alone is shown a set without another client",
-    "alone": "the client is shown the set of itself alone",
+    "alone": "the client is shown a set of only itself",
     "skip": "the client is sent nothing",
     "twice": "the message is sent a second time",
-    "replay": "the message before it of this type is sent once more, as a new one",
-    "stale": "the first message of this type is sent once more, as it was",
-    "other": "the number in it is another",
+    "replay": "the previous message of this type is sent again, as a new one",
+    "stale": "the first message of this type is sent again, unchanged",
+    "other": "the message's number is increased by 1",
 }
-"""The kinds of lies, with the change of a message."""
+"""The kinds of lies, each with the change that it makes."""
 
 _OF_A_CLIENT = ("omit", "differ", "alone", "skip")
 _OF_A_SET = ("omit", "differ", "alone")
 
 MOVES = {
     "start": "an attempt begins, with these clients",
-    "again": "the same attempt begins once more",
-    "ahead": "an attempt begins that says it is of the next round, with the same number",
+    "again": "the same attempt begins again",
+    "ahead": "an attempt of the next round begins, with the same attempt number",
     "keys": "these clients' dealt keys are announced: A",
-    "want": "masked values are asked for",
-    "left": "these clients are said to be left: U3",
-    "end": "the sum is said to be there",
-    "reopen": "everybody is dismissed, and the same round is opened once more",
+    "want": "masked values are requested",
+    "left": "these clients are announced as survivors: U3",
+    "end": "the sum is announced as complete",
+    "reopen": "everybody is dismissed, and the same round is opened again",
     "next": "everybody is dismissed, and the next round is opened, with another model",
     "stay": "everybody is dismissed, and the next round is opened, with the same model",
     "back": "everybody is dismissed, and the next round is opened, with the first model",
     "crash": "these clients' machines fail and come back",
 }
-"""The kinds of moves, with their action."""
+"""The kinds of moves, each with the server's action."""
 
 
 class Lie(Struct, frozen=True):
-    """A lie about the `occurrence`-th message of a type, to or about the client with that number (None: all)."""
+    """A lie about the `occurrence`-th message of a type; `client` is the number of the client that it concerns, or None
+    for all."""
 
     message: str
     occurrence: int
@@ -133,9 +134,9 @@ def _numbers(words: Sequence[str], part: str, clients: int) -> tuple[int, ...]:
 
 
 def single_lies(sent: Iterable[tuple[str, int, bool, bool]], clients: Sequence[int]) -> Iterator[Program]:
-    """Yield every single lie, to and about these `clients`.
+    """Yield every single lie to or about these `clients`.
 
-    `sent`: for each message type its number of occurrences, true if it has names, and true if it has a number.
+    `sent` has for each message type the number of messages, true if they have names, and true if they have a number.
     """
     for message, count, has_names, has_number in sent:
         for occurrence in range(1, count + 1):
@@ -152,7 +153,8 @@ _Set = tuple[int, ...]
 
 
 def _sets(clients: int, quick: bool) -> list[_Set]:
-    """The sets that are tried as A and as U3: all, all but the last, two, one."""
+    """The sets of clients that are tried as A and as U3: all, all but the last, the first two (not if `quick`), the
+    first."""
     everybody = tuple(range(clients))
     return list(dict.fromkeys([everybody, everybody[:-1], *([] if quick else [(0, 1)]), (0,)]))
 
@@ -164,7 +166,11 @@ def _attempt(a: _Set, answers: Iterable[Sequence[tuple[_Set, _Set]]] = (), start
 
 
 def fixed(clients: int, deals: bool) -> Iterator[Program]:
-    """Yield fixed programs that detect flaws in a client's refusals, for any number of `clients` >= 4."""
+    """Yield fixed programs for any number of `clients` >= 4 that find mistakes in a client's rules for refusing to
+    answer.
+
+    `deals`: keys are dealt in shares, so that the server announces U3.
+    """
     everybody = tuple(range(clients))
     fewer, most = everybody[:-1], everybody[: -max(1, clients // 9)]
 
@@ -190,8 +196,8 @@ def fixed(clients: int, deals: bool) -> Iterator[Program]:
         yield (start, keys, want, Move("left", one, everybody), Move("left", other, everybody))
         yield (start, keys, want, Move("left", one, low), Move("left", other, high))
     yield (start, keys, want, Move("left", most, most), Move("keys", most, most), Move("left", fewer, fewer))
-    # The first client is shown a small A, in which few shares of its seed are enough; those that it deals to take each
-    # other for lost among all, and the rest takes both for lost.
+    # The first client is shown a small A, in which few shares recover its seed. The two other clients of that A are
+    # each shown that the other is lost, and the remaining clients that both are.
     few, rest = everybody[:3], everybody[3:]
     yield (
         start, Move("keys", few, few[:1]), Move("keys", everybody, everybody[1:]), want, Move("left", few, few[:1]),
@@ -201,13 +207,15 @@ def fixed(clients: int, deals: bool) -> Iterator[Program]:
 
 
 def survivors_of_its_own(around: Sequence[_Set], threshold: int) -> Program:
-    """A program that shows each client different survivors: t take each neighbour of the first for lost, t the first
-    for alive.
+    """A program that shows each client in a graph its own set of survivors, and thereby reveals the first client's
+    input.
 
-    `around`: each client and its neighbours in a graph, of which t = `threshold` hold enough shares of one.
+    Of the holders of shares of each neighbour of the first client, t see the neighbour as lost; all see the first
+    client as a survivor. `around`: each client and its neighbours, by number; t = `threshold`.
     """
     everybody = tuple(range(len(around)))
-    room = {n: len(near) - 1 - threshold for n, near in enumerate(around)}  # whom each may take for lost
+    # The number of lost neighbours that each client accepts.
+    room = {n: len(near) - 1 - threshold for n, near in enumerate(around)}
     lost: dict[int, set[int]] = {n: set() for n in everybody}
     for gone in around[0]:
         holders = sorted((n for n in around[gone] if gone and n not in (gone, 0)), key=lambda n: -room[n])
@@ -219,7 +227,8 @@ def survivors_of_its_own(around: Sequence[_Set], threshold: int) -> Program:
 
 
 def programs(clients: int, deals: bool, quick: bool = False) -> Iterator[Program]:
-    """Yield every short program, the shortest first; `deals`: keys are dealt, so that there is a U3 to lie about."""
+    """Yield every short program, the shortest first. `deals`: keys are dealt in shares, so that the server announces
+    U3."""
     sets = _sets(clients, quick)
     yield from _within_an_attempt(sets, deals)
     first = [(a, u) for a in sets for u in sets if set(u) <= set(a)] if deals else [(a, a) for a in sets]
@@ -230,7 +239,7 @@ def programs(clients: int, deals: bool, quick: bool = False) -> Iterator[Program
                 yield (*before, Move("crash", u[:1], u[:1]), Move("reopen"), *after)
             elif between in ("reopen", "next"):
                 yield (*before, Move(between), *after)
-            elif between == "keys":  # no beginning at all
+            elif between == "keys":  # the second attempt has no start
                 yield (*before, *after[1:])
             else:
                 yield (*before, *_attempt(again, [[(left, left)]] if deals else (), between))
@@ -239,8 +248,11 @@ def programs(clients: int, deals: bool, quick: bool = False) -> Iterator[Program
 
 
 def _three_attempts(clients: int) -> Iterator[Program]:
-    """Yield an attempt among all followed by two more, each among any clients with the first, under new or the same
-    numbers."""
+    """Yield programs of three attempts: the first among all clients, the others each among any set with the first
+    client.
+
+    The second and third attempt have new numbers ("start") or pretend to be of the next round ("ahead").
+    """
     everybody = tuple(range(clients))
     some = [(0, *others) for size in range(1, clients) for others in combinations(everybody[1:], size)]
     for between, one, other in product(("start", "ahead"), some, some):
@@ -250,7 +262,8 @@ def _three_attempts(clients: int) -> Iterator[Program]:
 
 
 def _within_an_attempt(sets: list[_Set], deals: bool) -> Iterator[Program]:
-    """Yield single attempts: each A; two sets A or U3 to two halves; one U3 after another, with one A."""
+    """Yield programs of one attempt: each A alone; two sets A or U3, shown to two halves; and two U3 in turn, with one
+    A."""
     for a in sets:
         yield _attempt(a, [[(a, a)]] if deals else ())
     everybody = sets[0]
@@ -273,8 +286,8 @@ def _within_an_attempt(sets: list[_Set], deals: bool) -> Iterator[Program]:
 
 
 def _one_by_one(everybody: _Set) -> Iterator[Program]:
-    """Yield single attempts with a U3 for each client, with small intersections; or with another A for the first
-    client."""
+    """Yield programs of one attempt in which each client sees its own U3, with small intersections, or the first its
+    own A."""
     clients = len(everybody)
     t, rest = clients // 2 + 1, everybody[3:]
     start, keys, want = (Move(kind, everybody, everybody) for kind in ("start", "keys", "want"))
@@ -296,7 +309,7 @@ def _one_by_one(everybody: _Set) -> Iterator[Program]:
 
 
 def random_program(random: np.random.Generator, clients: int, most: int = 14) -> Program:
-    """Draw a program of up to `most` moves that begins an attempt among all."""
+    """Draw a program of 4 to `most` moves, the first of which begins an attempt among all."""
     everybody = tuple(range(clients))
 
     def some() -> _Set:
@@ -331,6 +344,6 @@ def random_program(random: np.random.Generator, clients: int, most: int = 14) ->
 
 
 def random_lies(random: np.random.Generator, lies: Sequence[Lie], most: int = 4) -> Program:
-    """Draw two to `most` of `lies`, in random order."""
+    """Draw two to `most` of `lies`, without repetition, in their order."""
     chosen = random.choice(len(lies), size=min(len(lies), int(random.integers(2, most + 1))), replace=False)
     return tuple(lies[place] for place in sorted(chosen.tolist()))

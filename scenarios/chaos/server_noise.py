@@ -1,12 +1,12 @@
-"""A server that repeats its questions: at most one noisy answer to a question may leave a client.
+"""A server that repeats its requests: at most one noisy answer to a request may leave a client.
 
-The parties are those of the scenario, with few points. The server runs its whole production program, and then once or
-twice more: under higher attempts of the same rounds, or as later rounds, to clients that have stayed, or that have
-failed at a step, as where a connection is cut, and are back. What it remembers is lost before each time.
+The parties are those of the scenario, with few points. The server runs its whole production program once, and then once
+or twice again: as higher attempts of the same rounds, or as later rounds. Clients have stayed up, or have crashed at a
+step, as if their connection were cut, and come back. Before each repetition the server's memory of its rounds is reset.
 
-A draw is the result of a job in which data meets noise (`_DRAWS`); it has left once its client sends a message of the
-step that carries it. What leaves a client for one question (a sum of private cells; the hashes, answers or model of a
-round) must be one content.
+A draw is the result of a job that adds noise to data (`_DRAWS`). It has left the client once the client sends a message
+of the step that carries it. All draws for one request (a sum of private cells; the hashes, answers or model of a round)
+must be equal.
 """
 
 import hashlib
@@ -40,16 +40,16 @@ _DRAWS = {
     "cotrain.predict": "cotrain.predict",
     "train.update": "sum.mask",
 }
-"""The step of each draw, and the beginning of the name of the step in which it is sent."""
+"""Maps each job with noise to a prefix of the name of the step in which its result is sent."""
 
-_POINTS = 20  # of a client
+_POINTS = 20  # points of a client
 _AWAY, _LONG = "1s", 30.0  # seconds: how long a client is away, and until the server asks again
-_ABOVE = 1000  # attempts, more than there are
+_ABOVE = 1000  # a step between attempt numbers that is larger than any number of attempts
 
 
 class Asking(Struct, frozen=True):
-    """A way to repeat: the number of times `again`, `later` for later rounds, and the step `at` which clients fail
-    before."""
+    """A way to repeat requests: `again` times, `later` for later rounds; `at`: the step before which clients crash, or
+    ""."""
 
     again: int = 1
     later: bool = False
@@ -61,8 +61,8 @@ class Asking(Struct, frozen=True):
 
 
 class NoiseTrial(Struct, frozen=True):
-    """The result of an `asking`: the number of `draws` that left clients, and the clients with two draws for one
-    question."""
+    """The result of an `asking`: the number of `draws` that left clients, the clients with two draws for one request
+    (`twice`), and the `failure` of a client's program, if any."""
 
     asking: Asking
     draws: int
@@ -71,26 +71,29 @@ class NoiseTrial(Struct, frozen=True):
 
 
 def has_noise(scenario: Scenario) -> bool:
-    """Return true if a client's data pass through noise that it draws for each question."""
+    """Return true if clients add noise to their data for each request."""
     hashed = scenario.privacy.hash_epsilon != "none" and "lsh.hash" in steps_of(scenario, ("client",))
     return hashed or PROTOCOLS[scenario.protocol.name].draws_noise(scenario)
 
 
 def askings(scenario: Scenario, quick: bool = False) -> Iterator[Asking]:
-    """Yield all ways to repeat, and failures of clients at each of their steps; `quick`: at every third."""
+    """Yield all ways to repeat, also with crashes of clients at each of their steps; `quick`: at every third step."""
     yield from (Asking(), Asking(2), Asking(later=True))
     steps = steps_of(scenario, ("client",))
     yield from (Asking(at=step) for step in (steps[::3] if quick else steps))
 
 
 def ask(scenario: Scenario, asking: Asking) -> NoiseTrial:
-    """The trial of `asking` in a run of `scenario` with few points."""
+    """The trial of `asking` in a run of `scenario` with few points.
+
+    Raises the server's exception if its program fails.
+    """
     count = scenario.data.clients
     fails = (Crash(f"client/{j}", at=asking.at, back_after=_AWAY) for j in range(count))
     much = {key: 1.0 for key in ("epsilon", "hash_epsilon") if getattr(scenario.privacy, key) != "none"}
     small = structs.replace(
         scenario,
-        privacy=structs.replace(scenario.privacy, **much),  # so much noise that two draws are never alike
+        privacy=structs.replace(scenario.privacy, **much),  # enough noise that two draws are never equal
         entropy="os",
         engine="inline",
         data=structs.replace(scenario.data, limit=_POINTS * count),
@@ -119,7 +122,7 @@ def ask(scenario: Scenario, asking: Asking) -> NoiseTrial:
 
 
 class _Draws:
-    """Records the contents that have `left` clients, by client and question."""
+    """Records the digests of the draws that have `left` clients, by client and request."""
 
     def __init__(self, parties: Any) -> None:
         self._parties = Present(parties)
@@ -132,7 +135,7 @@ class _Draws:
         content = result[-1 if step == "lsh.hash" else 0] if isinstance(result, tuple) else result
         data = content.tobytes() if isinstance(content, np.ndarray) else content
         if not isinstance(data, bytes):
-            return  # a job without noise in the same step
+            return  # another job of the same step, without noise
         who = self._parties[party]
         number = next(one for one in arguments if isinstance(one, int)) if step == "cells.add" else who.round
         digest = hashlib.sha256(data).digest()
@@ -163,7 +166,7 @@ def _let_ask_again(server: Any, asking: Asking, rounds: int) -> None:
             vars(server).update({name: copy(value) for name, value in first.items()})
             server.disk.clear()
             if isinstance(server, RoundsServer) and not (asking.at or asking.later):
-                server.ended = rounds - 1  # clients that have stayed take no earlier round
+                server.ended = rounds - 1  # clients that stayed up accept no earlier round
             server.round, server.attempt = server._mailbox.stamp = 0, 0
             times += 1
 
@@ -171,6 +174,6 @@ def _let_ask_again(server: Any, asking: Asking, rounds: int) -> None:
 
 
 def _is_remembered(name: str, value: Any) -> bool:
-    """Return true if an attribute of a server is memory of its rounds, and not of its process."""
+    """Return true if an attribute of a server is its memory of rounds, not part of its process."""
     plain = isinstance(value, int | float | str | bytes | tuple | list | dict | set) or value is None
     return plain and name[0] != "_" and name not in ("channels", "incarnations", "clients", "observers", "model")

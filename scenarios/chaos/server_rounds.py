@@ -1,10 +1,13 @@
 """A server's view of a sum over many rounds of one set-up (Flamingo), with the decryptors that collude with it.
 
 The unknowns are those of `server_view`: inputs, and masks by their keys. Some clients collude, t of them decryptors.
-The server has their inputs, their keys of all pairs and of the decryptors, and every share that is dealt to them. So it
-knows a client's own mask as soon as one honest decryptor has sent its share of the seed, and the mask of a pair as soon
-as one has decrypted a ciphertext of its seed, whatever either was asked for. A sum of `min_clients` has t fewer of
-others, so of fewer than `min_clients` - t others it must know nothing.
+The server has their inputs, their keys for all pairs and for the decryptors, and every share that is dealt to them.
+Therefore the server knows a client's own mask as soon as one honest decryptor has sent its share of the seed, and the
+mask of a pair as soon as one honest decryptor has decrypted a ciphertext of its seed, whichever of the two it was asked
+for.
+
+A sum of `min_clients` clients contains at least `min_clients` - t honest ones. The promise is that the server knows no
+combination of the inputs of fewer honest clients.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +28,9 @@ __all__ = ["RoundsView"]
 
 
 class RoundsView(View):
-    """Records what the server and `colluding` decryptors receive from now on, and for the judge what clients compute.
+    """Records what the server and the `colluding` clients receive from now on, and for the judge what clients compute.
 
-    `colluding`: their names; those who are no decryptors of a set-up have only their own keys of pairs.
+    `colluding`: names of clients. Those that are not decryptors in a set-up know only their own pairwise keys.
     """
 
     masked = (MaskedVector,)
@@ -43,15 +46,17 @@ class RoundsView(View):
         super().__init__(world, parties, inputs, server)
         self._types = {kind.__name__: kind for kind in (MaskedVector, RoundOpened)}
         self.colluding = frozenset(colluding)
-        self._rings: dict[tuple[str, bytes], KeyRing] = {}  # the keys of clients, by client and set-up
-        self._split: dict[bytes, tuple[bytes, int]] = {}  # for each share its seed and its place
+        self._rings: dict[tuple[str, bytes], KeyRing] = {}  # keys, by client and digest of the set-up
+        self._split: dict[bytes, tuple[bytes, int]] = {}  # for each share its seed and the place of its decryptor
         self._held: dict[bytes, set[int]] = {}  # for each seed the places of the shares that the server has
-        self._needed: dict[bytes, int] = {}  # for each seed of a client, or ciphertext, how many decryptors open it
-        self._encrypted: dict[bytes, bytes] = {}  # for each ciphertext its seed
-        self._decrypted: dict[bytes, set[str]] = {}  # for each ciphertext who has decrypted it, or can
+        self._needed: dict[bytes, int] = {}  # for each seed or ciphertext the number of decryptors that can open it
+        self._encrypted: dict[bytes, bytes] = {}  # maps ciphertexts to seeds
+        self._decrypted: dict[
+            bytes, set[str]
+        ] = {}  # for each ciphertext the decryptors that have decrypted it, and those that collude
 
     def judged(self, keys: set[bytes], least: int) -> Judged:
-        """The judgement of all that was received, where `keys` are known besides it."""
+        """Judge all that was received, with the masks of `keys` known as well."""
         relations, opened, guessed = self.relations(), self.opened(), self.masks_of(keys)
         others = [
             Relation({name: value for name, value in one.inputs.items() if name[0] not in self.colluding}, one.masks)
@@ -62,7 +67,7 @@ class RoundsView(View):
 
     @property
     def decryptors(self) -> tuple[str, ...]:
-        """The decryptors of the first set-up. Raises ValueError as long as there are none."""
+        """The decryptors of the first set-up. Raises ValueError before a client has keys."""
         for ring in self._rings.values():
             return ring.decryptors
         raise ValueError("no client has keys")
@@ -73,7 +78,7 @@ class RoundsView(View):
         found: dict[str, tuple[Ring, Ring]] = {}
         for packet, message in self._received:
             if isinstance(message, MaskedVector) and packet.sender not in self.colluding:
-                (relation,) = self._taken_apart(packet, message)
+                (relation,) = self._decomposed(packet, message)
                 values = np.frombuffer(message.values, "<u8").copy()
                 for (key, _), factor in relation.masks.items():
                     if key in known:
@@ -111,7 +116,8 @@ class RoundsView(View):
                 self._decrypted[ciphertext] = set(colluding)
 
     def _known_keys(self, stamps: set[tuple[int, int]]) -> set[bytes]:
-        """All keys that follow from what the server and decryptors who collude have, under any reading of it."""
+        """All keys that follow from what the server and the colluding decryptors hold, for any of the rounds in
+        `stamps`."""
         run_id = self._world.run_id
         titles = list(dict.fromkeys(title for ring in self._rings.values() for title in ring.titles))
         for _, message in self._received:

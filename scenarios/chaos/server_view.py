@@ -1,11 +1,11 @@
 """A server's view of a secure sum, as linear relations, and the inputs that they reveal.
 
-The unknowns are the clients' inputs (one for each client, model that a round begins with, and block: in all rounds that
-begin with the same model the same) and the masks, one for each key and block. Every masked block that a client sends is
-one relation with coefficients -1, 0 and 1. Nothing is assumed about the protocol's bookkeeping: the coefficients are
-solved for from the bytes that were sent, and a block that is no such sum cannot be judged and raises an error. A mask
-is known to the server where its key follows from shares that it received, of whatever attempt and incarnation, also
-when they were too late for the protocol.
+The unknowns are the clients' inputs and the masks. There is one input for each client, block and model that a round
+begins with: it is the same in all rounds that begin with the same model. There is one mask for each key and block.
+Every masked block that a client sends is one relation with coefficients -1, 0 and 1. The coefficients are solved for
+from the bytes that were sent, so nothing is assumed about the protocol's bookkeeping. A block that is not a sum of
+inputs and masks cannot be judged and raises an error. The server knows a mask if its key follows from shares that it
+received, for any attempt and incarnation, including shares that were too late for the protocol.
 
 The promise is a rank test. Eliminating all masks that the server does not know leaves the space B of combinations of
 inputs that it knows. For a set S of clients some nonzero combination is supported on S alone exactly if
@@ -13,14 +13,14 @@ inputs that it knows. For a set S of clients some nonzero combination is support
     rank(B) > rank(B without the columns of S),
 
 which must hold for no S of fewer than `min_clients` clients. Ranks are taken modulo 2 as well as modulo a large prime,
-for in Z_{2^64} a combination with even coefficients still shows a value's lowest bits.
+because in Z_{2^64} a combination with even coefficients still shows a value's lowest bits.
 
-Of a sum by a committee the unknowns are the r numbers of a block of each vector, and the values of its polynomial at
+In a sum by a committee the unknowns are the r numbers of a block of each vector, and the values of its polynomial at
 the points of the first t members; all blocks of a vector have the same coefficients. t members collude with the server,
-which knows all shares for them. Other members' sums are taken apart into the shares that clients have made. Ranks are
-taken modulo the prime of the field.
+which knows all shares for them. The sums of the other members are decomposed into the shares that clients have made.
+Ranks are taken modulo the prime of the field.
 
-Of a sum with coded masks the unknowns are, in each place, the U - T numbers of a vector, one of each part, and the U
+In a sum with coded masks the unknowns are, at each place, the U - T numbers of a vector, one for each part, and the U
 numbers of its mask's parts, T of which are uniform. T clients collude with the server, which knows their pieces.
 """
 
@@ -57,7 +57,8 @@ from tacit.sim.world import World
 __all__ = ["CodedView", "CommitteeView", "Input", "Judged", "Mask", "Relation", "Upload", "View", "corrupt", "exposed"]
 
 Input = tuple[str, int, int]
-"""A client's input on a block: the client, the number of the model that it is made from, and that of the block."""
+"""A block of a client's input: the client, the number of the model that the input was made from, and the block's
+number."""
 
 Mask = tuple[bytes, int]
 """A mask's key, and the number of the block in the key's stream."""
@@ -80,9 +81,10 @@ class Relation:
 def exposed(
     relations: Sequence[Relation], known: Iterable[Mask], least: int, primes: Sequence[int] = _PRIMES
 ) -> tuple[str, ...]:
-    """The smallest set of fewer than `least` clients with a combination of only their inputs; () if there is none.
+    """The smallest set of fewer than `least` clients such that a combination of their inputs alone is known; () if none
+    is.
 
-    `known` are the masks that are known besides the relations; ranks are taken modulo each of `primes`.
+    `known`: the masks that are known in addition to the relations. Ranks are taken modulo each of `primes`.
     """
     opened = set(known)
     masks = list(dict.fromkeys(mask for one in relations for mask in one.masks if mask not in opened))
@@ -92,10 +94,10 @@ def exposed(
     table = np.array(rows, np.int64).reshape(len(rows), len(masks) + len(inputs))
     for prime in primes:
         rank, reduced = _echelon(table, prime, len(masks))
-        free = reduced[rank:, len(masks) :]  # no unknown mask is left in these
+        free = reduced[rank:, len(masks) :]  # these rows have no unknown mask
         full, free = _echelon(free, prime)
         free = free[:full]
-        if not full:  # nothing follows, of whomever
+        if not full:  # no combination of inputs is known
             continue
         for size in range(1, least):
             for chosen in combinations(clients, size):
@@ -124,9 +126,10 @@ def _echelon(table: NDArray[np.int64], prime: int, columns: int | None = None) -
 
 
 class Judged(NamedTuple):
-    """Clients whose inputs follow, as `exposed` has them; the numbers of blocks received, and of masks known.
+    """The clients whose inputs are `exposed`, and the numbers of masked blocks received (`relations`) and of masks
+    known.
 
-    `opened` follow from what was received, `guessed` from keys that depend on no client's randomness.
+    `opened` masks follow from what was received, `guessed` masks from keys that do not depend on clients' randomness.
     """
 
     exposed: tuple[str, ...]
@@ -138,7 +141,7 @@ class Judged(NamedTuple):
 class View:
     """Records everything that the server of `world` receives from now on and, for the judge only, the clients' secrets.
 
-    `inputs` are the true ones, of at least as many words as there are inputs and masks in a block; words have `bits`.
+    `inputs` are the true ones. Each has more words than a block has unknown inputs and masks; a word has `bits` bits.
     """
 
     masked: tuple[type[Message], ...] = (secure_sum.MaskedChunk, rowsums.MaskedRows)
@@ -152,8 +155,8 @@ class View:
         self._blocks = sorted({block for _, _, block in inputs})
         self._streams = Streams([(block, self._size) for block in self._blocks], word_type(bits))
         self._received: list[tuple[Packet, Any]] = []
-        self._keys: dict[tuple[str, int, int], dict[bytes, None]] = {}  # of a client's masks, by round and attempt
-        self._dealt: dict[bytes, list[tuple[bytes, int]]] = {}  # for each share, its secret and its x
+        self._keys: dict[tuple[str, int, int], dict[bytes, None]] = {}  # keys of masks, by client, round and attempt
+        self._dealt: dict[bytes, list[tuple[bytes, int]]] = {}  # the secret and x of each share
         self._titles: dict[str, dict[str, None]] = {}  # for each client, its names with incarnations
         self._types = {kind.__name__: kind for kind in _RECEIVED}
         world.taps.delivered.append(self._delivered)
@@ -166,13 +169,13 @@ class View:
             self._titles.setdefault(packet.sender, {})[f"{packet.sender}#{packet.incarnation}"] = None
 
     def judged(self, keys: set[bytes], least: int) -> Judged:
-        """The judgement of all that was received, where `keys` are known besides it."""
+        """Judge all that was received, with the masks of `keys` known as well."""
         relations, opened, guessed = self.relations(), self.opened(), self.masks_of(keys)
         return Judged(exposed(relations, {*opened, *guessed}, least), len(relations), len(opened), len(guessed))
 
     def relations(self) -> list[Relation]:
-        """The masked blocks as relations. Raises ValueError for a block that is no sum of inputs and masks."""
-        return [relation for packet, message in self._received for relation in self._taken_apart(packet, message)]
+        """The masked blocks as relations. Raises ValueError for a block that is not a sum of inputs and masks."""
+        return [relation for packet, message in self._received for relation in self._decomposed(packet, message)]
 
     def opened(self) -> list[Mask]:
         """The masks whose keys follow from the messages received."""
@@ -210,7 +213,7 @@ class View:
             for secret, share in zip(secrets, row, strict=True):
                 self._dealt.setdefault(share.tobytes(), []).append((secret, x))
 
-    # What the server makes of it
+    # What the server can derive
 
     def _secrets(self) -> list[bytes]:
         """The dealt keys and seeds of which enough shares were received."""
@@ -221,10 +224,11 @@ class View:
                     raise ValueError("a share was revealed that no client has dealt: it cannot be judged.")
                 for secret, x in self._dealt.get(share, ()):
                     held.setdefault(secret, {})[x] = share
-        return [secret for secret, shares in held.items() if _give(shares) == secret]
+        return [secret for secret, shares in held.items() if _combined(shares) == secret]
 
     def _known_keys(self, stamps: set[tuple[int, int]]) -> set[bytes]:
-        """All keys that follow from the server's secrets, under any interpretation of them."""
+        """All keys that follow from the server's secrets, for any of the (round, attempt) in `stamps` and any
+        incarnations."""
         public = [
             message.public_key
             for _, message in self._received
@@ -236,7 +240,7 @@ class View:
             for number, attempt in stamps:
                 known |= {dealing.personal_key(secret, run_id, number, attempt, title) for title in titles}
             pair = KeyPair(secret)
-            if pair.public not in public:  # it is a seed
+            if pair.public not in public:  # the secret is a seed, not a private key
                 continue
             for raw in {pair.agree(other) for other in public if other != pair.public}:
                 for number, attempt in stamps:
@@ -246,7 +250,7 @@ class View:
                     }  # fmt: skip
         return known
 
-    def _taken_apart(self, packet: Packet, message: Any) -> Iterator[Relation]:
+    def _decomposed(self, packet: Packet, message: Any) -> Iterator[Relation]:
         if type(message) not in self.masked:
             return
         keys = list(self._keys.get((packet.sender, packet.round, packet.attempt), {}))
@@ -256,7 +260,7 @@ class View:
         streams = {key: parted(self._words(key), [size] * len(self._blocks)) for key in keys}
         for row, likely in zip(values, self._likely_blocks(packet.sender, message, len(values)), strict=True):
             found = None
-            for blocks in ([likely], self._blocks):  # few unknowns first: it may be a sum of what it should be
+            for blocks in ([likely], self._blocks):  # try the blocks that an honest client would send first
                 inputs = [name for name in self._inputs if name[0] == packet.sender and name[2] in blocks]
                 masks = [(key, block) for key in keys for block in blocks]
                 columns = [*(self._inputs[name] for name in inputs), *(streams[key][block] for key, block in masks)]
@@ -274,15 +278,15 @@ class View:
         return reduced(self._streams.words(key), self._bits)
 
     def _likely_blocks(self, sender: str, message: Any, count: int) -> list[int]:
-        """The blocks that are the rows of `message`, if the sender masks for all clients and correctly."""
+        """The blocks that the rows of `message` cover if the sender follows the protocol and masks for all clients."""
         if not isinstance(message, rowsums.MaskedRows):
             return [getattr(message, "number", 0)] * count
         others = [place for place, name in enumerate(n for n in self._parties if n != self._server) if name != sender]
         return [*others, *self._blocks][:count]
 
 
-def _give(shares: Mapping[int, bytes]) -> bytes:
-    """The secret of these shares, given by their x; if there are too few, b"" or a wrong value."""
+def _combined(shares: Mapping[int, bytes]) -> bytes:
+    """The secret that these shares, given by their x, combine to; b"" or a wrong value if there are too few."""
     table = np.frombuffer(b"".join(shares.values()), np.uint8).reshape(len(shares), 1, SHARE)
     try:
         return shamir.combine(list(shares), table, len(shares), KEY_BYTES)[0]
@@ -293,20 +297,20 @@ def _give(shares: Mapping[int, bytes]) -> bytes:
 def _coefficients(columns: Sequence[Ring], value: Ring, bits: int) -> list[int] | None:
     """The c_i with `value` = sum_i c_i columns[i] modulo 2^bits, each -1, 0 or 1; None if there are none.
 
-    It is solved modulo 2^64, and compared modulo 2^bits.
+    The system is solved modulo 2^64, and the solution is checked modulo 2^bits.
     """
     count = len(columns)
     table = np.column_stack([*columns, value]).astype(np.uint64)
     for place in range(count):
         odd = place + np.flatnonzero(table[place:, place] & np.uint64(1))
-        if not len(odd):  # too few words, or columns that depend on each other
+        if not len(odd):  # too few words, or linearly dependent columns
             return None
         table[[place, odd[0]]] = table[[odd[0], place]]
         table[place] *= np.uint64(pow(int(table[place, place]), -1, 2**64))
         factors = table[:, place].copy()
         factors[place] = 0
         table -= factors[:, None] * table[place]
-    above = np.uint64(WHOLE - bits)  # shifts the bits of a word to the top, and back with its sign
+    above = np.uint64(WHOLE - bits)  # a shift to the top and back extends the sign
     solved = (table[:count, count] << above).astype(np.int64) >> np.int64(above)
     if (table[count:, count] << above).any() or np.abs(solved).max(initial=0) > 1:
         return None
@@ -324,7 +328,7 @@ def _byte_strings(values: Any, size: int) -> Iterator[bytes]:
 
 
 def _byte_strings_of_several(values: Any, size: int) -> Iterator[list[bytes]]:
-    """Yield the lists of byte strings, in nested lists and tuples, with two or more pieces of `size` bytes each."""
+    """Yield the lists of byte strings of two pieces of `size` bytes each, in nested lists and tuples."""
     if not isinstance(values, list | tuple):
         return
     if values and all(isinstance(one, bytes) and len(one) == 2 * size for one in values):
@@ -334,17 +338,17 @@ def _byte_strings_of_several(values: Any, size: int) -> Iterator[list[bytes]]:
             yield from _byte_strings_of_several(value, size)
 
 
-# A sum by a committee
+# Sums by a committee
 
 
 def corrupt(group: Group, members: int, private: int) -> tuple[str, ...]:
-    """The members of `group` that collude with the server: the last t that are drawn."""
+    """The members of `group`'s committee that collude with the server: the last t that are drawn."""
     return drawn(group, members)[-private:]
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A vector that a client has shared: of the model that it is made from, among `members`, of whom some `collude`."""
+    """A client's vector, made from `model` and dealt in shares to `members`, some of whom `collude`."""
 
     client: str
     model: int
@@ -356,7 +360,8 @@ class Upload:
     shares: list[Elements]
 
     def relation(self, place: int) -> tuple[dict[Input, int], dict[Mask, int]]:
-        """The coefficients of a share in the numbers of a block, and in the values that seeds give."""
+        """The coefficients of the share at `place`: those of the numbers of a block, and those of the values from
+        seeds."""
         m, t, r = self.packing.members, self.packing.private, self.packing.block
         if place >= t:
             points = [*range(m + 1, m + r + 1), *range(1, t + 1)]
@@ -368,10 +373,10 @@ class Upload:
 
 
 class CommitteeView:
-    """All that the server of `world` and the members of a committee that collude with it receive, from now on.
+    """Records what the server of `world` and the colluding members of a committee receive from now on.
 
-    `sums` are the answers of members. For the judge alone: `vectors`, the true ones, by client and model, and
-    `uploads`, what clients compute with.
+    `sums` are the answers of members. For the judge only: `vectors`, the true ones, by client and model, and `uploads`,
+    the clients' shares.
     """
 
     def __init__(
@@ -390,7 +395,7 @@ class CommitteeView:
             self.sums.append((packet, decode_body(frame, frame.body, CommitteeSum)))
 
     def _computed(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
-        if step != "sum.mask" or len(arguments) != 3:  # a member that colludes signs in whatever step it is
+        if step != "sum.mask" or len(arguments) != 3:  # colluding members also sign in this step
             return
         vector, packing, seeds = arguments
         who = self._parties[party]
@@ -408,21 +413,21 @@ class CommitteeView:
         return {seed for one in self.uploads for seed in one.seeds}
 
     def judged(self, keys: set[bytes], least: int) -> Judged:
-        """The judgement of all that was received, where the seeds `keys` are known besides it."""
+        """Judge all that was received, with the values of the seeds `keys` known as well."""
         known = [(key, 0) for key in self.keys & keys]
-        sums = [self._taken_apart(packet, message) for packet, message in self.sums]
+        sums = [self._decomposed(packet, message) for packet, message in self.sums]
         relations = [*sums, *self._colluding()]
         primes = sorted({one.packing.field.prime for one in self.uploads})
         return Judged(exposed(relations, known, least, primes), len(sums), len(relations) - len(sums), len(known))
 
     def _colluding(self) -> Iterator[Relation]:
-        """The shares that members who collude have been sent."""
+        """Yield the relations of the shares that colluding members have been sent."""
         for one in self.uploads:
             for name in one.collude:
                 yield Relation(*one.relation(one.members.index(name)))
 
-    def _taken_apart(self, packet: Packet, message: CommitteeSum) -> Relation:
-        """The relation that a sum is. Raises ValueError for one that is no sum of shares."""
+    def _decomposed(self, packet: Packet, message: CommitteeSum) -> Relation:
+        """The sum in `message` as a relation. Raises ValueError if it is not a sum of shares."""
         known = [one for one in self.uploads if packet.sender in one.members]
         for some_known in ([one for one in known if one.round == packet.round], known):
             for place in dict.fromkeys(one.members.index(packet.sender) for one in some_known):
@@ -435,12 +440,13 @@ class CommitteeView:
         raise ValueError(f"{packet.type} of {packet.sender} is no sum of shares: it cannot be judged.")
 
 
-# A sum with coded masks
+# Sums with coded masks
 
 
 @dataclass(frozen=True)
 class Masked:
-    """A vector that a client has masked: of the model that it is made from, among `names`; `pieces` of its mask."""
+    """A client's masked vector, made from `model`, in a sum among `names`, with its `mask` and the `pieces` of the
+    mask."""
 
     client: str
     model: int
@@ -452,17 +458,20 @@ class Masked:
 
     @property
     def parts(self) -> int:
-        """The parts of the vector: U - T."""
+        """The number of parts of the vector: U - T."""
         return self.coding.needed - self.coding.private
 
     @cached_property
     def key(self) -> bytes:
-        """A name of the mask and its pieces."""
+        """An identifier of the mask and its pieces."""
         return derive(b"coded mask", self.mask.tobytes(), self.pieces.tobytes())
 
     def piece(self, name: str, sent: bool) -> Relation:
-        """The relation that the piece of the client `name` is. Where the masked vector was `sent`, a number of the
-        mask is minus that of the vector, but for what the server knows."""
+        """The piece for the client `name` as a relation.
+
+        If the masked vector was `sent`, the server knows the sum of mask and vector. Then each number of the mask is
+        minus that of the vector, up to a known number.
+        """
         needed, parts = self.coding.needed, self.parts if sent else 0
         row = encoding(needed, self.coding.clients)[self.names.index(name)].tolist()
         inputs = {(self.client, self.model, part): -value for part, value in enumerate(row[:parts])}
@@ -475,10 +484,10 @@ class Masked:
 
 
 class CodedView:
-    """All that the server of `world` and the clients that collude with it receive, from now on.
+    """Records what the server of `world` and the clients that collude with it receive from now on.
 
-    `answers` are the masked vectors and the sums of pieces. For the judge alone: `vectors`, the true ones, by client
-    and model, and `masked`, what clients compute.
+    `answers` are the masked vectors and the sums of pieces. For the judge only: `vectors`, the true ones, by client and
+    model, and `masked`, what clients compute.
     """
 
     def __init__(
@@ -499,7 +508,7 @@ class CodedView:
             self.answers.append((packet, decode_body(frame, frame.body, self._types[packet.type])))
 
     def _computed(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
-        if step == "sum.deal" and len(arguments) == 5:  # a client that colludes signs in whatever step it is
+        if step == "sum.deal" and len(arguments) == 5:  # colluding clients also sign in this step
             _, needed, private, clients, _ = arguments
             self._drawn[party] = Coding(clients, private, needed), *result
         elif step == "sum.mask" and len(arguments) == 1:
@@ -512,11 +521,11 @@ class CodedView:
 
     @property
     def keys(self) -> set[bytes]:
-        """The names of all masks that clients have drawn."""
+        """The identifiers of all masks that clients have drawn."""
         return {one.key for one in self.masked}
 
     def judged(self, keys: set[bytes], least: int) -> Judged:
-        """The judgement of all that was received, where the masks `keys` are known besides it."""
+        """Judge all that was received, with the masks of the identifiers `keys` known as well."""
         sent = {one.key: one for packet, message in self.answers for one in self._vectors(packet, message)}
         guessed = [one for one in self.masked if one.key in keys]
         known = [(one.key, part) for one in guessed for part in range(one.coding.needed)]
@@ -530,7 +539,7 @@ class CodedView:
         return Judged(found, len(self.answers), len(colluding), len(known))
 
     def _vectors(self, packet: Packet, message: Any) -> Iterator[Masked]:
-        """Yield what a masked vector is of. Raises ValueError for one that is nothing that the client has masked."""
+        """Yield the client's vector that `message` masks. Raises ValueError if there is none."""
         if not isinstance(message, CodedVector):
             return
         for one in (one for one in self.masked if one.client == packet.sender):
@@ -541,7 +550,7 @@ class CodedView:
         raise ValueError(f"{packet.type} of {packet.sender} is no masked vector: it cannot be judged.")
 
     def _sums(self, packet: Packet, message: Any, sent: Container[bytes]) -> Iterator[Relation]:
-        """Yield the relation that a sum of pieces is. Raises ValueError for one that is no such sum."""
+        """Yield the sum of pieces in `message` as a relation. Raises ValueError if it is not a sum of pieces."""
         if not isinstance(message, CodedSum):
             return
         for known in ([one for one in self.masked if one.round == packet.round], self.masked):
@@ -573,7 +582,7 @@ def _coefficients_modulo(columns: Sequence[Elements], value: NDArray[Any], prime
     """The c_i of 0 and 1 with `value` = sum_i c_i columns[i] modulo p; None if there are none."""
     count = len(columns)
     table = np.column_stack([*columns, value]).astype(np.int64)
-    if count >= len(table):  # too few numbers to be sure
+    if count >= len(table):  # too few numbers to determine the coefficients
         return None
     for place in range(count):
         rows = place + np.flatnonzero(table[place:, place])

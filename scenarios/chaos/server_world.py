@@ -51,25 +51,26 @@ __all__ = ["LARGE", "Contribute", "Miniature", "Outcome", "contribute", "numbers
 
 
 class Called(Message):
-    """The call to a round that begins with the model or consensus of that number."""
+    """The call to a round that begins with model, or consensus, number `model`."""
 
     announces: ClassVar[bool] = True
     model: int
 
 
 LARGE = 9, 30
-"""Numbers of clients at which fixed programs are tried: the graph of SecAgg+ is not complete, and U3 may lack some."""
+"""The larger numbers of clients, for fixed programs: the graph of SecAgg+ is not complete, and U3 may lack several
+clients."""
 
 _DEADLINE = 100.0
-_SHORT = 1.0  # seconds: more than a message and its answer take
-_WORDS = 160  # of a block: more than there are inputs and masks
+_SHORT = 1.0  # seconds, longer than a message and its answer take
+_WORDS = 160  # words of a block, more than there are inputs and masks
 _FRACTION_BITS = 32
-_LOST, _CORRUPT = 0.3, 0.1  # shares of clients that a committee withstands
-_LOST_CODED = 0.38  # that a sum with coded masks does: U is as small as it can be among most numbers of clients
+_LOST, _CORRUPT = 0.3, 0.1  # shares of lost and of colluding clients that a committee tolerates
+_LOST_CODED = 0.38  # lost clients with coded masks; U is then the smallest for most numbers of clients
 _SETS_OF_BITS = (committee.SharesWanted, committee.CommitteeSurvivors, flamingo.RoundLabels)
 _RENEWAL = 10  # rounds with the same decryptors
 _ROUNDS = 2
-_MOST_ROUNDS = 4  # that a program may name; no more models either
+_MOST_ROUNDS = 4  # rounds, and models, that a program may reach
 _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
 
 Values = NDArray[np.float64]
@@ -88,9 +89,10 @@ class Miniature(Struct, frozen=True):
 
     Kinds are "secure_sum", "secagg+", "committee", "lightsecagg", "flamingo", "restart", "shamir" and "secagg+ rows".
 
-    `threshold`: t; None means a majority. A client's input follows from its name and the model that a round begins
-    with. `value_bits`: the bits of its numbers in a sum of integers ("secure_sum" and "secagg+"); None: fixed point.
-    `colluding`: how many clients of "flamingo", the last ones, collude; None: as many as it withstands of decryptors.
+    `threshold`: t; None means a majority. A client's input follows from `seed`, its name and the model that a round
+    begins with. `value_bits`: the bits of its numbers in a sum of integers ("secure_sum" and "secagg+"); None: fixed
+    point. `colluding`: the number of colluding clients of "flamingo", the last ones; None: the number of decryptors
+    that may collude.
     """
 
     kind: str
@@ -124,7 +126,7 @@ class Miniature(Struct, frozen=True):
 
     @property
     def signs(self) -> bool:
-        """True if clients sign who is in a sum before they open it."""
+        """True if clients sign the set of survivors before they open a sum."""
         return self.kind in _SIGNING
 
     @property
@@ -134,14 +136,16 @@ class Miniature(Struct, frozen=True):
 
     @property
     def graph(self) -> tuple[list[tuple[int, ...]], int]:
-        """Each client with its neighbours, by number, in the graph of all that a scripted server draws; and t."""
+        """Each client with its neighbours, by number, in the graph that a scripted server draws among all clients; and
+        t."""
         around, places = _around(self.names), {name: place for place, name in enumerate(self.names)}
         threshold = degree_of(self.clients, Tolerance()).threshold
         return [tuple(places[one] for one in around[name]) for name in self.names], threshold
 
     @property
     def least(self) -> int:
-        """The smallest number of clients whose combined inputs may be revealed; for rows of scores, none are enough."""
+        """The smallest number of clients whose combined inputs may be revealed; for rows of class scores more than all
+        clients."""
         return self.min_clients if self.of_vectors else self.clients + 1
 
     @property
@@ -157,7 +161,7 @@ class Miniature(Struct, frozen=True):
 
     @property
     def is_large(self) -> bool:
-        """True if only fixed programs are tried on it."""
+        """True if only fixed programs are tried on the sum."""
         return self.clients >= LARGE[0]
 
     @property
@@ -169,7 +173,7 @@ class Miniature(Struct, frozen=True):
     def blocks(self) -> int:
         """The number of blocks of a client's input: chunks of a vector, or rows of class scores, one for each
         client; with coded masks its parts."""
-        if self.kind == "flamingo":  # whose vectors are not in chunks
+        if self.kind == "flamingo":  # its vectors have no chunks
             return 1
         if self.kind == "lightsecagg":
             coding = Coding.among(self.clients, _LOST_CODED, _CORRUPT)
@@ -178,7 +182,7 @@ class Miniature(Struct, frozen=True):
 
 
 class Contribute(Protocol):
-    """Runs a client's part in a sum, with its input (blocks, words) and its pair secrets."""
+    """Runs a client's part in a sum, given its input (blocks, words) and its pairwise secrets."""
 
     def __call__(
         self, me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature
@@ -188,10 +192,11 @@ class Contribute(Protocol):
 class Outcome(Struct, frozen=True):
     """The result of a program.
 
-    `exposed`: too few clients, of whose inputs alone the server knows a combination; `failure`: that of a client's
-    program. `relations`: the number of masked blocks received; `opened`: that of masks, and `guessed` that of masks
-    under keys that do not depend on the clients' randomness. `sent`: for each type that the server sent, the number of
-    occurrences, true if it has names, and true if it has a number.
+    `exposed`: the clients, fewer than allowed, a combination of whose inputs alone the server knows; `failure`: the
+    error of a client's program, or "". `relations`: the number of masked blocks received; `opened`: the number of masks
+    known from messages; `guessed`: the number of masks under keys that do not depend on the clients' randomness.
+    `sent`: for each message type of the server the number of messages, true if they have names, and true if they have a
+    number.
     """
 
     exposed: tuple[str, ...]
@@ -224,7 +229,7 @@ async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSec
 
 
 def numbers(values: Values) -> Elements:
-    """The numbers of a field that are summed in place of real `values` of magnitude 1 at most."""
+    """Real `values` of magnitude 1 at most as numbers of a field, for sums in that field."""
     return np.rint((values.reshape(-1) + 1) * (1 << 20)).astype(np.uint64)
 
 
@@ -265,7 +270,7 @@ def _recovery(miniature: Miniature) -> SecureRowSums:
 def perform(miniature: Miniature, program: Program, part: Contribute = contribute) -> Outcome:
     """Run `program` as the server of clients that run `part`, and judge the messages that it received.
 
-    It knows the keys that are equal in another run of the program with other randomness of the clients.
+    Keys that are equal in a second run of the program with other randomness of the clients count as known.
     """
     view, sent, failure = performed(miniature, program, part, 0)
     twin, _, _ = performed(miniature, program, part, 1)
@@ -278,7 +283,7 @@ def performed(
     miniature: Miniature, program: Program, part: Contribute, drawing: int
 ) -> tuple[View | CommitteeView | CodedView, dict[str, list[Message]], str]:
     """Run `program`; return the server's view, messages and failures. `drawing` selects the clients' randomness."""
-    world = _FreshWorld(miniature.seed, cost=Free())
+    world = _FreshWorld(miniature.seed, cost=Free(), hashed=False)
     world.drawing = drawing
     values = {
         (name, model): generator(miniature.seed, "input", name, model).uniform(-1, 1, (miniature.blocks, _WORDS))
@@ -360,7 +365,7 @@ class _Contributor(Client):
                 return
             self.rest(False)
             if self.miniature.of_vectors and not refusal.may_answer(self, call.model.to_bytes(8, "big")):
-                continue  # as clients of training and of secure votes do; rows of scores have their owners' masks
+                continue  # rows of scores need no refusal: their owners mask them
             with suppress(DismissedError, NoAnswer, BadValues, Overtaken):
                 if self.miniature.kind == "flamingo":
                     if await decryptors.join(self, _decryptors, _DEADLINE, None) is not None:
@@ -382,7 +387,10 @@ class _Calling(Server):
     group = setup.Group((), {}, {})
 
     async def call(self, number: int, model: int, least: int) -> setup.Group:
-        """Call all clients to round `number`, which begins with a `model`. Raises Abort."""
+        """Call all clients to round `number`, which begins with `model`, and return the group that enrols.
+
+        Raises Abort if fewer than `least` do.
+        """
         self.advance(number, 0)
         self.advance(number, self.attempt + 1)
         self.broadcast(self.clients, Called(model))
@@ -397,7 +405,7 @@ class _Calling(Server):
 
 
 class _Lying(_Calling):
-    """The production server with messages changed by `lies`. `sent` has its unchanged messages, by type."""
+    """The production server with messages changed by `lies`. `sent` has the messages before the changes, by type."""
 
     def __init__(self, world: World, miniature: Miniature, lies: Sequence[Lie]) -> None:
         super().__init__(world, miniature.names)
@@ -406,7 +414,7 @@ class _Lying(_Calling):
         self._first: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
     async def main(self) -> None:
-        model = 1  # it stays where a round is lost
+        model = 1  # stays the same after a lost round
         for number in range(1, _ROUNDS + 1):
             try:
                 group = await self.call(number, model, self.miniature.min_clients)
@@ -466,7 +474,7 @@ class _Lying(_Calling):
         self.round, self.attempt = now
 
     def _without(self, message: Any, *names: str) -> Any:
-        """`message` without what it says of those `names`."""
+        """A copy of `message` without its entries for these `names`."""
         if isinstance(message, _SETS_OF_BITS):
             kept = [name for name in committee.named(message.clients, self.group.names) if name not in names]
             return structs.replace(message, clients=committee.bits(kept, self.group.names))
@@ -488,7 +496,8 @@ class _Lying(_Calling):
 
 
 def _around(clients: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Each client and its neighbours, in a graph in their order; itself and all others if it is complete."""
+    """Maps each client to its neighbourhood, itself included, in a graph in the order of `clients`; to all if it is
+    complete."""
     names = tuple(clients)
     degree = degree_of(max(1, len(names)), Tolerance())
     if degree.complete:
@@ -509,10 +518,10 @@ class _Scripted(_Calling):
         self.sent: dict[str, list[Message]] = {}
         self._public: dict[str, bytes] = {}
         self._fresh: dict[str, FreshKeys] = {}
-        self._vectors: dict[str, flamingo.MaskedVector] = {}  # the latest of each client
+        self._vectors: dict[str, flamingo.MaskedVector] = {}  # the latest vector of each client
         self._signatures: dict[tuple[int, tuple[str, ...], tuple[str, ...]], dict[str, bytes]] = {}
         self._model = 1
-        self._near: dict[str, tuple[str, ...]] = {}  # of each client its neighbourhood, as it was shown last
+        self._near: dict[str, tuple[str, ...]] = {}  # the neighbourhood that each client was last shown
 
     async def main(self) -> None:
         await self._open(1)
@@ -599,7 +608,8 @@ class _Scripted(_Calling):
             await self.collect(Revealed, to, deadline=0.51 * _DEADLINE)  # clients wait for shares half a deadline
 
     async def _show_survivors(self, survivors: tuple[str, ...], to: list[str]) -> None:
-        """Show `to` a U1, have those who collude sign it as well, and hand out all signatures that there are of it."""
+        """Show `to` the survivors U1, let the colluding clients sign U1 too, and send `to` all its signatures so
+        far."""
         if not self.group.names:
             return
         names = self.group.names
@@ -628,7 +638,7 @@ class _Scripted(_Calling):
         await self.collect(answer, to, deadline=_SHORT)
 
     async def _show_labels(self, survivors: tuple[str, ...], to: list[str]) -> None:
-        """Show `to` who is in, have corrupt decryptors sign it as well, and ask all to open what was signed."""
+        """Show `to` the survivors, let the colluding decryptors sign them too, and ask `to` to open the sum."""
         ring = KeyRing.of(self)
         if ring is None or not set(survivors) <= self._vectors.keys():
             return
@@ -657,7 +667,7 @@ class _Scripted(_Calling):
         zeros = bytes(8 * _WORDS)
         done = _DONE.get(self.miniature.kind, secure_sum.SumDone)()
         self.broadcast(to, done if self.miniature.of_vectors else SummedRows(zeros))
-        await self.collect(SummedRows, to, deadline=_SHORT)  # nobody sends any: they take what there is
+        await self.collect(SummedRows, to, deadline=_SHORT)  # none answers; clients receive the message meanwhile
 
     async def move_reopen(self, names: list[str], to: list[str]) -> None:
         self.dismiss(self.clients, "the round is opened once more")

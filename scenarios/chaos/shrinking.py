@@ -1,7 +1,7 @@
 """Shrinks faults that break a promise to a smallest schedule that still does.
 
 Delta debugging (Zeller, Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002, algorithm ddmin)
-over the list; then keywords of each fault are removed or set to plain values, as long as possible.
+over the list of faults. Then keys of each fault are removed or set to plain values as long as the promise stays broken.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -58,7 +58,8 @@ def _fewer(items: list[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
 
 
 def _plainer(fault: Fault) -> Iterator[Fault]:
-    """Yield plainer variants of the fault: a crash, the fault without a key, or with a plain value."""
+    """Yield plainer variants of the fault: a crash with the same trigger, and the fault with one key at a plain
+    value."""
     given, own = fault.given(), structs.fields(type(fault))
     crash = {key: value for key, value in given.items() if key in Crash.__struct_fields__}
     plain = {field.name: _PLAIN.get(field.name, field.default) for field in reversed(own)}
@@ -73,7 +74,7 @@ def _plainer(fault: Fault) -> Iterator[Fault]:
 
 
 _PLAIN = {"time": 0.0, "factor": 10.0, "by": 1.0}
-"""The plainest values of keys for which it is not the default."""
+"""The plain values of keys whose default is not plain, or that have none."""
 
 
 def _can_be(faults: Schedule, clients: int) -> bool:

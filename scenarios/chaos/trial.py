@@ -29,7 +29,7 @@ __all__ = ["Announcement", "Calm", "Limits", "Masking", "Overdue", "Trial", "Upd
 R = TypeVar("R")
 
 _MOST_EVENTS = 10_000
-"""The most events of a run without faults for each hundred clients, at least once."""
+"""The number of events assumed for a run without faults, in its own limit."""
 
 
 class Overdue(KeyboardInterrupt):
@@ -53,8 +53,7 @@ class Limits:
 
     @classmethod
     def of(cls, scenario: Scenario, waits: int, calm: Calm | None) -> "Limits":
-        """The limits for a run of `scenario`; `waits` is the number of waits for which a client of one round has
-        patience.
+        """The limits for a run of `scenario`; `waits`: the most deadlines that a client waits in a round.
 
         `calm`: the numbers of the run without faults; None for that run itself.
         """
@@ -63,7 +62,7 @@ class Limits:
         deadline = duration(scenario.protocol.deadline)
         rounds = PROTOCOLS[scenario.protocol.name].rounds(scenario)
         outages = sum(duration(fault.get(key) or 0.0) for fault in scenario.fault for key in DURATIONS)
-        # Nobody waits for a straggler, but the run goes on until it has received what ends its own part.
+        # Nobody waits for a straggler, but the run continues until the straggler has received the end of its part.
         slowest = math.prod(fault.get("factor") or 1.0 for fault in scenario.fault)
         seconds = 4 * (rounds + 1) * (waits * deadline + outages) + 3600 + 4 * slowest * calm.seconds
         return cls(seconds, 100 * calm.events + 10_000)
@@ -71,9 +70,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Announcement:
-    """A message of the server that determines members, as `receiver` gets it.
+    """A message of the server that determines members, as sent to `receiver`.
 
-    `names`: the names in it, None if it has none. `place`: the number of events before it was sent.
+    `names`: the members in it, None if it has no names. `place`: the number of events before it was sent.
     """
 
     type: str
@@ -148,7 +147,7 @@ class Trial:
         return self.simulation.server.world.network.in_flight
 
     def again(self, function: Callable[..., R], *arguments: Any) -> R:
-        """The value of `function(*arguments)`; an engine that remembers does not run it twice."""
+        """The value of `function(*arguments)`. An engine that remembers results computes it only once."""
         return self.simulation.server.world.computing.engine.submit(function, arguments).result()
 
     @property
@@ -160,7 +159,8 @@ class Trial:
 def observed(scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None) -> Trial:
     """Run `scenario` in this process, with its jobs in the given `engine` if any.
 
-    Raises KeyboardInterrupt even where Python drops it: a run that lost one would seem to break a promise.
+    Raises KeyboardInterrupt even if Python dropped the exception, because the interrupted run would seem to break a
+    promise.
     """
     with Interruption() as interruption, interruption.raising():
         trial = _observed(scenario, limits, engine, interruption)
@@ -180,7 +180,7 @@ def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, 
     simulation = Simulation(scenario, sinks=[events.append, interruption, check], engine=engine or "inline")
     trial = Trial(scenario, simulation, events)
     _watch(trial)
-    logger = logging.getLogger("asyncio")  # would report at length what is said here in a line
+    logger = logging.getLogger("asyncio")  # it would log a traceback; the error is reported in one line
     disabled, logger.disabled = logger.disabled, True
     try:
         trial.simulated = simulation.run()
@@ -234,7 +234,7 @@ def _watch(trial: Trial) -> None:
     def recorded(record: Any) -> None:
         trial.records.append(record)
         if isinstance(server, TrainingServer):
-            trial.models.append(trial.simulation.server.model)  # which may be another incarnation
+            trial.models.append(trial.simulation.server.model)  # read again: the server may be another incarnation
 
     if isinstance(server, TrainingServer):
         trial.models.append(server.model)

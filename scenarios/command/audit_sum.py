@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["audit_sum"]
 
 _LONG = 30
-"""The length in characters from which a reason is printed only once."""
+"""The length in characters from which on a repeated reason is printed only once."""
 
 
 def audit_sum(

@@ -41,7 +41,7 @@ def sweep(
     from tacit.scenarios.command.sweep import sweep as carry_out
     from tacit.scenarios.running.folder import FolderError
     from tacit.scenarios.running.workers import jobs_of
-    from tacit.scenarios.sweeping.folder import Asked, pinned, read_asked, unpinned
+    from tacit.scenarios.sweeping.folder import Asked, pinned, read_options, unpinned
 
     at_a_time = jobs_of("1" if jobs is None else jobs)
     files = pinned(plugin or ())
@@ -49,7 +49,7 @@ def sweep(
     if resume is not None:
         if asked != Asked(file="") or out is not None:
             raise FolderError("--resume DIR continues the sweep unchanged; only --jobs can be combined with it")
-        asked = read_asked(resume)
+        asked = read_options(resume)
         give(unpinned(asked))
     elif not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")

@@ -99,7 +99,8 @@ def _summary(findings: Findings, promises: int) -> str:
 
 
 class Progressing:
-    """Shows the progress of a campaign: a bar on a terminal, elsewhere some lines; a broken promise immediately."""
+    """Shows the progress of a campaign as a bar on a terminal, elsewhere in a few lines, and broken promises
+    immediately."""
 
     def __init__(self, notes: Console) -> None:
         self._notes = notes

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from tacit.scenarios.chaos.server import PROMISES, Breach, Sweep, Trial, Trials, sums_of, sweep, tried
+from tacit.scenarios.chaos.server import PROMISES, Breach, Sweep, Trial, Trials, run_trial, sums_of, sweep
 from tacit.scenarios.chaos.server_lies import Lie, parse, text
 from tacit.scenarios.chaos.server_noise import NoiseTrial, ask, askings, has_noise
 from tacit.scenarios.chaos.server_world import Miniature
@@ -84,7 +84,7 @@ def lying_server_once(console: Console, file: str, program: str, quick: bool, ch
         raise ScenarioError("--program", "", problem)
     miniature = sums[kinds.index(kind)]
     try:
-        one = tried(miniature, parse(line, miniature.clients))
+        one = run_trial(miniature, parse(line, miniature.clients))
     except ValueError as error:
         raise ScenarioError("--program", "", str(error)) from None
     _begin(console, loaded, [miniature])
@@ -119,7 +119,7 @@ def _begin(console: Console, loaded: Loaded, sums: Sequence[Miniature]) -> None:
 def _rows(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
     groups: dict[tuple[str, str], list[Trial]] = {}
     for one in trials:
-        groups.setdefault((one.sum.label, _what(one)), []).append(one)
+        groups.setdefault((one.sum.label, _behaviour(one)), []).append(one)
     return [
         (*row, str(len(group)), str(sum(one.outcome.relations for one in group)),
          str(sum(one.outcome.opened for one in group)), str(sum(bool(one.broken) for one in group)))
@@ -127,7 +127,7 @@ def _rows(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def _what(one: Trial) -> str:
+def _behaviour(one: Trial) -> str:
     if not one.program:
         return "is honest"
     if isinstance(one.program[0], Lie):

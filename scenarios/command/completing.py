@@ -1,6 +1,7 @@
-"""Shell completion, set up by `tacit --install-completion`: the words that begin with `incomplete`.
+"""Shell completion, set up by `tacit --install-completion`. Each function returns the words that begin with
+`incomplete`.
 
-If nothing fits, the shell completes names of files.
+If no word fits, the shell completes file names.
 """
 
 import io
@@ -95,12 +96,12 @@ def data_sets(incomplete: str) -> Words:
 
 
 def engines(incomplete: str) -> Words:
-    """The choices for the place of computations."""
+    """The choices of --engine."""
     return _fitting(("auto", "inline", "pool:1", "pool:2", "pool:4", "ray", "ray:auto"), incomplete)
 
 
 def jobs(incomplete: str) -> Words:
-    """The choices for parallel runs, or for their place."""
+    """The choices of --jobs."""
     return _fitting(("1", "2", "4", "8", "ray", "ray:auto"), incomplete)
 
 
@@ -115,19 +116,19 @@ def quantities(incomplete: str) -> Words:
 
 
 def parties(context: typer.Context, incomplete: str) -> Words:
-    """The parties of the run whose folder is given before."""
+    """The parties of the run whose folder is on the command line."""
     return _recorded(context, "party", incomplete)
 
 
 def steps(context: typer.Context, incomplete: str) -> Words:
-    """The steps taken in the run whose folder is given before."""
+    """The steps taken in the run whose folder is on the command line."""
     return _recorded(context, "step", incomplete)
 
 
 def _recorded(context: typer.Context, column: str, incomplete: str) -> Words:
     import sqlite3
 
-    given = [context.params.get("folder"), *context.args]  # in the latter while an option lacks its value
+    given = [context.params.get("folder"), *context.args]  # it is in args while an option lacks its value
     found = [path for name in given if name and (path := Path(name) / "run.sqlite").is_file()]
     if not found:
         return []

@@ -60,7 +60,7 @@ def _points(train: int, test: int) -> str:
 
 
 def _origins(name: str) -> str:
-    """The origins of the catalogue's ways; "own files" if there is none."""
+    """The sources of a data set, in words: its ways in the catalogue, "own files", "scikit-learn" or "a plugin"."""
     from tacit.parties.datasets.catalogue import BUNDLED, CATALOGUE
 
     if name not in CATALOGUE:

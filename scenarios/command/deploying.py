@@ -72,8 +72,7 @@ def outline(
     debug: Debug = False,
 ) -> int:
     """Write the outline of clients' private data that the other parties need: rows, labels, columns and class names."""
-    from tacit.parties.data.files import load_file
-    from tacit.parties.data.outlines import write_outline
+    from tacit.parties.data.files import load_file, write_outline
 
     sources = [(path, load_file(path, label_column, client_column)) for path in files]
     for number, (rows, labels) in enumerate(write_outline(out, sources)):
@@ -231,7 +230,7 @@ def _ignore(line: str) -> None:
 
 
 def _use_one_thread() -> None:
-    """Let libraries that are not loaded yet use one thread: a sum must not depend on the number of threads."""
+    """Make libraries that are loaded later use one thread, since sums must not depend on the number of threads."""
     from tacit.sim.compute import ONE_THREAD
 
     os.environ.update(ONE_THREAD)

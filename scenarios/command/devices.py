@@ -139,11 +139,10 @@ def _write(
 ) -> int:
     """Write the devices and traces that `read` returns, and print the table that names the files.
 
-    `left_out`: the problems of the phones that `read` has left out, once it is called.
+    `left_out`: a list to which `read` adds a message for each phone that it leaves out. Raises DataError.
     """
     from tacit.parties.datasets.error import DataError
-    from tacit.parties.fleet.convert import availability_lines, device_lines, write_lines
-    from tacit.parties.fleet.published import Row, Trace
+    from tacit.parties.fleet.published import Row, Trace, availability_lines, device_lines, write_lines
     from tacit.scenarios.console import printing
 
     console = printing.make_console()
@@ -173,7 +172,8 @@ def _write(
 
 
 def _dates(traces: Sequence[Trace]) -> list[str]:
-    """The dates between which FLASH's traces have messages, and the --start of the first; nothing for other traces."""
+    """A line with the dates between which FLASH's traces have messages, and the --start of the first; [] for other
+    traces."""
     from tacit.parties.fleet.published import FLASH_ZERO
 
     if not any(trace.begin for trace in traces):

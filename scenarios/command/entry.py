@@ -33,7 +33,8 @@ def main(commands: Callable[[], "typer.Typer"]) -> None:
 
 
 def _carried_out(app: "typer.Typer") -> int:
-    """Run the command in this process's arguments and return its exit code; a mistake is one line on standard error."""
+    """Run the command in this process's arguments and return its exit code; user mistakes are one line on standard
+    error."""
     import click
 
     try:
@@ -47,18 +48,18 @@ def _carried_out(app: "typer.Typer") -> int:
         problem = " ".join(error.format_message().split()).rstrip(".")
         print(f"error: {problem}; `{command} --help` lists what is allowed", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:  # nobody reads on
+    except BrokenPipeError:  # the reader of the output has gone
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (it is flushed as the process ends)
         return 1
     return code if isinstance(code, int) else 0
 
 
 _WORKING = ("run", "flower", "sweep", "chaos", "serve", "join", "deploy-local", "bench")
-"""The commands that finish their work even if nobody reads their output; the others end."""
+"""The commands that finish their work even if nobody reads their output any longer; other commands end."""
 
 
 class _Pipe(io.RawIOBase):
-    """Standard output that is a pipe. Working commands continue when nobody reads their output any longer."""
+    """Standard output to a pipe. Working commands continue when nobody reads their output any longer."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._broken = descriptor, False
@@ -103,7 +104,7 @@ def _use_streams() -> None:
 def _use_utf8() -> None:
     """Restart this process in Python's UTF-8 mode if file names would be ASCII, as with LC_ALL=C and PYTHONUTF8=0.
 
-    Scenario files are UTF-8, and so are the paths in them: only in this mode the files are found.
+    Scenario files are UTF-8, and so are the paths in them. Only in UTF-8 mode are paths with other characters found.
     """
     if codecs.lookup(sys.getfilesystemencoding()).name == "ascii":
         command = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]

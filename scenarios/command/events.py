@@ -108,7 +108,7 @@ def _followed(folder: Path, story: Story) -> Iterator[Iterable[Line]]:
 
     record, begun = Record(folder), False
     while True:
-        goes_on = is_under_way(folder)  # before the look: if it does not, all there is will be seen
+        goes_on = is_under_way(folder)  # checked before reading, so that the last read sees all events
         try:
             news, lines = story.look(record)
         except FolderError:

@@ -1,6 +1,6 @@
 """Commands on finished runs: `tacit bytes`, `report`, `plot`, `trace` and `artifact`.
 
-Modules that compute or draw are imported when a command is called: help and completion must be fast.
+Modules that compute or draw are imported when a command is called, because help and completion must be fast.
 """
 
 from pathlib import Path

@@ -46,7 +46,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def _is_users(error: ValueError | OSError) -> bool:
-    """Return true if the user's input is wrong, not the program."""
+    """Return true if the error is a mistake in the user's input or environment, not in the program."""
     from tacit.parties.datasets.error import DataError
     from tacit.scenarios.running.folder import FolderError
     from tacit.scenarios.schema.scenario import ScenarioError
@@ -57,7 +57,7 @@ def _is_users(error: ValueError | OSError) -> bool:
 
 
 def in_a_line(error: ValueError | OSError) -> str:
-    """The error in one line, with the file concerned."""
+    """The error as one line, with the file that it concerns."""
     if isinstance(error, FileExistsError) and Path(str(error.filename)).is_file():
         return f"{error.filename}: is a file; a folder is needed there"
     if isinstance(error, FileExistsError):

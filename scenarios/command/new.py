@@ -79,7 +79,7 @@ def new(
 
 
 def _choice(what: str, given: Any, usual: Any, known: Iterable[str]) -> Any:
-    """The value of an option: the `given` one, an answer on a terminal, or the `usual` one."""
+    """The value of an option: the `given` one, else the answer to a question on a terminal, else the `usual` one."""
     if given is not None or not sys.stdin.isatty():
         return usual if given is None else given
     listed = ", ".join(known)

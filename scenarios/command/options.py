@@ -71,7 +71,7 @@ Plugins = Annotated[
 
 
 def _look(context: typer.Context, trust: bool) -> bool:
-    """Return `trust`. Without it, code in the folders that the command reads is not run."""
+    """Return `trust`. Without trust the command does not run code in the folders that it reads."""
     from tacit.scenarios.files import plugins
 
     context.with_resource(plugins.looking(trust))
@@ -94,7 +94,7 @@ class PlainCommand(TyperCommand):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         hints = get_type_hints(inspect.unwrap(self.callback), include_extras=True) if self.callback else {}
-        for parameter in self.params:  # click 8.5 removes the help of an argument that typer 0.20 makes
+        for parameter in self.params:  # click 8.5 removes the help of arguments made by typer 0.20
             if isinstance(parameter, TyperArgument) and not parameter.help:
                 about = getattr(hints.get(parameter.name or ""), "__metadata__", ())
                 parameter.help = next((one.help for one in about if getattr(one, "help", None)), None)

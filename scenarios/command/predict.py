@@ -1,4 +1,5 @@
-"""The command `tacit predict`: bytes, time and memory of runs that are not run, and the cheapest of several choices."""
+"""The command `tacit predict`: predicts bytes, time and memory of runs, and names the cheapest of several
+combinations."""
 
 from __future__ import annotations
 
@@ -127,14 +128,14 @@ def predict(
 
 
 def _cost(one: Predicted, by: By) -> float:
-    """The cost by which choices are compared."""
+    """The cost by which combinations are compared, in the units of `by`."""
     joules = 0.0 if one.energy is None else one.energy.joules
     costs = {By.BYTES: one.sums()["total"], By.TIME: one.virtual_seconds, By.MEMORY: one.memory, By.ENERGY: joules}
     return costs[by]
 
 
 def _in_words(one: Predicted, by: By) -> str:
-    """The cost with its unit."""
+    """The cost with its unit, in words."""
     exact = f"{one.sums()['total']:,} bytes"
     return {
         By.BYTES: exact, By.TIME: format_duration(one.virtual_seconds), By.MEMORY: format_bytes(one.memory),
@@ -143,7 +144,7 @@ def _in_words(one: Predicted, by: By) -> str:
 
 
 def _time_in_words(one: Predicted) -> str:
-    """The virtual time, and its variation between seeds."""
+    """The virtual time and its range over the seeds, in words."""
     found = format_duration(one.virtual_seconds)
     if len(one.seconds) == 1:
         return found
@@ -152,8 +153,8 @@ def _time_in_words(one: Predicted) -> str:
 
 
 def _ending_in_words(one: Predicted) -> list[str]:
-    """The end of the run with the scenario's own seed, and the parties that its server misses; empty for a normal
-    end."""
+    """Lines on the end of the run with the scenario's own seed and on its lost parties; [] if it completes without
+    losses."""
     from tacit.protocols.experiment.simulated import SHOWN, more_than
 
     lines = [f"outcome   {one.outcome}: {one.reason}"] if one.reason else []
@@ -250,7 +251,7 @@ def _a_round(one: Predicted) -> tuple[str, str]:
 
 
 def _remarks(scenarios: Sequence[Scenario]) -> list[str]:
-    """A line for each assumption."""
+    """A line for each assumption of the predictions."""
     from tacit.protocols.registry import PROTOCOLS
 
     found = list(

@@ -47,7 +47,7 @@ class Progress(Watch):
         self._bytes = 0
         self._accuracy: float | None = None
         self._began = time.perf_counter()
-        self._done = 0.0  # in earlier parts of a resumed run
+        self._done = 0.0  # work done before the run was resumed
         self._spinner = Spinner("dots")
 
     def __call__(self, event: Event) -> None:
@@ -81,7 +81,7 @@ class Progress(Watch):
     def _print(self, simulation: Simulation) -> None:
         while not self._wait(_SECONDS_A_LINE):
             passed = format_duration(round(time.perf_counter() - self._began))
-            parts = [f"{passed} passed", *self._parts(simulation), self.left(simulation.planned, simulation.done)]
+            parts = [f"{passed} passed", *self._parts(simulation), self.time_left(simulation.planned, simulation.done)]
             print_lines(self._console, ["progress  " + ", ".join(filter(None, parts))])
             self._console.file.flush()
 
@@ -100,16 +100,16 @@ class Progress(Watch):
 
     def _drawn(self, simulation: Simulation) -> RenderableType:
         planned, done = simulation.planned, simulation.done
-        left = self.left(planned, done)
+        left = self.time_left(planned, done)
         line = Table.grid(padding=(0, 2))
-        for width in (1, None, _BAR, len(left)):  # in a narrow window the text takes several lines
+        for width in (1, None, _BAR, len(left)):  # only the text may wrap in a narrow window
             line.add_column(width=width, no_wrap=width is not None)
         bar = ProgressBar(total=max(planned, 1e-9), completed=min(done, planned), width=_BAR)
         line.add_row(self._spinner, Text("  ".join(filter(None, self._parts(simulation)))), bar, left)
         return line
 
-    def left(self, planned: float, done: float) -> str:
-        """The real time left, in words; empty while too little is done for an estimate, and when all planned work is
+    def time_left(self, planned: float, done: float) -> str:
+        """The estimated real time left, in words; "" if too little is done for an estimate, or all planned work is
         done."""
         here = done - self._done
         if here < _ENOUGH * planned or here <= 0:

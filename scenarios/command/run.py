@@ -176,7 +176,7 @@ def _annotate(file: Path, problems: Sequence[Problem], result: Result | None = N
     from tacit.scenarios.testing.annotations import annotate
 
     for line in annotate(file, problems, result):
-        typer.echo(line)  # as it is: a service reads it at the beginning of a line, and nothing may be broken
+        typer.echo(line)  # unwrapped: the service reads whole lines from their beginning
 
 
 def _engine(engine: str | None) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from tacit.parties.fleet.presets import PRESETS
+from tacit.parties.fleet.keys import PRESETS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import ENROLL
 from tacit.scenarios.files.reading import read
@@ -40,7 +40,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class _Line(Struct, frozen=True):
-    """A key with its value and a comment; written only for protocols that use one of `needs`, keys of `uses`."""
+    """A key with its value and a comment; written only for protocols that use one of the keys in `needs`, if there are
+    any."""
 
     key: str
     value: Any
@@ -72,7 +73,7 @@ _LINES = (
     _Line("learner.steps", 20, "The steps of training on the labels of a round.", "learner.*"),
     _Line("cotraining.rounds", 5, "The rounds in which clients share labels.", "cotraining.rounds"),
 )
-"""The keys of every new file, in their order; values of None are asked for."""
+"""The keys of every new file, in order. A value of None is filled in from the user's choices."""
 
 _CALM = Expect(outcome="completed", lost_at_most=1)
 
@@ -108,7 +109,7 @@ def starter(wanted: Wanted, folder: Path) -> str:
 
 
 def _expected(scenario: Scenario) -> Expect:
-    """The expectations for a run of `scenario` with a fault, predicted by a run on hollow values."""
+    """The expectations for a run of `scenario` with a fault, from a prediction."""
     found = predict_run(scenario, "the new scenario")
     most = max(1, len({loss.party for loss in found.lost}))
     return Expect(outcome=found.outcome, lost_at_most=most)  # type: ignore[arg-type]  # of a run that has ended
@@ -169,7 +170,7 @@ def _lines(wanted: Wanted, fault: Iterable[str], expect: Expect) -> Iterator[str
 
 
 def _about(key: str, protocol: str) -> str:
-    """The comment on the name of the protocol; "" for other keys."""
+    """The comment on the protocol's name: its summary; "" for other keys."""
     if key != "protocol.name":
         return ""
     summary = PROTOCOLS[protocol].summary

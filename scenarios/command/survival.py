@@ -85,7 +85,7 @@ def _named(one: Survival, labels: Mapping[str, str]) -> str:
 
 
 def _shares(parties: Sequence[tuple[str, int]], runs: int, most: int) -> str:
-    """Format parties with the share of the runs in which they are lost; the first `most` of them."""
+    """The first `most` parties with the share of the runs in which each is lost, in words."""
     more = f" and {len(parties) - most} more" if len(parties) > most else ""
     return ", ".join(f"{party} ({count / runs:.1%})" for party, count in parties[:most]) + more
 
@@ -104,7 +104,7 @@ def _chance(value: float) -> str:
 
 
 def _print_head(console: Console, loaded: Loaded, runs: int, loss: Sequence[str], warning: str) -> None:
-    """Print, before the runs, the number of these and the losses, and a warning if there are too few."""
+    """Print, before the runs, their number, the losses, and the `warning` about too few runs, if any."""
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.dropouts import dropouts
 
@@ -125,7 +125,7 @@ def _print(
     if first.values:
         _print_choices(console, found, chosen, by, survive)
     else:
-        _print_one(console, first, survive)
+        _print_survival(console, first, survive)
     unused = dict.fromkeys(line for one in found for line in one.loaded.without_effect())
     printing.print_lines(console, (f"unused    {line}" for line in unused))
     warnings = dict.fromkeys(line for one in found for line in cautions(one.loaded.scenario))
@@ -138,7 +138,7 @@ _ROWS = (
 )  # fmt: skip
 
 
-def _print_one(console: Console, one: Survival, survive: float | None) -> None:
+def _print_survival(console: Console, one: Survival, survive: float | None) -> None:
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting import printed
 

@@ -12,7 +12,7 @@ from tacit.scenarios.running.folder import locked, new_folder
 from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
 from tacit.scenarios.running.workers import Jobs
-from tacit.scenarios.sweeping.folder import Asked, ended, write_asked
+from tacit.scenarios.sweeping.folder import Asked, ended, write_options
 from tacit.scenarios.sweeping.runs import Plan, perform, summary, troubles
 from tacit.scenarios.sweeping.sweep import plan_all, write_tables
 from tacit.scenarios.sweeping.tables import Planned, fill, show
@@ -32,7 +32,7 @@ def sweep(asked: Asked, jobs: Jobs, out: Path | None = None, resume: Path | None
     folder = new_folder(out, first.name + "-sweep") if resume is None else resume
     with locked(folder):
         if resume is None:
-            write_asked(folder, asked)
+            write_options(folder, asked)
         return _sweep(asked, plans, table, folder, jobs)
 
 

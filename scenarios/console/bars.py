@@ -12,7 +12,7 @@ from tacit.parties.datasets.content import Report
 __all__ = ["shown"]
 
 _SECONDS_A_LINE = 5.0
-"""The least seconds between two lines of progress if the output is no terminal."""
+"""The fewest seconds between two lines of progress if the output is no terminal."""
 
 
 @contextlib.contextmanager

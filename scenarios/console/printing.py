@@ -14,13 +14,13 @@ from rich.text import Text
 __all__ = ["Table", "asked_width", "make_console", "print_lines", "table"]
 
 _PLAIN_WIDTH = 120
-"""The width of tables if the output is no terminal, so that they do not depend on an open window."""
+"""The width of a terminal that reports none, and without a terminal that of a table whose content is not wider."""
 
 _PLAIN_HEIGHT = 25
 """The height of a terminal that reports none."""
 
 _ANY_WIDTH = 10_000
-"""The width of such output itself, so that tables with longer lines are printed whole."""
+"""The width of a console without a terminal, so that tables with longer lines are printed whole."""
 
 _WORD = 20
 """The length from which a word may be broken if a table is too wide."""
@@ -51,7 +51,7 @@ def asked_width() -> int | None:
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Print prose, which is never cut or wrapped here and has no markup."""
+    """Print lines of prose as they are: without wrapping, cutting or markup."""
     every = iter(lines)
     while some := list(itertools.islice(every, _AT_ONCE)):
         console.print(Text("\n".join(some)), soft_wrap=True)
@@ -61,9 +61,9 @@ class Table:
     """A plain table in which no figure is ever cut.
 
     The columns named in `numbers` are right-aligned, and their cells stand on one line. The first column has names,
-    whose words stay whole. On a terminal that is too narrow for the longest words and numbers, the columns in
-    `optional` are left out, the first of them first, and a line says so. If that is not enough, each row becomes a
-    block of lines. In a file or a pipe the table has its full width, unless COLUMNS is set.
+    whose words stay whole. On a terminal that is too narrow for the longest words and numbers, columns in `optional`
+    are left out in their order, and a line below names them. If that is not enough, each row becomes a block of lines.
+    In a file or a pipe the table has its full width, unless COLUMNS is set.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Table:
         for place in left:
             lines = [line for cell in (self.columns[place], *self._cells(place)) for line in cell.split("\n")]
             widths[place] = max(least[place], *map(len, lines))
-        while _total(widths.values()) > width:  # the widest of those that can be narrower
+        while _total(widths.values()) > width:  # narrow the widest column that still may be narrowed
             widest = max((place for place in left if widths[place] > least[place]), key=lambda place: widths[place])
             widths[widest] -= 1
         found = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))

@@ -1,4 +1,4 @@
-"""Progress of long activities before a run; the printing modules are imported on demand."""
+"""Progress of long activities before a run. The printing modules are imported on demand."""
 
 from contextlib import AbstractContextManager
 

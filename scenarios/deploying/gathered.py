@@ -29,10 +29,11 @@ class PartFile:
 
 @dataclass
 class Gathered:
-    """The combined record: all `events`, and the beginnings and ends of `waits` by their table, numbered together as in
-    ``run.sqlite``; `rounds`, `contents`, `files`, and facts on the run.
+    """The combined record of a run.
 
-    `ledger` has the bytes sent, `shifted` the seconds by which each party's clock was corrected.
+    `events`, and the beginnings and ends of `waits` by table, are numbered together as in ``run.sqlite``. `rounds`,
+    `contents` and `files` have the rows of these tables, `about` the facts on the run. `ledger` has the bytes sent,
+    `shifted` the seconds by which each party's clock was corrected.
     """
 
     about: dict[str, Any]
@@ -51,12 +52,12 @@ class Gathered:
         return max((float(row["time"]) for row in every), default=0.0)
 
     def of(self, party: str, kind: str) -> list[Row]:
-        """The events of a `kind` of `party`."""
+        """The events of one `kind` at one `party`."""
         return [event for event in self.events if event["kind"] == kind and event["party"] == party]
 
 
 def parts_in(folders: Iterable[Path]) -> list[PartFile]:
-    """The records in the folders of processes. Raises FolderError for a folder without any."""
+    """The records in the folders of processes. Raises FolderError for a folder without a record."""
     found = []
     for folder in folders:
         files = sorted(folder.glob("record-*.sqlite"), key=lambda path: (len(path.name), path.name))
@@ -120,7 +121,7 @@ def _in_order(table: str, rows: list[Row]) -> Iterator[Row]:
 def _shifts(rows: Iterable[Row]) -> dict[str, float]:
     """The seconds to add to each client's clock, so that the fastest messages in both directions take the same time.
 
-    With this no message arrives before it was sent, if clocks do not drift.
+    If clocks do not drift, no message then arrives before it was sent.
     """
     sent: dict[tuple[str, int], tuple[str, float]] = {}
     for row in rows:
@@ -144,7 +145,7 @@ def _shifts(rows: Iterable[Row]) -> dict[str, float]:
 
 
 def _unrecorded(rows: Iterable[Row]) -> list[Row]:
-    """The sends of messages whose sender was killed before recording them, with their times of arrival."""
+    """Send events for messages whose sender was killed before it recorded them, at the times of their arrival."""
     sent = {(row["sender"], row["message"]) for row in rows if row["kind"] == "send"}
     found: dict[tuple[str, int], Row] = {}
     for row in rows:
@@ -155,7 +156,8 @@ def _unrecorded(rows: Iterable[Row]) -> list[Row]:
 
 
 def _number(rows: list[Row]) -> dict[tuple[int, int], int]:
-    """Number events, messages and waits from 1; return each event's new number by its file and old number."""
+    """Number events, messages and waits from 1; return each event's new number by the number of its file and its old
+    number."""
     messages: dict[tuple[str, int], int] = {}
     waits: dict[tuple[int, int], int] = {}
     places: dict[tuple[int, int], int] = {}
@@ -171,7 +173,7 @@ def _number(rows: list[Row]) -> dict[tuple[int, int], int]:
 
 
 def _ledger(events: Iterable[Mapping[str, Any]]) -> list[LedgerRow]:
-    """The bytes sent, with the keys of a simulated run's ledger."""
+    """The bytes sent in `events`, in rows like those of a simulated run's ledger."""
     rows: dict[tuple[Any, ...], LedgerRow] = {}
     for event in events:
         if event["kind"] not in ("send", "relay"):

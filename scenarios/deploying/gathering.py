@@ -31,7 +31,7 @@ __all__ = ["gather"]
 
 
 class _Seen:
-    """A run that has ended elsewhere, with the interface that `result_of` needs."""
+    """A deployed run that has ended, with the attributes of a simulation that `result_of` reads."""
 
     engine = "processes"
     troubles = Statistics(0, {})
@@ -76,7 +76,7 @@ def _endings(folders: Iterable[Path]) -> list[Ending]:
 
 
 def _looked_at(scenario: Scenario, gathered: Gathered, endings: dict[str, Ending]) -> "tuple[Any, Simulated]":
-    """The run in the form for its observer, with the parties in their final states."""
+    """The finished run as its observer sees it, with the parties in their final states. Raises FolderError."""
     parts = parts_of(scenario)
     world = World(scenario.seed)
     made = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
@@ -103,7 +103,7 @@ def _looked_at(scenario: Scenario, gathered: Gathered, endings: dict[str, Ending
         else:
             compared = getattr(observer, "compared", False) and all(name in endings for name in clients)
             for number, record in enumerate(records, 1):
-                # Of earlier rounds clients no longer have what the oracle needs; who was killed from outside, of any.
+                # Clients keep the oracle's inputs for the latest round only, and not if they were killed from outside.
                 observer.compared = compared and number == len(records)
                 for observe in server.observers:
                     observe(record)
@@ -118,10 +118,11 @@ def _looked_at(scenario: Scenario, gathered: Gathered, endings: dict[str, Ending
 def _falls(
     gathered: Gathered, endings: dict[str, Ending], made: Sequence[tuple[Fault, ...]]
 ) -> tuple[list[Fired], list[tuple[Fault, ...]]]:
-    """The times at which parties went down, as faults: those of the scenario, and new ones, which are also returned.
+    """The falls of parties, as applied faults: those of the scenario, and new ones, which are also returned by
+    themselves.
 
-    A party records a fall by a fault itself. For a killed party the server records the lost connection; it went down in
-    the step that it was in last.
+    A party that falls by a fault records the fall itself. If a party is killed, the server records the lost connection;
+    the party fell in the last step that it had entered.
     """
     falls: list[Fired] = []
     more: list[tuple[Fault, ...]] = []

@@ -21,7 +21,7 @@ __all__ = ["join"]
 
 
 class _Stored(msgspec.Struct):
-    """The file ``state.json`` of a client or a helper: its last incarnation, and its run."""
+    """The content of the file ``state.json`` of a client or helper: its last incarnation, and the run."""
 
     incarnation: int = 0
     run_id: bytes = b""
@@ -32,7 +32,7 @@ def _stored(path: Path) -> _Stored:
 
 
 class _Joined:
-    """The process of a client or a helper, connected or not."""
+    """The process of a client or helper, connected or not."""
 
     def __init__(self, run: PartyRun, loop: RealLoop, spoke: Spoke, options: ProcessOptions) -> None:
         self.run, self._loop, self.spoke, self._log = run, loop, spoke, options.log
@@ -40,13 +40,13 @@ class _Joined:
         self._identities = identities_in(options.certificates, run.scenario, [run.name], seeded=options.seeded)
         self.begun = self.ended = False
         self._patience = options.patience + options.limits.idle
-        self._begins_by = 0.0  # by `time.monotonic`: the loop's clock is set when the run begins
+        self._begins_by = 0.0  # on the clock of `time.monotonic`, because the loop's clock is set when the run begins
 
     def welcome(self, welcome: Welcome) -> None:
-        """Become the incarnation that the server assigns: the same one, if only the server was away.
+        """Become the incarnation that the server assigns: the same one if only the connection was lost.
 
-        Raises RefusedError for an earlier incarnation, for one of an earlier process of the client, and, if clients
-        sign, for an earlier run, whose signatures are old.
+        Raises RefusedError for an earlier incarnation, for that of another process of the client, and, if clients sign,
+        for an earlier run, whose signatures could be replayed.
         """
         path = self.run.path / "state.json"
         is_new, used = self.run.recorder is None, self.spoke.incarnation
@@ -59,7 +59,8 @@ class _Joined:
             except ValueError as error:
                 raise RefusedError(str(error)) from None
         stored = _Stored(welcome.incarnation, welcome.run_id)
-        write_whole(path, msgspec.json.encode(stored))  # first: nobody is the same incarnation twice
+        # Stored before use, so that no two processes are the same incarnation.
+        write_whole(path, msgspec.json.encode(stored))
         if not self.begun:
             if self.run.recorder is None:
                 incarnation, run_id = welcome.incarnation, welcome.run_id
@@ -91,7 +92,10 @@ class _Joined:
             raise RecordError("a server sends no such record")
 
     async def stay_connected(self, patience: float) -> None:
-        """Process the server's records, and reconnect when the connection ends, without a limit."""
+        """Process the server's records, and reconnect whenever the connection ends.
+
+        Raises TimeoutError if the server cannot be reached within `patience` seconds, and RefusedError.
+        """
         while True:
             connection = self.spoke.connection
             assert connection is not None
@@ -106,7 +110,7 @@ class _Joined:
             self._log(f"connected again, as incarnation {self.spoke.incarnation}")
 
     async def wait(self) -> None:
-        """Wait for a change. Raises TimeoutError if the run has not begun in time."""
+        """Wait until the party's state changes. Raises TimeoutError if the run has not begun in time."""
         changed, left = self.run.changed, self._begins_by - time.monotonic()
         try:
             async with asyncio.timeout(None if self.begun else max(0.0, left)):
@@ -118,15 +122,15 @@ class _Joined:
 
     @property
     def over(self) -> bool:
-        """True if nothing is left to do: the party has ended, or waits for rounds that will not begin."""
+        """True if the party has ended, or only waits for a round and the server's part has ended."""
         return self.run.recorder is not None and self.begun and (self.run.over or (self.ended and self.run.idle))
 
 
 async def join(run: PartyRun, loop: RealLoop, host: str, port: int, options: ProcessOptions) -> None:
-    """Run the party of a client or helper of the server at `host` and `port`, tried for the options' `patience`.
+    """Run the party of a client or helper; connect to the server at `host` and `port` within the options' `patience`.
 
-    Raises TimeoutError if there is no such server, if it does not begin the run in time, and if it is lost and not
-    found again while the party only waits for a round to begin; RefusedError, CertificateError and OSError.
+    Raises TimeoutError if the server cannot be reached, if it does not begin the run in time, and if it is lost for
+    longer than `patience` while the party only waits for a round to begin; RefusedError, CertificateError and OSError.
     """
     log = options.log
     last = _stored(run.path / "state.json").incarnation

@@ -19,14 +19,15 @@ from tacit.sim.deployed.certificates import certify, file_stem
 __all__ = ["Local"]
 
 _LATE = 10.0
-"""The seconds that clients have to end after the server; a client that is not done then was restarted too late."""
+"""The seconds that clients have to end after a server was killed; clients still running then were restarted too
+late."""
 
 
 class Local:
     """The processes of a run below the folder `path`, each started with the command line's `options`.
 
-    `with_faults`: the scenario's crashes are made by SIGKILL. `log` is called with the processes' output. `address` is
-    the server's; `around` maps a party and its command to the command to start instead.
+    `with_faults`: the scenario's crashes are made by SIGKILL. `log` is called with each line of the processes' output.
+    `address` is the server's. `around` maps a party's name and its command to the command to start instead.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Local:
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self.names = ("server", *joining(scenario))
         self.codes: dict[str, int] = {}
-        self._struck: dict[str, int] = {}  # how many faults have killed each, as far as they were carried out
+        self._struck: dict[str, int] = {}  # the number of faults that have killed each party
 
     @property
     def folders(self) -> list[Path]:
@@ -72,7 +73,7 @@ class Local:
                     raise FolderError(f"the server's process ended with code {self.codes.get('server')}")
                 clients = [group.create_task(self._live(name)) for name in self.names[1:]]
                 await server
-                if self.codes["server"] in (0, -signal.SIGKILL):  # it ended after all that were connected, or fell
+                if self.codes["server"] in (0, -signal.SIGKILL):  # the server ended normally, or was killed
                     await asyncio.wait(clients, timeout=None if self.codes["server"] else _LATE)
                     for client in clients:
                         client.cancel()
@@ -83,7 +84,7 @@ class Local:
                 process.terminate()
 
     async def _live(self, name: str) -> None:
-        """Run the process of a party, and restart it if a fault killed it that brings it back."""
+        """Run the process of a party, and restart it after a fault with `back_after` killed it."""
         while True:
             code = self.codes[name] = await self._once(name)
             back = self._back_after(name) if code == -signal.SIGKILL else None
@@ -116,7 +117,7 @@ class Local:
         self._log(f"{name:<10} {line}")
 
     def _back_after(self, name: str) -> float | None:
-        """The seconds after which a killed party comes back; None if never, or if no fault killed it."""
+        """The seconds after which a killed party returns; None if it does not return or no fault killed it."""
         stored = DiskFile(self._path / file_stem(name) / "faults")
         struck, self._struck[name] = self._struck.get(name, 0), len(stored["state"]["fired"]) if stored else 0
         back: float | None = stored["back_after"] if self._struck[name] > struck else None

@@ -14,9 +14,9 @@ class ProcessOptions:
     """The options of `tacit serve` and `tacit join`.
 
     `path` is the folder of the process, `certificates` that of its certificate and key. `seeded`: its keys are those of
-    the simulator and not secret. `with_faults`: it crashes as in the scenario. `patience`: the seconds to wait for
-    other parties. `engine`: the place where jobs run. `log` is called with lines for people. `data`: a file with the
-    party's own points, instead of its share of the scenario's.
+    the simulator, and not secret. `with_faults`: it crashes as in the scenario. `patience`: the seconds to wait for
+    other parties. `engine`: the place where jobs run. `log` is called with messages for the user. `data`: a file with
+    the party's own points, instead of its share of the scenario's.
     """
 
     path: Path

@@ -17,7 +17,8 @@ __all__ = ["OwnShards", "own_data"]
 
 
 class OwnShards(Shards):
-    """The share of client `own` (None for another party), and only the numbers of points and labels of the others."""
+    """The share of client `own` (None: of no client), and only the numbers of points and labels of all other
+    clients."""
 
     def __init__(self, all_shards: Shards, empty: Dataset, own: int | None) -> None:
         self.labels, self.points = all_shards.labels, all_shards.points
@@ -36,7 +37,7 @@ def own_data(scenario: Scenario, party: str, file: Path | None = None) -> tuple[
     """The data that `party` knows: its own share, public points, and at the server the test data.
 
     The split follows from the scenario's seed, so that each process computes its share by itself. A client's points are
-    those of `file`, if given: then the scenario's data are an outline (`tacit.parties.data.outlines`), with the file's
+    those of `file`, if given: then the scenario's data are an outline (`tacit.parties.data.files`), with the file's
     numbers of rows and labels for that client. Raises DataError.
     """
     parts = parts_of(scenario)

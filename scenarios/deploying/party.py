@@ -61,7 +61,7 @@ __all__ = ["PartyRun"]
 class PartyRun:
     """The party `name` of the scenario `title`, in the folder that the `options` name.
 
-    The data are read immediately, the party is made by `make`. Raises DataError, and ValueError for a damaged folder.
+    The data are read immediately; `make` makes the party. Raises DataError, and ValueError for a damaged folder.
     """
 
     def __init__(self, scenario: Scenario, title: str, name: str, engine: Engine, options: ProcessOptions) -> None:
@@ -82,9 +82,9 @@ class PartyRun:
     def make(
         self, loop: RealLoop, line: Line, run_id: bytes, incarnation: int, identities: Identities | None = None
     ) -> None:
-        """Make the world and the party, as the given incarnation; `begin` starts it.
+        """Make the world and the party, as the given incarnation; `begin` starts its program.
 
-        `identities`: the long-term keys, if clients sign with other keys than the seed's.
+        `identities`: the long-term keys, if clients sign with keys that are not drawn from the seed.
         """
         scenario, parts, shards = self.scenario, self._parts, self._shards
         number = 1 + len(list(self.path.glob("record-*.sqlite")))
@@ -128,14 +128,15 @@ class PartyRun:
         self.device.disk = DiskFile(self.path / "disk")
         if self.name == "server":
             if not isinstance(self._experiment.observer, Checkpointable):
-                server.observers.clear()  # it looks at clients, elsewhere; see tacit.scenarios.deploying.gathering
+                server.observers.clear()  # this observer needs the clients; `gathering` calls it after the run
                 server.observers.append(self._records.append)
             server.observers.insert(0, lambda record: recorder.end_round(loop.time(), server, record))
-            server.observers.append(lambda record: self._write_ending(alive=False))  # if it is killed from outside
+            # In case the process is killed from outside.
+            server.observers.append(lambda record: self._write_ending(alive=False))
         self._go_on_observing(incarnation)
 
     def _go_on_observing(self, incarnation: int) -> None:
-        """Restore the observed attributes of earlier incarnations."""
+        """Restore what observers recorded of earlier incarnations."""
         path, observer = self.path / "ending", self._experiment.observer
         if incarnation == 1 or not path.is_file():
             return
@@ -155,7 +156,7 @@ class PartyRun:
         self.device.start(lambda device: self.changed.set(), again=incarnation > 1)
 
     def lose(self, why: str) -> None:
-        """Let the party go down, as in the simulator: its memory is lost."""
+        """Make the party go down, like a crash in the simulator: its memory is lost."""
         endpoint = self.device.endpoint
         assert isinstance(endpoint, DeployedEndpoint)
         on_fall, endpoint.on_fall = endpoint.on_fall, None
@@ -163,7 +164,7 @@ class PartyRun:
         endpoint.on_fall = on_fall
 
     def come_back(self, incarnation: int) -> None:
-        """Let a party that went down come back as the given incarnation."""
+        """Make a party that went down return as the given incarnation."""
         self.device.endpoint.incarnation = incarnation - 1
         self.device.rejoin()
 
@@ -180,7 +181,7 @@ class PartyRun:
         return self.device.idle
 
     def close(self, error: BaseException | None = None) -> None:
-        """Write the end of the party, by an `error` if there is one, and stop its activities."""
+        """Write the final state of the party, and the `error` that ended it, if any; stop its activities."""
         if self.recorder is not None:
             self._write_ending(alive=self.device.alive)
             error = error or self.device.party.failure
@@ -202,7 +203,7 @@ class PartyRun:
         self._engine.close()
 
     def _kill(self) -> None:
-        """End the process like a crash. The state of observers is no part of the party and persists."""
+        """Kill this process like a crash. The state of observers is not part of the party, and is stored."""
         assert self.recorder is not None
         self.recorder.flush()
         self._faults["back_after"] = optional(getattr(self.world.faults.fired[-1].fault, "back_after", None))
@@ -225,5 +226,5 @@ def warm_up(scenario: Scenario) -> None:
 
 
 def _limit_threads() -> None:
-    """Let sums in this thread use one thread, as in the simulator."""
+    """Make sums in this thread use one thread, as in the simulator."""
     one_thread().__enter__()

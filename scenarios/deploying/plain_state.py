@@ -1,8 +1,8 @@
-"""Files of a deployed process: its party's disk, and the end of the party.
+"""Files of a deployed process: its party's disk, and the final state of the party.
 
 The format is that of `tacit.sim.plain`, in MessagePack: reading makes records and arrays, and runs no code from the
-file. Keys and secrets are not stored, except for the secret of randomised answers and, on a party's disk, keys that
-serve many rounds of sums (`decryptors.KeyRing`). The end of the party has neither.
+file. Keys and secrets are not stored, with two exceptions: the secret of randomised answers; and, on a party's disk,
+keys that serve many rounds of sums (`decryptors.KeyRing`). The file with the final state contains neither.
 """
 
 import dataclasses
@@ -38,11 +38,14 @@ _OURS = {
     "world", "device", "channels", "shard", "settings", "parameters", "incarnations", "clients", "groups", "name",
     "patience", "last_round", "until", "protocol", "keys", "call", "failure", "server", "authority",
 }  # fmt: skip
-"""Attributes of parties that follow from the scenario, or belong to the process."""
+"""Attributes of parties that are not stored, because they follow from the scenario or belong to the process."""
 
 
 def lasting_secret(folder: Path) -> bytes:
-    """The secret of 32 bytes in the file ``lasting`` of a party's folder, made on first use."""
+    """The secret of 32 bytes in the file ``lasting`` of a party's folder, made on first use.
+
+    Raises ValueError if the file has another size.
+    """
     path, size = folder / "lasting", 32
     if not path.exists():
         write_whole(path, os.urandom(size))
@@ -64,10 +67,11 @@ _found: dict[str, type] = {}
 
 
 def _kinds() -> dict[str, type]:
-    """The record classes that may be stored, by module without ``tacit.`` and name; modules are read once."""
+    """The record classes that may be stored, by ``MODULE:NAME`` without ``tacit.``; each module is scanned once."""
     for title in sys.modules.keys() - _scanned:
         ours = title.startswith(_ROOMS) and not title.startswith(_SECRET)
-        if ours and getattr(sys.modules[title].__spec__, "_initializing", False):  # a thread is importing it
+        # Another thread is importing the module.
+        if ours and getattr(sys.modules[title].__spec__, "_initializing", False):
             continue
         _scanned.add(title)
         if not ours:
@@ -115,7 +119,7 @@ class DiskFile(dict[str, Any]):
         super().__init__()
         self._path = path
         self._stored: dict[str, msgspec.Raw] = {}
-        _kinds()  # takes a while the first time, which is better spent before the run begins
+        _kinds()  # slow the first time, so done before the run begins
         if path.is_file():
             try:
                 found = msgspec.msgpack.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
@@ -135,7 +139,7 @@ class DiskFile(dict[str, Any]):
         self._write()
 
     def pop(self, name: str, default: Any = None, /) -> Any:
-        """The value of `name`, or the default; neither this disk nor the file has it any longer."""
+        """Remove `name` from this disk and its file; return its value, or the default."""
         found = self.get(name, default)
         if name in self:
             del self[name]
@@ -146,10 +150,10 @@ class DiskFile(dict[str, Any]):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """The end of a party for observers after the run: its attributes, and the observed ones.
+    """The final state of a party for observers after the run: its attributes, and the observed ones.
 
-    `alive`: it had not gone down. `handling`: CPU seconds outside of jobs for messages, their bytes, TLS and the
-    record. `records` are those of the rounds that a server has reported, `seen` is the state of their observer.
+    `alive`: the party had not gone down. `handling`: CPU seconds outside of jobs, for messages, their encoding, TLS and
+    the record. `records` are those of the rounds that a server has reported, `seen` is the state of their observer.
     """
 
     party: str
@@ -166,7 +170,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def ending_of(party: Party, records: list[Any], seen: Any = None, handling: float = 0.0) -> Ending:
-    """The ending of `party`, with the `records` and the observer's state if it is the server."""
+    """The final state of `party`, with the `records` and the observer's state if it is the server."""
     device = party.device
     attributes = {name: value for name, value in vars(party).items() if name[0] != "_" and name not in _OURS}
     observed = {name: value for name, value in device.observed.items() if name != "observers"}
@@ -192,7 +196,7 @@ def _all_stored(values: dict[str, Any]) -> dict[str, Any]:
         try:
             stored = _stored(value)
             msgspec.msgpack.encode(stored)
-        except (NotPlain, OverflowError):  # as of a whole number of cryptography
+        except (NotPlain, OverflowError):  # for example, an integer of cryptography
             continue
         found[name] = stored
     return found
@@ -204,7 +208,7 @@ def write_ending(path: Path, ending: Ending) -> None:
 
 
 def read_ending(path: Path) -> Ending:
-    """Read an ending from a file. Raises ValueError."""
+    """Read a party's final state from a file. Raises ValueError if it is damaged."""
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=Ending)
     except msgspec.DecodeError as error:

@@ -26,7 +26,8 @@ _NOT_AGREED = (
     "title", "name", "network", "device", "client", "link", "host", "cost", "engine", "entropy", "fault", "expect",
     "plugins",
 )  # fmt: skip
-"""The tables that each party may change, because real networks and machines replace the simulated ones."""
+"""The tables and keys that may differ between parties, because real networks and machines replace the simulated
+ones."""
 
 
 def clients_of(scenario: Scenario) -> tuple[str, ...]:
@@ -40,7 +41,10 @@ def joining(scenario: Scenario) -> tuple[str, ...]:
 
 
 def digest_of(scenario: Scenario, *, seeded: bool) -> bytes:
-    """The 32 bytes that are equal for two parties if their scenarios, Tacit's version and `seeded` are equal."""
+    """A digest of 32 bytes that is equal for two parties if their scenarios, versions of Tacit and `seeded` are equal.
+
+    Tables in `_NOT_AGREED` and `data.path` may differ.
+    """
     table = {key: value for key, value in as_table(scenario).items() if key not in _NOT_AGREED}
     data = table["data"]
     assert isinstance(data, dict)
@@ -50,7 +54,7 @@ def digest_of(scenario: Scenario, *, seeded: bool) -> bytes:
 
 
 def certified_identities(scenario: Scenario, certificates: Path) -> list[Path]:
-    """Make long-term keys of clients and a helper that lack them, below `certificates`; returns the files."""
+    """Make long-term keys for the clients and the helper that lack them, below `certificates`; return the new files."""
     if scenario.protocol.identity != "signed":
         return []
     folder = certificates / IDENTITIES
@@ -58,9 +62,10 @@ def certified_identities(scenario: Scenario, certificates: Path) -> list[Path]:
 
 
 def identities_in(certificates: Path, scenario: Scenario, own: Iterable[str], *, seeded: bool) -> Identities | None:
-    """The long-term keys of clients and a helper, private ones of `own`; None where nobody signs, or by seeded keys.
+    """The long-term keys of clients and a helper, with the private keys of the parties `own`.
 
-    Raises CertificateError if a file is missing or has no key.
+    None if the protocol does not sign, or if keys are drawn from the seed (`seeded`). Raises CertificateError if a file
+    is missing or has no key.
     """
     if seeded or scenario.protocol.identity != "signed":
         return None
@@ -73,7 +78,7 @@ def identities_in(certificates: Path, scenario: Scenario, own: Iterable[str], *,
 
 
 def check_deployable(scenario: Scenario, where: str) -> None:
-    """Raise ScenarioError for values that a deployment does not support."""
+    """Raise ScenarioError if the scenario has a value that a deployment does not support."""
     wrong = (
         ("network.topology", scenario.network.topology, "star", "clients connect to the server alone, which relays"),
         ("fidelity", scenario.fidelity, "real", "there is nobody to stand in for the cryptography"),

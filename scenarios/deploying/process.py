@@ -25,7 +25,7 @@ Main = Callable[[PartyRun, RealLoop], Coroutine[Any, Any, None]]
 
 
 def run_server(loaded: Loaded, host: str, port: int, options: ProcessOptions, opened: Callable[[int], object]) -> int:
-    """Run the server's process; return its exit code. For `opened` see `serve`, for errors `_run`."""
+    """Run the server's process and return its exit code. For `opened` see `serve`, for errors `_run`."""
 
     async def main(run: PartyRun, loop: RealLoop) -> None:
         await serve(run, loop, host, port, options, opened)
@@ -34,7 +34,7 @@ def run_server(loaded: Loaded, host: str, port: int, options: ProcessOptions, op
 
 
 def run_joining(loaded: Loaded, name: str, host: str, port: int, options: ProcessOptions) -> int:
-    """Run the process of the party `name`, a client or a helper; return its exit code. For errors see `_run`."""
+    """Run the process of the party `name`, a client or a helper, and return its exit code. For errors see `_run`."""
     names = joining(loaded.scenario)
     if name not in names:
         *helpers, first = names[: -loaded.scenario.data.clients + 1 or None]
@@ -48,7 +48,7 @@ def run_joining(loaded: Loaded, name: str, host: str, port: int, options: Proces
 
 
 def _run(loaded: Loaded, name: str, options: ProcessOptions, main: Main) -> int:
-    """Run the party `name`. Returns 0 if its program has ended, 3 if the other end was missing or lost.
+    """Run the party `name`. Returns 0 if its program has ended, 3 if the server was not reached in time or was lost.
 
     Raises ScenarioError for unsupported scenarios, FolderError if the folder belongs to another process, DataError,
     CertificateError, RefusedError, OSError, and the error of a party's program.

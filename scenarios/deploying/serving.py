@@ -25,7 +25,8 @@ _RETURN = 10.0
 
 
 class _Stored(msgspec.Struct):
-    """The file ``state.json`` of a server. `began` is by the clock of the day, None before the run began."""
+    """The content of the file ``state.json`` of a server. `began`: the Unix time at which the run began, None before
+    that."""
 
     run_id: bytes
     incarnation: int
@@ -38,7 +39,7 @@ async def serve(
 ) -> None:
     """Run the server's party. `opened` is called with the number of the port.
 
-    Parties that have not connected within the options' `patience` are lost to the run until they do. Raises
+    Parties that have not connected within the options' `patience` seconds count as lost until they connect. Raises
     CertificateError and OSError.
     """
     seeded, log = options.seeded, options.log
@@ -110,7 +111,10 @@ async def _wait_for(hub: Hub, patience: float, log: Callable[[str], object]) -> 
 
 
 def _stored(path: Path, seed: int, *, seeded: bool) -> _Stored:
-    """The stored state of a server after a restart; a new run without a file."""
+    """The stored state of a server that was restarted; the state of a new run if the file does not exist.
+
+    Raises ValueError if the file is damaged.
+    """
     if not path.is_file():
         return _Stored(new_run_id(seed, seeded=seeded), 1, {})
     try:

@@ -8,14 +8,16 @@ __all__ = ["check_count", "check_type", "check_types"]
 
 
 def check_type(name: str, value: object, types: type | tuple[type, ...], allowed: str) -> None:
-    """Raise TypeError unless `value`, the argument `name`, is of one of `types`; in words: `allowed`."""
+    """Raise TypeError unless `value`, the argument `name`, is an instance of `types`; `allowed` names them in the
+    message."""
     wanted = types if isinstance(types, tuple) else (types,)
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
         raise TypeError(f"{name} is {reprlib.repr(value)}, of type {type(value).__name__}; allowed: {allowed}")
 
 
 def check_types(name: str, values: Iterable[Any], kind: type, allowed: str) -> None:
-    """Raise TypeError unless `values`, the argument `name`, is a list or tuple of values of type `kind`."""
+    """Raise TypeError unless `values`, the argument `name`, is a list or tuple of `kind`; `allowed` is for the
+    message."""
     check_type(name, values, (list, tuple), allowed)
     for number, value in enumerate(values):
         check_type(f"{name}[{number}]", value, kind, allowed)

@@ -1,6 +1,6 @@
 """Checks that a scenario's types cannot make: values that contradict each other, the data or the protocol's steps.
 
-Each check raises `ScenarioError` without a place; `check` adds it.
+Each check raises `ScenarioError` without a file's name; `check` adds it.
 """
 
 import re
@@ -42,11 +42,11 @@ __all__ = ["cautions", "check", "notes"]
 
 
 def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run: bool = True) -> Scenario:
-    """Check a scenario and fill in values that the data determine. Raises ScenarioError naming `where` if it cannot
-    run.
+    """Check a scenario, and return it with the values that the data determine.
 
-    `clients_given`: the user wrote `data.clients`; if not, `natural` takes all clients of the data. `to_run`: it must
-    fit into this machine's memory.
+    `clients_given`: the user wrote `data.clients`; if not, the partition `natural` takes all clients of the data.
+    `to_run`: the run must fit into this machine's memory. Raises ScenarioError naming `where` if the scenario is
+    invalid.
     """
     try:
         protocol = PROTOCOLS[scenario.protocol.name]
@@ -72,7 +72,7 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
 
 
 def cautions(scenario: Scenario) -> list[str]:
-    """A line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
+    """A line for each choice that gives the run less secrecy than it seems to have, or too little time."""
     sized, others = _cautions_by_data(scenario)
     return [*sized, *fault_cautions(scenario), *others]
 
@@ -81,13 +81,16 @@ _kept: dict[str, tuple[list[str], list[str]]] = {}
 
 
 def _cautions_by_data(scenario: Scenario) -> tuple[list[str], list[str]]:
-    """The cautions and notes by data, cached because they are needed before and after a run, without the large data."""
+    """The cautions of a sized run and those of the protocol, which depend on the data.
+
+    They are cached without the data, because they are needed before and after a run.
+    """
 
     @cache
     def shards() -> Mapping[str, Shard]:
         return named(split_data(scenario)[1])
 
-    text = repr(scenario)  # a value of one's own key may be a list, which has no hash
+    text = repr(scenario)  # a plugin's key may be a list, which has no hash
     if text not in _kept:
         if len(_kept) == 4:
             del _kept[next(iter(_kept))]
@@ -105,8 +108,8 @@ def notes(scenario: Scenario) -> list[str]:
 
 
 def _left_note(one: SumBounds, clients: int) -> str:
-    """A line for a sum that needs more of its clients than its keys state; otherwise ""."""
-    if one.kind not in ("secure_sum", "shamir"):  # others need no more, or say it themselves
+    """A line for a sum that needs more survivors than `min_clients` and the threshold state; otherwise ""."""
+    if one.kind not in ("secure_sum", "shamir"):  # other sums need no more survivors, or have their own notes
         return ""
     threshold = threshold_of(one.threshold, clients)
     left = fewest_left(clients, threshold, one.fewest)
@@ -120,7 +123,7 @@ def _left_note(one: SumBounds, clients: int) -> str:
 
 
 def _check_specs(scenario: Scenario) -> None:
-    """Check all texts with a grammar."""
+    """Check all texts that have a grammar, such as durations and rates."""
     network, protocol = scenario.network, scenario.protocol
     read_text("network.latency", parse_latency, network.latency)
     read_text("network.jitter", duration, network.jitter)
@@ -135,7 +138,7 @@ def _check_specs(scenario: Scenario) -> None:
     try:
         parse_partition(scenario.data.partition)
     except DataError as error:
-        raise _about_data(error, "partition") from None
+        raise _at_data_key(error, "partition") from None
     read_text("public.distribution", alpha_of, scenario.public.distribution)
     read_text("protocol.deadline", duration, protocol.deadline)
     if duration(protocol.deadline) == 0:
@@ -186,8 +189,8 @@ def _parts(scenario: Scenario) -> Parts:
         return parts_of(scenario)
     except Problem:
         raise
-    except ValueError as error:  # a DataError, or what no file can be called
-        raise _about_data(error, "path" if data.path else "name") from None
+    except ValueError as error:  # a DataError, or an invalid file name
+        raise _at_data_key(error, "path" if data.path else "name") from None
     except MissingExtra as missing:
         raise ScenarioError("", "data.features", str(missing)) from None
 
@@ -200,11 +203,11 @@ def _deal(scenario: Scenario, dataset: Dataset) -> Shards:
     try:
         return split(dataset, data, scenario.seed)
     except DataError as error:
-        raise _about_data(error, "partition") from None
+        raise _at_data_key(error, "partition") from None
 
 
-def _about_data(error: ValueError, key: str) -> ScenarioError:
-    """The error at the data setting that it concerns, otherwise at `key`."""
+def _at_data_key(error: ValueError, key: str) -> ScenarioError:
+    """The error at the data setting that it concerns, if it names one, otherwise at `key`."""
     if isinstance(error, DataSettingError):
         return ScenarioError("", f"data.{error.key}", f"{error.shown} {error.problem}")
     return ScenarioError("", f"data.{key}", str(error))

@@ -24,7 +24,7 @@ def converted(raw: Table, where: str) -> ScenarioFile:
     """Convert `raw` to its struct. Raises ScenarioError naming `where`."""
     protocol = raw.get("protocol")
     name = protocol.get("name") if isinstance(protocol, dict) else None
-    if isinstance(name, str) and name not in PROTOCOLS:  # whose keys nobody knows
+    if isinstance(name, str) and name not in PROTOCOLS:  # the keys of an unknown protocol cannot be checked
         problem = f"{toml(name)} is not known; allowed: {', '.join(PROTOCOLS)}"
         raise ScenarioError(where, "protocol.name", problem + similar(name, PROTOCOLS))
     kind = kind_of(name)
@@ -110,7 +110,7 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 
 def _check_known(raw: object, node: types.Type, path: str) -> None:
-    """Check that every key in `raw` belongs to the struct. Wrong types are left for the conversion."""
+    """Check that every key in `raw` belongs to the struct. Values of wrong types are left for the conversion."""
     node = _one_of(raw, node, path)
     if isinstance(node, types.StructType) and isinstance(raw, dict):
         fields = {field.encode_name: field.type for field in node.fields}
@@ -130,7 +130,7 @@ def _check_known(raw: object, node: types.Type, path: str) -> None:
 
 
 def _check_named(raw: object, node: types.Type, path: str) -> None:
-    """Check that every name in `raw` of a registry's thing exists."""
+    """Check that every name in `raw` that refers to an entry of a registry exists. Raises ScenarioError."""
     if isinstance(node, types.StructType) and isinstance(raw, dict):
         for field in node.fields:
             if field.encode_name in raw:
@@ -160,8 +160,8 @@ class _Misfit(NamedTuple):
 def _misfits(
     value: object, kind: Any, node: types.Type, key: str, unit: str = ""
 ) -> Iterator[_Misfit | FaultError | str]:
-    """Yield the parts of `value` that do not fit the type `kind`, described by `node`; and missing keys."""
-    plain = _plain(_one_of(value, node, key))
+    """Yield each part of `value` that does not fit the type `kind`, described by `node`, or the key that is missing."""
+    plain = _bare_type(_one_of(value, node, key))
     if isinstance(plain, types.StructType) and isinstance(value, dict):
         inner = f"{key}." if key else ""
         fields = {field.encode_name: field for field in plain.fields}
@@ -206,13 +206,13 @@ def _items(kind: Any, count: int) -> Sequence[Any]:
     return (arguments[0],) * count if origin is list or arguments[-1] is Ellipsis else arguments
 
 
-def _plain(node: types.Type) -> types.Type:
+def _bare_type(node: types.Type) -> types.Type:
     """The type `node` without annotations; for an optional type, the type."""
     while isinstance(node, types.Metadata):
         node = node.type
     if isinstance(node, types.UnionType):
         some = [item for item in node.types if not isinstance(item, types.NoneType)]
-        return _plain(some[0]) if len(some) == 1 else node
+        return _bare_type(some[0]) if len(some) == 1 else node
     return node
 
 
@@ -226,7 +226,7 @@ _QUANTITIES = {
 
 
 def _problem(value: object, node: types.Type, unit: str) -> str:
-    node = _plain(node)
+    node = _bare_type(node)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(node, types.IntType | types.FloatType) and number:
         if isinstance(node, types.IntType) and isinstance(value, float):
@@ -247,4 +247,4 @@ def _misfit(value: float, node: types.IntType | types.FloatType) -> str:
         return "is too small"
     if (node.le is not None and value > node.le) or (node.lt is not None and value >= node.lt):
         return "is too large"
-    return "is too large" if node.multiple_of is None else "does not fit"  # without bounds: for 64 bits
+    return "is too large" if node.multiple_of is None else "does not fit"  # msgspec's limit of 64 bits

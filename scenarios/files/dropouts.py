@@ -2,7 +2,7 @@
 
 A dropout is written ``SHARE[@STEP][,party=PATTERN][,back_after=DURATION]``. SHARE is the probability for each client,
 such as ``10%`` or ``0.1``, or a number of clients to draw, such as ``3``. It applies in each round to the clients that
-take part in it: they crash before the STEP; without one before a step that is drawn from those of the round.
+take part in it. They crash before the STEP; without a STEP, before a step that is drawn from those of the round.
 """
 
 import fnmatch
@@ -29,8 +29,8 @@ _ENROLMENT = frozenset(step.name for step in ENROLL)
 class Dropout(Struct, frozen=True):
     """Random crashes of clients in each round: each with probability `chance`, or a `count` of drawn clients.
 
-    `step`: the step before which they crash, "" for any step of the round. `back_after`: the duration until they are
-    back, if they are.
+    `step`: the step before which they crash, "" for any step of the round. `back_after`: the duration after which they
+    return; None: they do not return.
     """
 
     text: str
@@ -89,7 +89,7 @@ def _dropout(text: str, scenario: Scenario) -> Dropout:
 
 
 def _amount(text: str, where: str, most: int) -> tuple[float | None, int | None]:
-    """Parse the probability of each client, or the number of clients, of which there are `most`."""
+    """Parse the probability for each client, or the number of clients, at most `most`. Raises ScenarioError."""
     if re.fullmatch(r"[0-9]+", text):
         if int(text) > most:
             raise ScenarioError(
@@ -112,7 +112,7 @@ def _meant(party: str, clients: int) -> list[str]:
 def drawn(found: Sequence[Dropout], scenario: Scenario, steps: Mapping[int, Sequence[str]]) -> tuple[Crash, ...]:
     """The crashes of one run, drawn by the scenario's seed.
 
-    `steps`: the steps that clients take in each round without losses, by its number.
+    `steps`: the steps that clients take in a run without losses, by the number of the round.
     """
     crashes: list[Crash] = []
     for number, one in enumerate(found):

@@ -16,6 +16,7 @@ __all__ = [
     "messages_of",
     "read_text",
     "steps_of",
+    "vain_returns",
 ]
 
 
@@ -33,43 +34,49 @@ def messages_of(scenario: Scenario) -> tuple[str, ...]:
 def check_fault_places(scenario: Scenario) -> None:
     """Check that parties, steps and messages that faults name exist, and that `sim` accepts the faults."""
     for number, fault in enumerate(scenario.fault):
-        for test in (_check_parties, _check_steps, _check_message, _check_return, _check_made):
+        for test in (_check_parties, _check_steps, _check_message, _check_return, _check_generated):
             test(f"fault.{number}", fault, scenario)
 
 
 def fault_cautions(scenario: Scenario) -> list[str]:
-    """A line for each `round` after the last one, and for each `back_after` without effect.
-
-    A `back_after` has no effect if no round is left that the party could take part in. This is known for faults at a
-    step of a round; a party that goes down before the first round may be back for it.
-    """
+    """A line for each fault with a `round` after the last one, or a `back_after` without effect."""
     rounds, found = PROTOCOLS[scenario.protocol.name].rounds(scenario), []
+    vain = vain_returns(scenario)
     for number, fault in enumerate(scenario.fault):
         round_number = fault.get("round")
         if 1 < rounds < (round_number or 1):
             found.append(f"fault.{number}.round = {round_number} is after the last round: the run has {rounds}")
-            continue
-        back_after = fault.get("back_after")
-        if not isinstance(fault, PartyFault) or back_after is None:
+        elif number in vain:
+            problem = f"has no effect: a party that returns takes part from the next round, and {vain[number]}"
+            found.append(f"fault.{number}.back_after = {toml(fault.get('back_after'))} {problem}")
+    return found
+
+
+def vain_returns(scenario: Scenario) -> dict[int, str]:
+    """The numbers of the faults whose `back_after` has no effect, and why.
+
+    It has none if no round is left in which the party could take part. This is known for faults at a step of a round;
+    a party that goes down during enrolment may be back for the first round.
+    """
+    rounds, found = PROTOCOLS[scenario.protocol.name].rounds(scenario), dict[int, str]()
+    for number, fault in enumerate(scenario.fault):
+        if not isinstance(fault, PartyFault) or fault.get("back_after") is None:
             continue
         step = fault.start or fault.after
         if step is None or step in {step.name for step in ENROLL}:
             continue
-        if fault.party == "server":  # clients end sooner for it
+        if fault.party == "server":  # a server that returns has an effect: clients wait for it
             continue
         if rounds == 1:
-            why = "there is only one round"
+            found[number] = "there is only one round"
         elif (fault.round or fault.occurrence or 1) >= rounds and (fault.round or fault.probability is None):
-            why = f"the fault fires in the last of {rounds} rounds, or never"
-        else:
-            continue
-        problem = "has no effect: a party that returns takes part from the next round, and"
-        found.append(f"fault.{number}.back_after = {toml(back_after)} {problem} {why}")
+            found[number] = f"the fault fires in the last of {rounds} rounds, or never"
     return found
 
 
 def check_party(key: str, party: str, clients: int, patterns: bool = True, helpers: Sequence[str] = ()) -> None:
-    """Raise ScenarioError at `key` if `party` is no name, nor an allowed pattern that matches one."""
+    """Raise ScenarioError at `key` if `party` is neither a party's name nor, with `patterns`, a pattern that matches
+    one."""
     known = parties(clients, helpers)
     if not (matching(party, known) if patterns else party in known):
         problem = "matches no party" if patterns and set(party) & set("*?[") else "is not a party"
@@ -85,7 +92,7 @@ def read_text(key: str, parse: Callable[[str], object], value: str | float) -> N
         raise ScenarioError("", key, str(error)) from None
 
 
-# --- with the data, which may decide on the number of clients
+# --- checks that need the number of clients, which the data may determine
 
 
 def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
@@ -100,7 +107,7 @@ def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
 
 
 def _roles(fault: Fault, scenario: Scenario) -> list[str]:
-    """The roles of the parties that may be struck."""
+    """The roles of the parties that the fault may strike."""
     struck = matching(fault.get("party") or "*", parties_of(scenario))
     return list(dict.fromkeys(party.partition("/")[0] for party in struck))
 
@@ -129,7 +136,7 @@ def _check_message(key: str, fault: Fault, scenario: Scenario) -> None:
 
 
 def _choices(scenario: Scenario) -> str:
-    """The choices that add steps or messages, in words."""
+    """The protocol's choices that add steps or messages, in words."""
     choices = PROTOCOLS[scenario.protocol.name].choices(scenario)
     return ", ".join(f"{key.partition('.')[2]} = {toml(value)}" for key, value in choices.items()) or "these keys"
 
@@ -146,7 +153,7 @@ def _check_server_returns(key: str, allowed: str, scenario: Scenario) -> None:
         raise ScenarioError("", key, f"{problem}; allowed: {allowed}")
 
 
-def _check_made(key: str, fault: Fault, scenario: Scenario) -> None:
+def _check_generated(key: str, fault: Fault, scenario: Scenario) -> None:
     place = key if fault.get("file") is None else f"{key}.file"
     try:
         made = faults_of(fault, scenario.data.clients)

@@ -1,8 +1,8 @@
 """The JSON Schema of scenario files, for completion and checks in editors, derived from the files' structs.
 
-It is draft 7, which taplo, and with it editors, reads. It contains keys, types, ranges, names, units and defaults, and
-the keys of each kind of fault. Tacit itself checks everything that depends on the data, on other files or on several
-tables.
+It is draft 7, which taplo and the editors that use it read. It contains keys, types, ranges, names, units and defaults,
+and the keys of each kind of fault. Tacit itself checks everything that depends on the data, on other files or on
+several tables.
 """
 
 import json
@@ -73,7 +73,8 @@ def scenario_schema() -> Schema:
             _complete(definitions[names[kind] if path == "protocol." else node.cls.__name__], path, node, rows, (name,))
     for one in KINDS.values():
         _fault(one, definitions[one.__name__], _described(rows[f"fault.{EACH}.kind", ()]))
-    definitions[root.cls.__name__]["properties"]["fault"]["items"].pop("discriminator", None)  # of OpenAPI alone
+    # Only OpenAPI knows this keyword.
+    definitions[root.cls.__name__]["properties"]["fault"]["items"].pop("discriminator", None)
     _join(definitions, {name: names[kind] for name, kind in own.items()})
     head = {"$schema": DRAFT, "title": TITLE, "description": "A scenario of Tacit: `tacit run FILE` runs it."}
     return (
@@ -84,7 +85,7 @@ def scenario_schema() -> Schema:
 
 
 def _defined(kinds: Iterable[type[Struct]]) -> list[str]:
-    """The names under which msgspec defines `kinds` together; they differ from class names where two are equal."""
+    """The names under which msgspec defines `kinds`; they differ from class names if two classes have equal names."""
     references, _ = msgspec.json.schema_components(kinds, ref_template="{name}")
     return [one["$ref"] for one in references]
 
@@ -117,7 +118,7 @@ def _complete(
     rows: Mapping[tuple[str, tuple[str, ...]], Key],
     protocols: tuple[str, ...],
 ) -> None:
-    """Complete the `definition` of a table by facts from the table of keys that msgspec does not know."""
+    """Add facts that msgspec does not know, from the table of keys, to the `definition` of a table."""
     for field in node.fields:
         name, schema = path + field.encode_name, definition["properties"][field.encode_name]
         items = schema.get("items", {})
@@ -132,7 +133,8 @@ def _complete(
         elif pattern := _pattern(row.unit, node.cls):
             _match(made, pattern)
         if "default" in made:
-            made["default"] = msgspec.json.decode(msgspec.json.encode(made["default"]))  # a list for a tuple
+            # As JSON: a tuple becomes a list.
+            made["default"] = msgspec.json.decode(msgspec.json.encode(made["default"]))
         definition["properties"][field.encode_name] = {"description": _described(row)} | made
 
 
@@ -177,7 +179,7 @@ def _match(schema: Schema, pattern: str) -> None:
             one["minimum"] = 0
 
 
-# --- what depends on a kind or a protocol
+# --- rules that depend on the kind of fault or on the protocol
 
 
 def _fault(kind: type[Fault], definition: Schema, described: str) -> None:
@@ -190,7 +192,7 @@ def _fault(kind: type[Fault], definition: Schema, described: str) -> None:
     definition["properties"]["kind"]["description"] = described
     for key in kind.needed:
         definition["properties"][key]["minLength"] = 1
-    if kind.when:  # an empty message stands for none
+    if kind.when:  # an empty message means that there is none
         definition["oneOf"] = [
             {"required": [key], "properties": {"message": {"minLength": 1}}}
             if key == "message"

@@ -49,10 +49,10 @@ def check_field(key: str, option: str) -> None:
 
 
 def change_item(raw: dict[str, Any], key: str, value: object, made: Collection[str]) -> dict[str, Any]:
-    """The list of tables in `raw` for `key`, with `value` at the field, as a table with only that key.
+    """The table `raw` reduced to the list that `key` names, with `value` at the field.
 
-    If only one of several fields may be given, the others are removed, unless they are in `made`, which are changes as
-    well. Raises ScenarioError if there is no such table. Other values are left for the conversion.
+    If only one of several fields may be given, the others are removed, unless they are in `made`, the other keys that
+    are changed. Raises ScenarioError if the list has no such table. Invalid values are left for the conversion.
     """
     table, number, name = _parts(key)
     items = raw.get(table, [])
@@ -83,7 +83,7 @@ def check_fields(faults: Any, changed: Iterable[str]) -> None:
 
 
 def label(key: str, scenarios: Iterable[Scenario]) -> str:
-    """The name of `key` in a table; for a field of a list, with the title of its table in all `scenarios`."""
+    """The heading of `key`; for a field of a list, with the values that identify its table in all `scenarios`."""
     if not _FIELD.fullmatch(key):
         return key
     table, number, name = _parts(key)
@@ -100,6 +100,6 @@ def _parts(key: str) -> tuple[str, int, str]:
 
 
 def _when(fault: dict[str, Any]) -> tuple[str, ...]:
-    """The fields of which exactly one is the trigger of the fault."""
+    """The fields of the fault of which exactly one triggers it."""
     kind = fault.get("kind", DEFAULT_KIND)
     return KINDS[kind].when if isinstance(kind, str) and kind in KINDS else ()

@@ -3,13 +3,13 @@
 XCLP with `recovery = "restart"`, and an average of models in the clear, need `min_clients` clients to the end. With
 `recovery = "shamir"`, of n clients that deal their keys in shares, t = `threshold_of(n)`, a run completes if
 
-- n and those who send masked values are at least `min_clients`, and n at least `protocol.threshold`; and
-- u >= `quorum.fewest_left` of n send masked values and r >= t of them reveal shares; or, as the server then begins
-  another attempt with the r that are left, r is at least `min_clients` and `protocol.threshold`.
+- n and the number of clients that send masked values are at least `min_clients`, and n at least `protocol.threshold`;
+- and u >= `quorum.fewest_left` of the n clients send masked values and r >= t of them reveal shares; or r is at least
+  `min_clients` and `protocol.threshold`, since the server then begins another attempt with these r clients.
 
-With independent losses the number that is left at each
-stage is a sum of independent indicators (Poisson-binomial; binomial with equal chances). Where k clients of N are drawn
-to be lost and n of the N are called, the number of the called that are lost is hypergeometric.
+With independent losses, the number of clients left at each stage is a sum of independent indicators (Poisson-binomial;
+binomial with equal chances). If k of N clients are drawn to be lost and n of the N are called, the number of called
+clients that are lost is hypergeometric.
 """
 
 import math
@@ -30,7 +30,7 @@ from tacit.sim.faults import Crash, Leave
 __all__ = ["Odds", "odds_of"]
 
 _MOST = 40
-"""The most clients for an exact result: the time grows with the fourth power, to a tenth of a second."""
+"""The most clients for an exact result. The time grows with the fourth power, to 0.1 s for this number."""
 
 _BEFORE, _MASKED, _REVEALED = range(3)
 
@@ -39,19 +39,19 @@ _STAGES = {
     "restart": {"rowsums.mask": _BEFORE},
     "average": {"train.update": _BEFORE},
 }
-"""The stage reached by clients that are lost before a step; before any other step, they have not dealt."""
+"""The stage at which clients count as lost if they are lost before a step; no formula covers other steps."""
 
 _EARLY = ("setup.keys", "lsh.hash", "influence.request")
-"""The steps before the beginning of a sum, which every client takes once."""
+"""Steps before the beginning of a sum, which every client takes once. Clients lost there do not deal."""
 
 _ONCE = (*_EARLY, "train.update")
 """The steps that no client repeats in a round, so that a fault with a probability has one chance."""
 
 
 class Odds(Struct, frozen=True):
-    """The exact `probability` that a run completes, with the formula and the requirements in words (`why`).
+    """The exact `probability` that a run completes, and the name of the formula (`why`).
 
-    `keys`: those of the losses; `need`: the requirement on clients.
+    `keys`: the keys of the losses; `need`: the required number of clients, in words.
     """
 
     probability: float
@@ -61,7 +61,7 @@ class Odds(Struct, frozen=True):
 
 
 class _Loss(Struct, frozen=True):
-    """The probabilities, by client, to be lost at a stage."""
+    """The chance of each client to be lost at a stage, with the `key` of the loss."""
 
     key: str
     stage: int
@@ -71,8 +71,8 @@ class _Loss(Struct, frozen=True):
 def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = ()) -> Odds | None:
     """The exact odds of a run of `scenario` with these `dropouts`; None if no formula applies.
 
-    A formula applies to a protocol of one round with one secure sum over all clients, with nothing but crashes before
-    steps: by chance, or of clients by name, or of a number of clients that is drawn. Links lose nothing.
+    A formula applies to a protocol of one round with one secure sum over all clients. Its only losses are crashes
+    before steps: with a probability, of named clients, or of a drawn number of clients. Links lose no messages.
     """
     clients = scenario.data.clients
     bounds = _bounds(scenario)
@@ -102,7 +102,7 @@ def _called(scenario: Scenario) -> int:
 
 
 def _bounds(scenario: Scenario) -> SumBounds | None:
-    """The only secure sum of a run of one round; None if a formula would not cover all requirements."""
+    """The bounds of the only secure sum of a run of one round; None if a formula would not cover all requirements."""
     protocol = PROTOCOLS.get(scenario.protocol.name)
     keys = scenario.protocol
     if protocol is None or protocol.rounds(scenario) != 1:
@@ -122,7 +122,7 @@ def _bounds(scenario: Scenario) -> SumBounds | None:
 
 
 def _stage(kind: str, step: str) -> int | None:
-    """The stage of clients that are lost before `step`; None if no formula is known."""
+    """The stage at which clients count as lost if they are lost before `step`; None if no formula covers the step."""
     return _BEFORE if step in _EARLY and kind != "average" else _STAGES[kind].get(step)
 
 
@@ -177,12 +177,12 @@ def _enough(bounds: SumBounds, begin: int, masked: int, revealed: int) -> bool:
 
 
 def _completes(bounds: SumBounds, clients: int, losses: Sequence[_Loss]) -> float:
-    """The sum of the probabilities of all numbers of clients at each stage with which a run completes."""
+    """The probability that a run completes, summed over all numbers of clients at each stage."""
     kept = np.ones((3, len(losses[0].chances)))
     for one in losses:
         kept[one.stage] *= 1 - one.chances
     shape = (clients + 1,) * 3
-    spread = np.zeros(shape)  # by how many deal, send masked values, reveal shares
+    spread = np.zeros(shape)  # axes: clients that deal, send masked values, reveal shares
     spread[0, 0, 0] = 1.0
     for first, second, third in kept[:, :clients].T:
         grown = spread * (1 - first)

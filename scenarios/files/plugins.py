@@ -1,9 +1,9 @@
-"""The plugins of a scenario: their files, one-line messages on their mistakes, and copies beside its results.
+"""The plugins of a scenario: their files, one-line messages on their mistakes, and copies in the run's folder.
 
 A plugin is code. It is taken from three places only: the scenario file's own folder or below (`plugins = [...]`), the
-command line (`--plugin FILE`), and installed packages that name a module in the entry-point group `tacit.plugins`. Of
-the latter one that cannot be imported is left out, with a warning: it may have nothing to do with what is wanted.
-In a `Scenario` each is an absolute path and the SHA-256 of its content, as `FILE#sha256=DIGEST`.
+command line (`--plugin FILE`), and installed packages that name a module in the entry-point group `tacit.plugins`. An
+installed plugin that cannot be imported is skipped with a warning, because the run may not need it. In a `Scenario`
+each plugin is an absolute path and the SHA-256 of its content, as `FILE#sha256=DIGEST`.
 """
 
 import functools
@@ -46,11 +46,11 @@ _FOLDER = "plugins"
 _given: list[Path] = []
 
 _looking = False
-"""True if runs are only inspected: code in a run's folder may come from anybody, and is not run."""
+"""True if runs are only inspected. Code in a run's folder may be anybody's and is then not run."""
 
 
 class Untrusted(ScenarioError):
-    """Code in the folder of a run that is only inspected."""
+    """A refusal to run code from the folder of a run that is only inspected."""
 
 
 @contextmanager
@@ -68,19 +68,20 @@ def looking(trust: bool) -> Iterator[None]:
 
 
 def withheld(folder: Path) -> str:
-    """A line on the code of the run in `folder` that is not run without trust; "" if there is none."""
+    """A line on the code of the run in `folder` that is not run without trust; "" if there is no such code."""
     try:
         texts = tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8")).get("plugins", [])
         _check_trusted(texts, folder / "scenario.toml")
     except Untrusted as error:
         return error.problem
     except (OSError, ValueError, TypeError, AttributeError):
-        return ""  # whoever reads it says so
+        return ""  # the reader of the scenario reports the error
     return ""
 
 
 def _check_trusted(texts: Iterable[str], path: Path) -> None:
-    """Raise Untrusted for code in the folder of `path` that this process has not imported."""
+    """Raise Untrusted for code in the folder of `path` that this process has not imported, if runs are only
+    inspected."""
     for text in texts if _looking else ():
         file, digest = _located(text, str(path), path.parent)
         content = digest or hashlib.sha256(file.read_bytes()).hexdigest()
@@ -192,7 +193,7 @@ def _from(entry: metadata.EntryPoint) -> Plugin:
 
 
 def blamed(error: BaseException) -> ScenarioError | None:
-    """The mistake of a plugin that raised `error` before a run, in one line; None if no plugin is in the traceback."""
+    """An error at the line of the plugin that raised `error` before a run; None if no plugin is in the traceback."""
     if isinstance(error, PluginError):
         return _error(error)
     place = plugged.place_in(error)
@@ -227,7 +228,7 @@ def with_copies(scenario: Scenario, folder: Path | None = None) -> dict[str, Any
 
 
 def _copies(scenario: Scenario) -> dict[str, Plugin]:
-    """The path of each plugin's copy inside a run's folder."""
+    """The plugins of the scenario by the paths of their copies inside a run's folder."""
     found: dict[str, Plugin] = {}
     for plugin in use_plugins(scenario):
         own = Path(plugin.path).name

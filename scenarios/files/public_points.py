@@ -17,7 +17,7 @@ __all__ = ["alpha_of", "set_apart"]
 
 
 def alpha_of(distribution: str) -> float | None:
-    """The number in ``dirichlet:A``; None for ``iid``. Raises ValueError."""
+    """The number A in ``dirichlet:A``; None for ``iid``. Raises ValueError for any other text."""
     name, colon, number = distribution.partition(":")
     if distribution == "iid":
         return None
@@ -43,7 +43,7 @@ def set_apart(
     if keys.size >= 1.0 and not float(keys.size).is_integer():
         problem = f"{keys.size:g} is not a whole number of points; allowed: 0 or more of them, or a share below 1"
         raise Problem("public.size", problem)
-    if clients > len(held.labels):  # of which public.size would be wrong, too
+    if clients > len(held.labels):  # checked first: it would also make public.size invalid
         problem = f"{clients} is too large for {len(held.labels)} points; allowed: 1 to {len(held.labels)}"
         raise Problem("data.clients", problem)
     if not keys.source:
@@ -64,7 +64,7 @@ def set_apart(
 
 
 def _draw(dataset: Dataset, keys: Public, most: int, seed: int) -> NDArray[np.int64]:
-    """Draw the rows, ascending. Raises Problem."""
+    """Draw the rows of the public points, in ascending order; `most` of them at most. Raises Problem."""
     alpha, dice = alpha_of(keys.distribution), generator(seed, "public")
     labels = dataset.labels
     size = round(keys.size * len(labels)) if keys.size < 1.0 else int(keys.size)

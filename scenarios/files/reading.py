@@ -47,14 +47,15 @@ __all__ = [
 ]
 
 
-# Keys that a scenario gives and that change nothing, since what they belong to is not chosen.
+# Keys that a scenario gives without effect, because the choice that would use them is not made.
 
 
 def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
-    """The keys in `raw` that only other protocols than `protocols` (those of a table's cells) use."""
+    """The keys in `raw` that are used by other protocols only. `protocols` are those of the file, or of its table's
+    cells."""
     used = {key.name for key in keys() if not key.protocols or set(protocols) & set(key.protocols)}
     known = {key.name for key in keys()}
-    return tuple(name for name in _given(raw) if name in known - used)
+    return tuple(name for name in _keys_in(raw) if name in known - used)
 
 
 def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
@@ -63,7 +64,7 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
     `scenario` is the result of reading `raw`.
     """
     found: dict[str, str] = {}
-    for name in _given(raw):
+    for name in _keys_in(raw):
         for key, takes, chosen in _TAKES:
             meant = name == key or (key.endswith(".") and name.startswith(key))
             if meant and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):
@@ -71,7 +72,7 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
     return found
 
 
-def _given(raw: Mapping[str, Any]) -> list[str]:
+def _keys_in(raw: Mapping[str, Any]) -> list[str]:
     return [f"{table}.{key}" for table, body in raw.items() if isinstance(body, dict) for key in body]
 
 
@@ -125,7 +126,7 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("public.source", "public.size > 0", lambda scenario: scenario.public.size > 0),
     ("model.width", 'model.name = "cnn13"', lambda scenario: scenario.model.name == "cnn13"),
 )
-"""Keys, or prefixes with a dot at the end; the choice that makes them effective, and a test for it."""
+"""Keys, or prefixes that end with a dot, each with the choice that makes it effective, and a test for that choice."""
 
 
 Source = Scenario | str | Path
@@ -152,8 +153,9 @@ _PATHS = (("file", ""), ("availability", ""), ("latency", "csv:"))
 class Loaded(Struct, frozen=True):
     """A checked scenario. `name`: its own, or the file's stem. `where`: the file's name in messages.
 
-    `unused`: keys that were given but belong to other protocols. `needless`: those that the protocol would use with
-    other choices, each with the choice that it needs; none for a file with a table, whose cells may make that choice.
+    `unused`: keys that were given but belong to other protocols. `needless`: given keys that the protocol would use
+    only with other choices, each with the choice that it needs; empty for a file with a table, whose cells may make
+    that choice.
     `layout`: the file's table, if it has one.
     """
 
@@ -215,7 +217,7 @@ def read(
     raw["plugins"] = list(
         resolved(raw.get("plugins", []), str(path), None if made_here else path.parent, of_run=filled and not made_here)
     )
-    changed = [_change(text, options) for text in changes]  # which may be of keys that plugins have
+    changed = [_change(text, options) for text in changes]  # parsed after loading plugins, which add keys
     _check_either(changed)
     given_by = {key: options.get(key, called("--set")) for key, _ in changed}
     if seed is not None:
@@ -245,7 +247,10 @@ def _read(
     to_run: bool,
     filled: bool,
 ) -> Loaded:
-    """Read a scenario from a file's content. `filled`: all defaults are in it, as in that of a run's folder."""
+    """Read a scenario from the tables of a file.
+
+    `filled`: the tables contain all defaults, like those in a run's folder. Raises ScenarioError.
+    """
     where = str(path)
     plugins = raw["plugins"]
     _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
@@ -262,7 +267,7 @@ def _read(
     _apply(raw, (cell or {}).items(), path.parent)
     if seed is not None:
         raw["seed"] = seed
-    raw["plugins"] = list(plugins)  # whatever else may have come over the file's
+    raw["plugins"] = list(plugins)  # changes must not replace the resolved plugins
     scenario = _scenario(converted(raw, where))
     if not without_data:
         scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}), to_run=to_run)
@@ -274,9 +279,9 @@ def _read(
 
 
 def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], changes: Iterable[str]) -> str:
-    """The source of the value that an error of the file `where` concerns: the file, or an option of `given_by`.
+    """The source of an invalid value for an error message: the file `where`, or an option in `given_by`.
 
-    An error at a key of the file may be due to the `changes`, which are then named, too.
+    If the error is at a key of the file, the `changes` may be its cause, and are named as well.
     """
     for key in sorted(given_by, key=len, reverse=True):
         if f"{error.key}.".startswith(f"{key}."):
@@ -293,7 +298,7 @@ def checked(scenario: Scenario) -> Scenario:
 
 
 def _slug(title: str) -> str:
-    """A name for the runs of a scenario that has only a title."""
+    """A name for the runs of a scenario, made from its title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
 
 
@@ -354,7 +359,7 @@ def _is_deep(table: Table) -> bool:
 
 def _parse(path: Path) -> Table:
     try:
-        text = path.read_bytes().decode("utf-8-sig")  # some editors of Windows begin a file with a byte order mark
+        text = path.read_bytes().decode("utf-8-sig")  # some Windows editors write a byte order mark
         return parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         match = re.fullmatch(r"(.*) \(at (.*)\)", str(error), re.DOTALL)
@@ -390,7 +395,7 @@ def _anchored(raw: Table, folder: Path) -> Table:
 
 
 def _follow(raw: Table, change: Callable[[Path], Path]) -> None:
-    """Change each path in the tables of `raw`."""
+    """Apply `change` to each path in the tables of `raw`."""
     for table, key, prefix in paths_in(raw):
         table[key] = prefix + str(change(Path(table[key].removeprefix(prefix))))
 
@@ -411,7 +416,7 @@ def paths_in(raw: Table) -> Iterator[tuple[Table, str, str]]:
 
 
 def _first_place(folder: Path) -> Path | None:
-    """The place of a run's folder when the run began; None if its record does not contain it."""
+    """The folder of a run when the run began; None if its record does not contain it."""
     record = f"{(folder / 'run.sqlite').absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(record, uri=True)) as connection:
@@ -422,7 +427,8 @@ def _first_place(folder: Path) -> Path | None:
 
 
 def _moved(folder: Path, was: Path | None, path: Path) -> Path:
-    """The `path` in a run's scenario; if it does not exist, the one that was moved together with the run's `folder`."""
+    """The `path` in a run's scenario; if it does not exist, its place after the run's folder was moved from `was` to
+    `folder`."""
     beside = Path(os.path.normpath(folder / os.path.relpath(path, was)))
     return beside if not path.exists() and beside.exists() else path
 
@@ -458,7 +464,7 @@ def _check_either(changed: Iterable[tuple[str, Any]]) -> None:
 
 
 def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
-    """Replace the title if the data that it describes are replaced by the user's choice."""
+    """Replace the title by `name` if a change replaces the data that the title describes."""
     for key in _DATA:
         if changed.get(key) and "title" not in changed:
             raw["title"] = f"{name} with {key} = {toml(changed[key])}"
@@ -470,26 +476,26 @@ def _known() -> list[str]:
 
 
 def _settable() -> list[str]:
-    """The known keys without tables of keys, which a change may set."""
+    """The keys that a change may set: the known ones without tables of keys."""
     known = [key for key in _known() if key != "plugins"]
     tables = {key.rpartition(".")[0] for key in known}
     return [key for key in known if not _owns(key) and key not in tables]
 
 
 def _owns(key: str) -> bool:
-    """Return true if `key` is the file's own and not a scenario's."""
+    """Return true if `key` belongs to the file and not to a scenario, like those of its table."""
     return key.partition(".")[0] in OWN
 
 
 def _paper(file: ScenarioFile) -> list[tuple[str, Any]]:
-    """The changes that `scale = "paper"` makes in `file`."""
+    """The changes that `scale = "paper"` makes to the scenario in `file`."""
     if not file.scales.paper:
         raise ScenarioError("", "scale", '"paper" is not in the file, which has no [scales.paper]; allowed: "small"')
     return list(flat(file.scales.paper, _settable(), "scales.paper"))
 
 
 def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
-    """Parse ``key=value`` into an existing key and its new value; `options` as in `read`."""
+    """Parse ``key=value`` into a known key and its new value; `options` as in `read`. Raises ScenarioError."""
     key, equals, written = text.partition("=")
     key = key.strip()
     if not equals or not key:
@@ -524,5 +530,5 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
 
 
 def _scenario(file: ScenarioFile) -> Scenario:
-    """The part of the file that a run needs."""
+    """The part of the file that a run needs, as a `Scenario`."""
     return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})

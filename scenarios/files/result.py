@@ -21,42 +21,43 @@ _NAMED = 4
 """The most parties that a line names."""
 
 _draw: list[Callable[["Result"], str]] = []
-"""The function that makes HTML of a result, if there is one."""
+"""The function that makes HTML of a result, if one was passed to `draw_results`."""
 
 
 def draw_results(draw: Callable[["Result"], str]) -> None:
-    """Let notebooks show each result as the HTML that `draw` makes of it.
+    """Make notebooks show each result as the HTML that `draw` returns.
 
-    Drawing reads the record of a run, which only folders above this one may do; therefore the function is passed in
-    from there.
+    Drawing reads the record of a run, which this module must not import. Therefore the function is passed in.
     """
     _draw[:] = [draw]
 
 
 class PluginFile(Struct, frozen=True):
-    """A plugin of a run: its file, of a copy relative to the run's folder, and the SHA-256 of its content."""
+    """A plugin of a run: the path of its copy in the run's folder, or of its file, and the SHA-256 of its content."""
 
     file: str
     sha256: str
 
 
 class Result(ResultFields, kw_only=True):
-    """The result of a run; all but `folder` and `error` is ``result.json``.
+    """The result of a run; all fields but `folder` and `error` are in ``result.json``.
 
     `outcome` is completed, aborted (the server was lost, or too few clients were left), failed (an error, or every
-    client was lost) or interrupted (Ctrl-C); `reason` says why. `unmet` holds one line for each expectation of the
-    scenario that was not met. What the run has to show has the fields of `ResultFields`. `faults` are those that
-    struck. `resumed`: the rounds after which a run that was broken off went on, 0 if it began again.
-    Times are seconds. `peak_memory`: the most bytes that the process had held when the run ended, which are the run's
-    if it did nothing else before; workers' are their own. `message_count` (in the file ``messages``) and
-    bytes count both hops of a relayed message, and all copies: `sent_again` of them are retransmissions, and
-    `messages_lost` counts those that were lost, by reason. `vulnerability` is there if there was an [attack].
-    `formula`: payload by message type by the protocol's formula, where the run completed and nobody was lost; None of a
-    type whose number depends on the run.
-    `energy`: joules of the clients, by class and, of up to 200 of them, of each; None if the scenario counts none.
-    With more than 200 clients `lost`, `faults`, `endings` and those lost in rounds are of clients that were called to
-    some round; the record has the others. `plugins`: files of the user's own code, of which copies lie in the run's
-    folder.
+    client was lost) or interrupted (Ctrl-C); `reason` explains it. `unmet` has one line for each expectation of the
+    scenario that was not met. The measured results are the fields of `ResultFields`. `faults` are those that were
+    applied. `resumed`: the rounds after which an interrupted run was resumed; 0 if it began again.
+
+    Times are in seconds. `peak_memory`: the most bytes that the process had held when the run ended, including earlier
+    work of the process; workers report their own. `message_count` (in the file ``messages``) and the bytes count both
+    hops of a relayed message, and all copies: `sent_again` of them are retransmissions, and `messages_lost` counts lost
+    ones by reason. `vulnerability` is None unless the scenario has an [attack].
+
+    `formula`: payload by message type by the protocol's formula, if the run completed and nobody was lost; None for a
+    type whose number of messages depends on the run. `energy`: joules of the clients, by class and, for up to 200
+    clients, of each; None if the scenario counts none.
+
+    With more than 200 clients, `lost`, `faults`, `endings` and the losses in rounds cover only clients that were called
+    to a round; the record has all clients. `plugins`: files of the user's own code, copied into the run's folder.
     """
 
     scenario: str
@@ -106,16 +107,16 @@ class Result(ResultFields, kw_only=True):
         return f"<Result of {', '.join(filter(None, parts))}; {self.folder}>"
 
     def _repr_html_(self) -> str | None:
-        """The HTML for a notebook: verdict, bytes and a small timeline; None if it should show the text instead."""
+        """The HTML for a notebook: verdict, bytes and a small timeline; None if the notebook should show the text
+        instead."""
         return _draw[0](self) if _draw else None
 
     def frame(self, name: str) -> Any:
-        """Return the record of the run called `name`, as a pandas DataFrame.
+        """Return a view of the run's record as a pandas DataFrame.
 
-        `name` is a view of its ``run.sqlite``: events, messages, hops, rounds, steps, waits, computing, faults, losses,
-        metrics, notices, refusals, outcomes. The site (`make docs`) says what their
-        columns hold. pandas is imported here and nowhere else. Raises ValueError for another name, ImportError
-        without pandas, and sqlite3.Error for a record that cannot be read.
+        `name` is a view of ``run.sqlite``: events, messages, hops, rounds, steps, waits, computing, faults, losses,
+        metrics, notices, refusals or outcomes. The page on the record in the documentation describes their columns.
+        Raises ValueError for another name, ImportError without pandas, and sqlite3.Error for an unreadable record.
         """
         pandas = _pandas()
         path = self.folder / "run.sqlite"
@@ -128,19 +129,22 @@ class Result(ResultFields, kw_only=True):
             return pandas.DataFrame(found.fetchall(), columns=[column for column, *_ in found.description])
 
     def messages(self) -> Any:
-        """One row for each message, from its sender to its receiver, as a pandas DataFrame: `frame`."""
+        """One row for each message, from its sender to its receiver, as a pandas DataFrame. Raises the errors of
+        `frame`."""
         return self.frame("messages")
 
     def rounds(self) -> Any:
-        """One row for each round, with accuracy, cohort, bytes and virtual time, as a pandas DataFrame: `frame`."""
+        """One row for each round, with accuracy, cohort, bytes and virtual time, as a pandas DataFrame. See `frame` for
+        errors."""
         return self.frame("rounds")
 
     def steps(self) -> Any:
-        """One row for each step that a party took, as a pandas DataFrame: `frame`."""
+        """One row for each step that a party took, as a pandas DataFrame. See `frame` for errors."""
         return self.frame("steps")
 
     def events(self) -> Any:
-        """One row for each event of the trace, as a pandas DataFrame: `frame`. In words: `tacit.events`."""
+        """One row for each event of the trace, as a pandas DataFrame. See `frame` for errors; `tacit.events` describes
+        events."""
         return self.frame("events")
 
     def record(self) -> dict[str, Any]:

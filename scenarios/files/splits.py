@@ -33,7 +33,7 @@ _PLACEHOLDER = Dataset("none", np.zeros((1, 1)), np.zeros(1, np.int64), ("none",
 
 
 PER_CLIENT = 12_000
-"""The least bytes of a client with its links and its place in the record."""
+"""The fewest bytes of memory that a client takes, with its links and its part of the record."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ _last: list[tuple[weakref.ref[Scenario], Material]] = []
 
 
 def keep(scenario: Scenario, material: Material) -> None:
-    """Make `material_of` return `material` for exactly this `scenario` object."""
+    """Make `material_of` return `material` for this `scenario` object, until another one is kept."""
 
     def forget(dead: weakref.ref[Scenario]) -> None:
         _last[:] = [one for one in _last if one[0] is not dead]
@@ -61,7 +61,7 @@ def keep(scenario: Scenario, material: Material) -> None:
 def material_of(scenario: Scenario, *, taken: bool = False) -> Material:
     """The data, shares and devices of `scenario`, from its check or read now. Raises DataError and Problem.
 
-    `taken`: for a run, which then owns it exclusively, because hosts of the fleet count running jobs.
+    `taken`: the caller runs the scenario and owns the material alone, because hosts of the fleet count running jobs.
     """
     found = None if _at_hand else next((material for kept, material in _last if kept() is scenario), None)
     if found is None:
@@ -74,7 +74,8 @@ def material_of(scenario: Scenario, *, taken: bool = False) -> Material:
 
 @contextmanager
 def parts_at_hand(parts: Parts) -> Iterator[None]:
-    """Inside this context the data of every scenario are `parts`: those of the current one, read on another machine."""
+    """Inside this context the data of every scenario are `parts`, which another machine has read for the current
+    scenario."""
     _at_hand.append(parts)
     try:
         yield
@@ -83,13 +84,12 @@ def parts_at_hand(parts: Parts) -> Iterator[None]:
 
 
 def parts_of(scenario: Scenario) -> Parts:
-    """The data in the form for the scenario's protocol. Raises DataError, and Problem if an attacker has too few
-    points.
+    """The data in the form for the scenario's protocol.
 
-    Training learns from the training part alone, and is tested on the test part of data sets with a name, or on the
-    `data.test` rows; `data.limit` bounds both. The public points are first removed from the training part; then, for
-    training, `training.validation` is drawn from the stream (seed, "validation"). With an [attack], half of the rest is
-    the attacker's.
+    Models are trained on the training part only, and tested on the test part of a named data set, or on `data.test`
+    rows; `data.limit` bounds both. The public points are first removed from the training part; then, for training,
+    `training.validation` is drawn from the stream (seed, "validation"). With an [attack], half of the rest is the
+    attacker's. Raises DataError, and Problem if the attacker has too few points.
     """
     if _at_hand:
         return _at_hand[-1]
@@ -104,14 +104,14 @@ def _parts_of(scenario: Scenario) -> Parts:
         _check_memory(data.clients)
         return Parts(replace(_PLACEHOLDER, points=np.zeros((data.clients, 1)), labels=np.zeros(data.clients, np.int64)))
     if not needs.testing:
-        return Parts(_whole(data, scenario.seed))
+        return Parts(_all_rows(data, scenario.seed))
     test: Dataset | None = None
     if data.path and data.test is None:
-        held = _whole(data, scenario.seed)
+        held = _all_rows(data, scenario.seed)
     else:
-        whole, rest = load_split(data.name) if data.test is None else _apart(data, data.test, scenario.seed)
+        whole, rest = load_split(data.name) if data.test is None else _test_split(data, data.test, scenario.seed)
         held, test = (featured(part.first(data.limit), data.features, needs.texts) for part in (whole, rest))
-    held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _named(name, data))
+    held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _other_source(name, data))
     share, n = scenario.training.validation, len(held.labels)
     count = round(share * n) if needs.validation else 0
     if not 1 <= count < n:
@@ -157,10 +157,10 @@ def split(held: Dataset, data: Data, seed: int) -> Shards:
     )
 
 
-def _whole(data: Data, seed: int) -> Dataset:
-    """All data to distribute if nothing is held out for testing, unless `data.test` requires it."""
+def _all_rows(data: Data, seed: int) -> Dataset:
+    """All data to distribute when no rows are held out for testing, unless `data.test` sets some."""
     if data.test is not None:
-        whole = _apart(data, data.test, seed)[0].first(data.limit)
+        whole = _test_split(data, data.test, seed)[0].first(data.limit)
     elif data.path:
         whole = load_file(data.path, data.label_column, data.client_column, data.limit)
     else:
@@ -168,15 +168,15 @@ def _whole(data: Data, seed: int) -> Dataset:
     return featured(whole, data.features)
 
 
-def _apart(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
-    """All rows but `test` of them, and those, drawn with the seed. The numbers of a file are used unchanged."""
+def _test_split(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
+    """All rows but `test` of them, and these `test` rows, drawn with the seed. Numbers of a file are used unchanged."""
     if data.path:
         return drawn(load_file(data.path, data.label_column, data.client_column), test, seed)
     return load_drawn(data.name, test, seed)
 
 
-def _named(name: str, data: Data) -> Dataset:
-    """The training part of another data set, with the same features."""
+def _other_source(name: str, data: Data) -> Dataset:
+    """The training part of another data set, named `name`, with the same features."""
     return featured(load_split(name)[0], data.features)
 
 

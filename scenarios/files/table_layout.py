@@ -31,7 +31,7 @@ class Place(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """A claim that cells of one of two columns (or rows) have the larger mean, in each of some rows (columns)."""
+    """A claim that in each of some rows (columns) the cell in one of two columns (rows) has the larger mean."""
 
     of_columns: bool
     above: int
@@ -42,7 +42,8 @@ class Claim(Struct, frozen=True):
 class Layout(Struct, frozen=True):
     """A table at its `scale`; `title` and `source` may be empty.
 
-    `figures` are the paper's: one for each column of each row, "" for none. They are of `paper_data`, if it is given.
+    `figures` are those of the paper: one for each column of each row, "" for none. `paper_data`, if given, names the
+    data that they were measured on.
     """
 
     title: str
@@ -65,7 +66,7 @@ class Layout(Struct, frozen=True):
         return part.measure or "accuracy", part.unit or "%"
 
     def check_change(self, key: str) -> None:
-        """Raise ScenarioError if rows or columns set `key`, which the command line then must not change."""
+        """Raise ScenarioError if rows or columns set `key`, so that the command line must not change it."""
         parts = [("row", part) for part in self.rows] + [("column", part) for part in self.columns]
         for kind, part in parts:
             for own, value in part.sets:
@@ -79,9 +80,9 @@ class Layout(Struct, frozen=True):
 
 
 def flat(tables: Mapping[str, Any], known: Collection[str], place: str) -> Iterator[tuple[str, Any]]:
-    """Yield each dotted key in `tables` with its value, nested or not.
+    """Yield each dotted key in `tables`, which may be nested, with its value.
 
-    Raises ScenarioError, without a file, at `place`.
+    Raises ScenarioError at `place`, without a file's name.
     """
     for key, value in tables.items():
         if key in known:
@@ -94,7 +95,8 @@ def flat(tables: Mapping[str, Any], known: Collection[str], place: str) -> Itera
 
 
 def layout_of(file: ScenarioFile, known: Collection[str]) -> Layout:
-    """The table of `file` at its scale. Raises ScenarioError, without a file, if its parts do not fit each other.
+    """The table of `file` at its scale. Raises ScenarioError, without a file's name, if its parts do not fit each
+    other.
 
     `known`: the dotted keys that rows and columns may set.
     """
@@ -193,7 +195,7 @@ def _claims(table: Table, columns: Sequence[Part], rows: Sequence[Part]) -> Iter
 
 
 def _papers(part: Part) -> str:
-    """The paper's name for it; empty if it is the same."""
+    """The paper's name for the row or column; "" if it is the same as the label."""
     return f"{part.group_paper}: {part.label_paper or part.label}" if part.group_paper else part.label_paper
 
 
@@ -202,6 +204,6 @@ def _name(part: Part) -> str:
 
 
 def _find(name: str, parts: Sequence[Part]) -> Part | None:
-    """The only part with that label, or `GROUP: LABEL`; None otherwise."""
+    """The only row or column of that label, or of `GROUP: LABEL`; None if there is none or there are several."""
     found = [part for part in parts if _name(part) == name] or [part for part in parts if part.label == name]
     return found[0] if len(found) == 1 else None

@@ -1,1 +1,1 @@
-"""Says what has happened in runs, on a terminal and as a page."""
+"""Describes runs, on a terminal and as pages of HTML."""

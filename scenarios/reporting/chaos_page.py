@@ -1,4 +1,4 @@
-"""The page of a chaos sweep: who was struck at which step, with which outcome, and the replays of what was broken."""
+"""The page of a chaos campaign: the faults by party and step, the outcomes, and replays of broken promises."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -29,13 +29,13 @@ _LISTED = 200
 """The most runs that are listed one by one."""
 
 _TIMELINES = 3
-"""How many failures are run again, each for a timeline."""
+"""The most failures that are run again to show a timeline of each."""
 
 _LETTERS = {"completed": "C", "aborted": "A", "failed": "F"}
 
 
 class BrokenRecord(Struct, frozen=True):
-    """A promise that a run broke, and how."""
+    """A promise that a run broke, with a line on the violation."""
 
     promise: str
     how: str
@@ -54,13 +54,13 @@ class RunRecord(Struct, frozen=True):
     broken: tuple[BrokenRecord, ...]
 
     def verdict(self) -> Verdict:
-        """The run as it was when it ended, without its course, which is not kept."""
+        """The verdict of the run, without its course, which the file does not have."""
         own = msgspec.structs.asdict(self)
         return Verdict(**own, wall_seconds=0.0, events=0, course=Course((), (), 0.0))
 
 
 class FailureRecord(Struct, frozen=True):
-    """A failure of ``chaos.json``. Those of a lying server have a `program` in place of faults."""
+    """A failure of ``chaos.json``. A failure of a lying server has a `program` instead of faults."""
 
     promise: str
     how: str
@@ -74,7 +74,7 @@ class FailureRecord(Struct, frozen=True):
 
 
 def chaos_page(path: Path) -> str:
-    """The whole page of the record at `path`, or in the folder `path`. Raises FolderError."""
+    """The whole page for the file `path`, or for ``chaos.json`` in the folder `path`. Raises FolderError."""
     file = path / "chaos.json" if path.is_dir() else path
     if file.suffix != ".json":
         raise FolderError(f"{file}: neither the folder of a run, a sweep or a chaos sweep, nor a chaos.json")
@@ -125,7 +125,7 @@ def _verdict(runs: int, broken: int, promises: int, found: dict[str, Any]) -> Ht
 
 
 def _planned(found: dict[str, Any]) -> str:
-    """Return in a sentence what was to be tried."""
+    """A sentence on the size of the campaign."""
     plan = msgspec.convert(found["plan"], Plan)
     tried = []
     if "sums" in found:
@@ -138,7 +138,7 @@ def _planned(found: dict[str, Any]) -> str:
 
 
 def _grid(runs: Sequence[RunRecord]) -> Html:
-    """A cell for each party and step: the outcome of the run in which only that crash struck."""
+    """A table with a cell for each party and step: the outcome of the run in which only that crash was applied."""
     cells: dict[tuple[str, str, str], list[RunRecord]] = {}
     for run in runs:
         fault = run.faults[0] if len(run.faults) == 1 else None
@@ -200,7 +200,7 @@ def _failures(failures: Sequence[FailureRecord], promises: dict[str, str], folde
 
 
 def _replayed(folder: Path, number: int, failure: FailureRecord) -> Iterable[Html | None]:
-    """The failure's timeline, from a run of its file that is made once, if it gives the same trace."""
+    """The timeline of a failure, from running its file again; a note if the trace differs."""
     file, out = folder / f"failure-{number}.toml", folder / f"failure-{number}"
     if not file.is_file():
         return
@@ -216,7 +216,7 @@ def _replayed(folder: Path, number: int, failure: FailureRecord) -> Iterable[Htm
         yield element("p", "A run of it here has another trace, so there is no timeline of it.", class_="note")
         return
     yield losses(run, heading="Who was lost in it, and why")
-    yield timeline_of(run, compact=number > 1)  # whole ones of several would make a page too large
+    yield timeline_of(run, compact=number > 1)  # several full timelines would make the page too large
 
 
 def _listed(verdicts: Sequence[Verdict]) -> Html:

@@ -1,9 +1,9 @@
-"""Charts by Altair, drawn as SVG when the page is made: they are there at once, and need no script.
+"""Charts by Altair, drawn as SVG when the page is made, so that they appear at once and need no script.
 
-Measured: Vega's JavaScript is 0.9 MB of the 2.5 MB that a page may have and has to be compiled at each opening; a
-chart as SVG is 5 to 60 kB and takes 0.07 s to draw once. A colour is a CSS variable of the page, so that one drawing
-serves both themes and paper. Each mark says its values where the mouse rests on it, and each chart lies beside a
-table of its figures.
+Measured: Vega's JavaScript is 0.9 MB of the 2.5 MB that a page may have, and has to be compiled at each opening. A
+chart as SVG is 5 to 60 kB and takes 0.07 s to draw once. Colours are CSS variables of the page, so one drawing serves
+the light and dark themes and paper. Each mark shows its values in a tooltip, and each chart is beside a table of its
+figures.
 """
 
 import hashlib
@@ -36,19 +36,19 @@ SERIES = [_COLOURS[f"series-{number}"] for number in range(1, 7)]
 
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2], [1, 3])
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
-"""Lines differ by more than their colours, which not everybody sees and no paper in grey has."""
+"""The marks of lines, by which lines differ even without colours."""
 
 _BYTES = "datum.value === 0 ? '0' : format(datum.value, '~s') + 'B'"
 
 _ROOM = {"left": 26, "right": 14, "top": 4, "bottom": 4}
-"""Around a drawing: a browser's letters may be wider than those that its size was reckoned with."""
+"""The margins around a drawing in pixels, because a browser's letters may be wider than the assumed ones."""
 
 _MARKED = 60
-"""The most points of a line that are marked one by one."""
+"""The most points of a line for which each point is marked."""
 
 
 class Series(Struct, frozen=True):
-    """The points of one line, x, y and the deviation of y, if there is one."""
+    """The points of one line: x, y and the deviation of y, if there is one."""
 
     label: str
     points: Sequence[tuple[Any, float, float | None]]
@@ -67,9 +67,9 @@ def bars(
     rows: Sequence[tuple[str, str, float, str]], kinds: Sequence[str], title: str, unit: str,
     ticks: Sequence[tuple[str, float, str]] = (),
 ) -> Html:  # fmt: skip
-    """Bars for each name, one kind beside another; `rows` are name, kind, value and what the mouse shows.
+    """A chart with a bar for each name, which is divided by kind.
 
-    `ticks` are name, value and words of lines across the bars.
+    `rows` are name, kind, value and tooltip. `ticks` are name, value and tooltip of lines across the bars.
     """
     import altair as alt
 
@@ -102,9 +102,9 @@ def heat_map(
     cells: Sequence[tuple[str, str, float, str]], names: tuple[Sequence[str], Sequence[str]], title: str,
     axes: tuple[str, str],
 ) -> Html:  # fmt: skip
-    """A square for each row and column, which have these `names` and `axes`.
+    """A heat map with a cell for each row and column, which have these `names` and `axes`.
 
-    `cells` are row, column, value and what the mouse shows.
+    `cells` are row, column, value and tooltip.
     """
     import altair as alt
 
@@ -114,7 +114,7 @@ def heat_map(
         titlePadding=22,
     )  # fmt: skip
     values = [value for *_, value, _ in cells if value > 0]
-    # as large a range at least, for sizes that are nearly alike to look it
+    # a minimum range, so that nearly equal sizes look nearly equal
     strength = alt.Scale(type="log", domain=[min([*values, max(values) / 1000]), max(values)], range=[0.1, 1])
     chart = (
         alt.Chart(_data(data))
@@ -135,11 +135,11 @@ def lines(
     log: tuple[bool, bool] = (False, False), order: Sequence[Any] = (), whole: bool = False, legend: str = "",
     stairs: bool = False,
 ) -> Html:  # fmt: skip
-    """Lines over numbers x, or points over categories x, with bars of deviation.
+    """A line chart over numbers x, or points over categories x, with error bars.
 
-    `kind` is Vega's type of x, `order` the order of its values without numbers. `log` says which of the two axes are
-    logarithmic, `whole` that x has no fractions, `legend` what the names of several lines are, `stairs` that a line
-    keeps its value until the next point.
+    `kind` is Vega's type of x, `order` the order of its values that are no numbers. `log`: which of the two axes are
+    logarithmic; `whole`: x has no fractions; `legend`: the title of the legend of several lines; `stairs`: a line keeps
+    its value until the next point.
     """
     import altair as alt
 
@@ -168,7 +168,7 @@ def lines(
     if kind == "ordinal" and len(series) > 1:
         encoded["xOffset"] = alt.XOffset("series:N", scale=alt.Scale(domain=labels, paddingOuter=0.3))
     drawn: list[Any] = []
-    if kind != "ordinal":  # between categories there is nothing
+    if kind != "ordinal":  # categories are not joined by a line
         line = base.mark_line(strokeWidth=2, interpolate="step-after" if stairs else "linear")
         drawn.append(line.encode(y=alt.Y("y:Q", **up), strokeDash=dashes, **encoded))
     if kind == "ordinal" or max((len(one.points) for one in series), default=0) <= _MARKED:
@@ -197,10 +197,10 @@ def _horizontal(
 
 
 def _axis(values: Sequence[float], log: bool, at: Sequence[float] | None = None) -> Any:
-    """An axis with few lines: where it is logarithmic at powers of ten, unless `at` says where."""
+    """An axis with few grid lines: at powers of ten if it is logarithmic, unless `at` gives their places."""
     import altair as alt
 
-    # a format alone would be cut to the digits that steps need, and 20 be written 2e+1
+    # d3's format alone drops digits and writes 20 as 2e+1
     form = f"format(datum.value, '{'~s' if max(values, default=0.0) >= 1e4 else '.6~g'}')"
     if not log:
         return alt.Axis(labelExpr=form, tickCount=5)
@@ -210,7 +210,7 @@ def _axis(values: Sequence[float], log: bool, at: Sequence[float] | None = None)
 
 
 def panels(*charts: Html) -> Html:
-    """Charts side by side, below one another where there is no room."""
+    """Charts side by side, or below one another in a narrow window."""
     return element("div", *charts, class_="panels")
 
 
@@ -227,7 +227,7 @@ def _data(values: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _figure(chart: Any, title: str, *, small: bool = False) -> Html:
-    """The drawing below its title."""
+    """The drawing with its title above."""
     caption = element("figcaption", title)
     return element(
         "figure", caption, element("div", _drawn(chart, title), class_="scroll"), class_="small" if small else None
@@ -253,13 +253,13 @@ def _drawn(chart: Any, title: str) -> Html:
 
 
 def _adapted(drawing: str, title: str) -> Html:
-    """The drawing with the page's colours, names of its own that no other drawing has, and words for the mouse."""
+    """The drawing with the page's colours, ids that no other drawing of the page has, and tooltips."""
     for name, stand_in in _COLOURS.items():
         drawing = drawing.replace(f'"{stand_in}"', f'"var(--{name})"')
     ElementTree.register_namespace("", _SVG)
     root = ElementTree.fromstring(drawing)
     for one in root.findall(f"{{{_SVG}}}rect"):
-        root.remove(one)  # the background, which is the page's
+        root.remove(one)  # the background: the page has its own
     for one in root.iter():
         role = one.attrib.pop("role", "")
         words = one.attrib.pop("aria-label", "")
@@ -283,9 +283,9 @@ def spans(
     names: Sequence[str],
     title: str,
 ) -> Html:
-    """Bars from a time to another, a row for each step with one below another for each run.
+    """A chart of bars between two times: a row for each step, with the bars of the runs below each other.
 
-    `rows` are run, step, beginning and end; `marks` are run, time and step of what stands out.
+    `rows` are run, step, beginning and end; `marks` are run, time and step of events to highlight.
     """
     import altair as alt
 
@@ -294,7 +294,7 @@ def spans(
     below = alt.YOffset("run:N", sort=list(names), scale=alt.Scale(domain=list(names), paddingOuter=0.15))
     longest = max((ended for *_, ended in rows), default=0.0)
     data = [
-        {"run": run, "step": step, "began": began, "ended": max(ended, began + longest / 400),  # seen, however short
+        {"run": run, "step": step, "began": began, "ended": max(ended, began + longest / 400),  # visible, however short
          "words": f"{run}: {step} from {began:.6g} s to {ended:.6g} s"}
         for run, step, began, ended in rows
     ]  # fmt: skip

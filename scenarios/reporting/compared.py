@@ -9,11 +9,11 @@ from tacit.sim.labelled import Labelled
 __all__ = ["divergence_lines", "pair", "value_text"]
 
 _DIGEST = 16
-"""How many hexadecimal digits of a message's digest are shown."""
+"""The number of hexadecimal digits of a message's digest that are shown."""
 
 
 def pair(one: float | None, other: float | None, show: Callable[[Any], str]) -> tuple[str, str, str]:
-    """Both values and their difference; a dash for one that is not there."""
+    """Both values and their difference as text; a dash for a missing one."""
     shown = ["-" if value is None else show(value) for value in (one, other)]
     if one is None and other is None:
         return shown[0], shown[1], ""
@@ -25,7 +25,7 @@ def pair(one: float | None, other: float | None, show: Callable[[Any], str]) -> 
 def divergence_lines(
     sides: tuple[Side, Side], common: int, parts: Divergence | None, names: tuple[str, str] = ("A", "B")
 ) -> tuple[Labelled, list[str]]:
-    """Return a line about the first event that differs, as `divergence` gives it, and the lines that show the events.
+    """A line on the first event that differs, given by `divergence`, and lines that show the events around it.
 
     `names` are those of the runs.
     """
@@ -42,7 +42,7 @@ def divergence_lines(
 
 
 def _shown(row: Hashed, fields: Sequence[str]) -> str:
-    """An event in a line, with its exact time, and whatever differs."""
+    """An event in one line, with its exact time and the `fields` that differ."""
     ends = f"{row.party} -> {row.peer}" if row.peer else row.party
     shown = {"time", "kind", "party", "peer", "step", "type", "note"}
     extra = [f"{name}={_cut(getattr(row, name))}" for name in fields if name not in shown]
@@ -55,5 +55,5 @@ def _cut(value: object) -> str:
 
 
 def value_text(value: object) -> str:
-    """The value of a key, as it is shown beside that of another run; None is a dash."""
+    """The value of a key as shown beside that of another run; a dash for None."""
     return "-" if value is None else value if isinstance(value, str) and value else repr(value)

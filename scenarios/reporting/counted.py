@@ -1,4 +1,4 @@
-"""The messages and bytes of a run, counted by step and type, beside the formula."""
+"""The messages and bytes of a run, counted by step and type, with the payload by formula."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -29,8 +29,8 @@ SHOWN = ("messages", "payload", "formula", "sealing", "envelope", "total", "head
 class Counted(Struct, frozen=True):
     """The messages and bytes of one run.
 
-    `values` are those of the swept keys, in a run of a sweep. `formula` is the payload of each type by formula, empty
-    where none applies, as in a run that lost a party, and without types whose number depends on the run.
+    `values`: in a sweep, those of the swept keys. `formula`: the payload of each type by formula, without types whose
+    number depends on the run; empty if no formula applies, as in a run that lost a party.
     """
 
     folder: Path
@@ -55,7 +55,7 @@ class Counted(Struct, frozen=True):
         return formula_errors(self.rows, self.formula)
 
     def lines(self) -> list[dict[str, Any]]:
-        """Messages and bytes by step and type; a type's payload by formula is at its first step, None elsewhere."""
+        """Messages and bytes by step and type. A type's payload by formula is at its first step, and None elsewhere."""
         left = dict(self.formula)
         return [
             {
@@ -77,7 +77,7 @@ class Counted(Struct, frozen=True):
 
 
 def why_without_formula(folder: Path) -> str:
-    """Why the run in `folder` has no payloads by formula, in a line."""
+    """The reason why the run in `folder` has no payloads by formula, in one line."""
     if problem := withheld(folder):
         return problem
     try:
@@ -94,10 +94,10 @@ def why_without_formula(folder: Path) -> str:
 
 
 def counted(folder: Path, values: tuple[tuple[str, str], ...] = ()) -> Counted:
-    """Return the messages and bytes that the run in `folder` sent. Raises FolderError."""
+    """The messages and bytes that the run in `folder` sent. Raises FolderError."""
     rows, scenario = byte_rows(folder), scenario_of(folder)
     fields: Mapping[str, Any] = {}
-    with suppress(OSError, FolderError):  # interrupted, or of another version: its bytes are known all the same
+    with suppress(OSError, FolderError):  # no result, or that of another version: the bytes are known nevertheless
         result = read_result(folder)
         fields = {name: getattr(result, name) for name in ("scenario", "seed", "outcome", "fidelity")}
     return Counted(

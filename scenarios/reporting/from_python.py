@@ -1,4 +1,4 @@
-"""Looking at scenarios and runs from Python: the functions of `tacit` with the names of commands."""
+"""Functions of `tacit` that describe scenarios and runs, with the names of the corresponding commands."""
 
 import re
 from collections.abc import Sequence
@@ -54,19 +54,19 @@ def predict(
     loss: Sequence[str] = (),
     jobs: int | str = 1,
 ) -> Predicted | Survival:
-    """Messages, bytes, virtual time and peak memory that a run will take, with its faults and losses.
+    """Predict the messages, bytes, virtual time and peak memory of a run, with its faults and losses.
 
     `scenario` and `changes` are as in `load`. The parties run on hollow values: nothing costly is computed. The time is
-    the median of `seeds` seeds: the scenario's and those after it; by default five, or one of a run of more than
+    the median over `seeds` seeds: the scenario's and the following ones; by default 5, or 1 for a run of more than
     100,000 messages. The result has `rows`, `sums()`, `virtual_seconds`, `memory`, `outcome`, `reason`, `lost` and
     `frame()`.
 
-    With `runs`, that number of runs is predicted, with the scenario's seed and those after it, `jobs` at a time. `loss`
-    names dropouts besides those of the scenario, as texts such as ``"10%@rowsums.mask"`` (docs/howto/survival.md). The
-    result then has `probability`, `interval`, `exact`, `figure("bytes")`, `steps()`, `parties()`, `endings()`, `fates`
-    and `frame()`, with a row for each run.
+    With `runs`, that number of runs is predicted, with the scenario's seed and the following ones, `jobs` at a time.
+    `loss` has dropouts in addition to those of the scenario, as texts such as ``"10%@rowsums.mask"``
+    (docs/howto/survival.md). The result then has `probability`, `interval`, `exact`, `figure("bytes")`, `steps()`,
+    `parties()`, `endings()`, `fates` and `frame()`, with a row for each run.
 
-    Raises ScenarioError, also where a program fails, TypeError and ValueError.
+    Raises ScenarioError, also if a party's program fails, TypeError and ValueError.
     """
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
     check_types("changes", changes, str, 'a list of texts such as ["protocol.k=5"]')
@@ -85,17 +85,18 @@ def predict(
 
 
 def bytes(run: Run, *, trust: bool = False) -> Counted:
-    """The messages and bytes of a run by step and message type, beside the payload by formula.
+    """Return the messages and bytes of a run by step and message type, with the payload by formula.
 
     The result has `rows`, `sums()`, `formula`, `lines()` and `frame()`. A formula of a plugin in the run's folder is
-    left out, unless this process has imported it or there is `trust`. Raises FolderError for what is no run's folder.
+    left out, unless this process has imported the plugin or `trust` is set. Raises FolderError for a folder without a
+    run.
     """
     with looking(trust):
         return counted(_folder(run))
 
 
 def compare(first: Run, second: Run) -> Comparison:
-    """Two runs side by side: the keys that differ, bytes by step, critical paths, losses, the first different event.
+    """Compare two runs: the keys that differ, bytes by step, critical paths, losses, and the first event that differs.
 
     The result has `sides`, `keys`, `events_in_common` and `first_difference`. Raises FolderError.
     """
@@ -103,11 +104,11 @@ def compare(first: Run, second: Run) -> Comparison:
 
 
 def report(runs: Run | Sequence[Run], out: str | Path | None = None, *, trust: bool = False) -> Path:
-    """Write one HTML page of a run, a sweep or a chaos sweep, or of several runs, and return its path.
+    """Write one HTML page of a run, a sweep, a chaos campaign or several runs, and return its path.
 
-    `out` is the file, by default ``report.html``, of several runs ``comparison.html``, in the first folder. Overwrites
-    it. Code in the folders is not run without `trust`, unless this process has imported it; the page is then without
-    what needs it. Raises FolderError, also where a package to draw charts with is missing.
+    `out` is the file, which is overwritten: by default ``report.html``, or ``comparison.html`` for several runs, in the
+    first folder. Code in the folders is not run without `trust`, unless this process has imported it; the page then
+    lacks the parts that need the code. Raises FolderError, also if a package for drawing charts is missing.
     """
     each = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
     folders = [_folder(run) for run in each]
@@ -118,16 +119,17 @@ def report(runs: Run | Sequence[Run], out: str | Path | None = None, *, trust: b
 
 
 def page_path(folders: Sequence[Path]) -> Path:
-    """The file of the page of these folders, unless another is named."""
+    """The default path of the page of these folders."""
     name = "report.html" if len(folders) == 1 else "comparison.html"
     return folders[0].with_suffix(".html") if folders[0].is_file() else folders[0] / name
 
 
 def keys(prefix: str = "") -> list[Key]:
-    """Every key of a scenario file, or those that begin with `prefix`: type, unit, default, protocols that use it.
+    """Return all keys of scenario files, or those that begin with `prefix`: type, unit, default, protocols that use
+    them.
 
-    A key of a list stands once, as ``fault.N.at``; `prefix` may also be of one table, as ``fault.0.at``. Raises
-    ScenarioError where no key begins so.
+    A key of a list has one entry, such as ``fault.N.at``; `prefix` may also name one table, such as ``fault.0.at``.
+    Raises ScenarioError if no key begins with `prefix`.
     """
     load_plugins()
     of_any = re.sub(r"^(\w+)(?:\.\d+|\[\d*\])(?=\.|$)", rf"\1.{EACH}", prefix)
@@ -143,16 +145,16 @@ def keys(prefix: str = "") -> list[Key]:
 
 
 def steps(name: str | Scenario) -> tuple[Step, ...]:
-    """The steps of a protocol, which a scenario's faults may name; `name` is the protocol's, or a scenario.
+    """Return the steps of a protocol, which faults can name; `name` is a protocol's name, or a scenario.
 
-    Raises ScenarioError for what is neither.
+    Raises ScenarioError if `name` is neither.
     """
     load_plugins()
     return tuple(PROTOCOLS[name.protocol.name if isinstance(name, Scenario) else protocol_of(name)].steps)
 
 
 def protocol_of(name: str) -> str:
-    """The protocol called `name`, or that of the scenario called so. Raises ScenarioError."""
+    """The protocol named `name`, or the protocol of the scenario named `name`. Raises ScenarioError."""
     from tacit.scenarios.files.reading import find
 
     if name in PROTOCOLS:

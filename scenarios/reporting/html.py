@@ -1,4 +1,4 @@
-"""Makes HTML. Whatever is not HTML already is escaped: names, titles, errors and files are other people's texts."""
+"""Makes HTML. All text that is not `Html` is escaped, because names, titles, errors and files are foreign text."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -11,7 +11,7 @@ __all__ = ["Html", "bytes_of", "details", "element", "facts", "join", "number", 
 
 
 class Html(str):
-    """A text that is HTML already."""
+    """Text that is HTML and must not be escaped."""
 
     __slots__ = ()
 
@@ -25,8 +25,8 @@ _VOID = ("br", "col", "input", "meta")
 def element(name: str, /, *content: Content, **attributes: Attribute) -> Html:
     """An element. `content` is escaped unless it is `Html`; None is left out.
 
-    An attribute is written with ``-`` for ``_``, and ``class_`` is class; True stands alone, False and None are left
-    out.
+    Attributes are written with ``-`` for ``_``, and ``class_`` as class. True gives an attribute without a value; False
+    and None are left out.
     """
     shown = "".join(map(_attribute, attributes.items()))
     if name in _VOID:
@@ -42,13 +42,13 @@ def _attribute(pair: tuple[str, Attribute]) -> str:
 
 
 def join(content: Iterable[Content], between: str = "") -> Html:
-    """All of `content`, one after another."""
+    """All of `content`, joined by `between`."""
     texts = (one if isinstance(one, Html) else escape(one) for one in content if one is not None)
     return Html(between.join(texts))
 
 
 def number(value: SupportsFloat | None, shown: str, name: str = "") -> Html:
-    """A figure as it is `shown`, with its exact `value` for whoever reads the page by a program, under a `name`."""
+    """A figure as `shown`, with its exact `value` for programs that read the page, under a `name`."""
     if value is None:
         return Html(escape(shown))
     exact = str(value) if isinstance(value, int) else repr(float(value))
@@ -77,7 +77,7 @@ def table(
 ) -> Html:
     """A table. The first cell of a row is its heading, and the columns in `numbers` are right-aligned.
 
-    `title` says what it holds, for those who do not see it; `sums` are rows at the end; the row `marked` stands out.
+    `title` describes the table for screen readers; `sums` are rows at the end; the row number `marked` is highlighted.
     """
     sides = ["n" if column in numbers else None for column in columns]
 
@@ -102,25 +102,25 @@ def table(
 
 
 def _broken(text: str) -> Html:
-    """A text whose ends of lines are seen; HTML as it is."""
+    """Text whose line feeds are line breaks; HTML unchanged."""
     return text if isinstance(text, Html) else join(text.split("\n"), "<br>")
 
 
 def of_table(printed: Table, title: str) -> Html:
-    """A table as the terminal prints it; what stands below its last line are sums."""
+    """A table that was made for the terminal; the rows below its last line are sums."""
     last = printed.sections[-1] if printed.sections else len(printed.rows)
     numbers = sorted(printed.numbers)
     return table(printed.columns, printed.rows[:last], numbers, title=title, sums=printed.rows[last:])
 
 
 def facts(pairs: Iterable[tuple[str, str]], class_: str = "facts") -> Html:
-    """Names with what belongs to them, as a list."""
+    """Names with their values, as a description list."""
     return element(
         "dl", *(element("div", element("dt", name), element("dd", what)) for name, what in pairs), class_=class_
     )
 
 
 def details(summary: str, *content: Content, opened: bool = False, printed: bool = True) -> Html:
-    """Return a section that opens on demand; always open in print, unless that is too wide for paper."""
+    """A section that opens on demand, and is always open in print unless it is too wide for paper."""
     class_ = None if printed else "screen"
     return element("details", element("summary", summary), *content, open=opened, class_=class_)

@@ -1,4 +1,4 @@
-"""A result as a notebook shows it: the verdict, bytes by step and the small timeline. `show` makes notebooks do so."""
+"""A result as notebooks show it: the verdict, bytes by step and a small timeline. `show` turns this on."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["drawn", "show"]
 
 _STEPS = 8
-"""How many steps a table of bytes names; the others share a line."""
+"""The most steps that a table of bytes names; the others share a line."""
 
 
 def show() -> None:
-    """Let notebooks show results as `drawn` gives them."""
+    """Make notebooks show results by `drawn`."""
     draw_results(drawn)
 
 
 def drawn(result: Result) -> str:
-    """The HTML of `result`; where its folder is gone, or holds another run, what the result says by itself."""
+    """The HTML of `result`; if its folder is missing or holds another run, of the facts in the result alone."""
     from tacit.scenarios.reporting.html import Html, element
     from tacit.scenarios.reporting.run_page import timeline_of
     from tacit.scenarios.reporting.verdict import figures, losses, outcome
@@ -52,7 +52,7 @@ def drawn(result: Result) -> str:
 
 
 def _recorded(result: Result) -> RecordedRun:
-    """Return the known facts of the run: its folder's content, or the result alone, which then counts as one step."""
+    """The known facts of the run: its folder's content, or the result alone, whose bytes then count as one step."""
     from tacit.scenarios.reporting.recorded import RecordedRun, read_run
     from tacit.scenarios.running.folder import ByteRow, FolderError
 
@@ -97,7 +97,7 @@ def _bytes_by_step(rows: Sequence[ByteRow]) -> Html:
 
 @cache
 def _style() -> str:
-    """The style of what is shown, with the colours of a report's page, light or dark as the notebook is."""
+    """The style of the output, with the colours of a report's page, light or dark like the notebook."""
     folder = resources.files("tacit.scenarios.reporting")
     page = (folder / "page.css").read_text(encoding="utf-8")
     light, dark = (page.partition(f"{name} {{")[2].partition("}")[0] for name in (":root", ':root[data-theme="dark"]'))

@@ -1,4 +1,4 @@
-"""The page around what is reported: one file of HTML that asks for nothing else."""
+"""The frame of a page: one file of HTML that loads nothing else."""
 
 from collections.abc import Sequence
 from importlib import resources
@@ -11,11 +11,12 @@ from tacit.scenarios.running.environment import version
 __all__ = ["Section", "page"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
-"""Sources that the page may load: none. A browser keeps to it, whatever a name or a plugin's text says."""
+"""The sources from which the page may load: none. Browsers enforce this, whatever a name or a plugin's text
+contains."""
 
 
 class Section(Struct, frozen=True):
-    """A part of the page with its heading, which the page's list of contents leads to by `name`."""
+    """A part of the page with its heading; the table of contents links to it by `name`."""
 
     name: str
     title: str
@@ -23,7 +24,7 @@ class Section(Struct, frozen=True):
 
 
 def page(title: str, about: str, sections: Sequence[Section]) -> str:
-    """The whole file."""
+    """The whole page, as HTML."""
     links = (element("a", one.title, href=f"#{one.name}") for one in sections)
     button = element("button", "Dark", id="theme", type="button", hidden=True)
     top = element("div", element("div", element("nav", *links, aria_label="Contents"), button), class_="top")

@@ -1,4 +1,4 @@
-"""Who has what in a scenario: a line for each kind of party, of links and of hosts."""
+"""Tables of a scenario's parties: a line for each kind of party, of links and of hosts."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from tacit.parties.fleet.fleet import HELPER, SERVER, Fleet
+from tacit.parties.fleet.keys import PRESETS
 from tacit.parties.fleet.kinds import Kind
-from tacit.parties.fleet.presets import PRESETS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.latency import parse_latency
@@ -22,11 +22,11 @@ _KINDS = 50
 """The most kinds of clients that a table lists."""
 
 _SPANS = 4
-"""The most runs of neighbours that a line names."""
+"""The most runs of consecutive client numbers that a line names."""
 
 
 class PartyTable(Struct, frozen=True):
-    """A table of texts: what it is about, its columns and its rows."""
+    """A table of texts: its subject, its columns and its rows."""
 
     title: str
     columns: tuple[str, ...]
@@ -34,7 +34,8 @@ class PartyTable(Struct, frozen=True):
 
 
 def party_tables(scenario: Scenario) -> list[PartyTable]:
-    """The parties by kind; and, where the scenario says anything of them, links of some pairs, hosts, and handling."""
+    """Tables of the parties by kind, and, if the scenario defines them, of links between pairs, hosts, and handling
+    costs."""
     fleet, network = Fleet(scenario), scenario.network
     device, rate = scenario.device, network.server_bandwidth
     servers = [(SERVER, "1", "", "", rate, rate, "", str(device.server_cores), f"{device.server_speed:g}", "")]
@@ -68,9 +69,9 @@ def party_tables(scenario: Scenario) -> list[PartyTable]:
 
 
 def device_table(scenario: Scenario, fleet: Fleet | None = None) -> PartyTable | None:
-    """The clients by class of devices, from fast to slow, each with the ranges of what its clients have drawn.
+    """The clients by class of devices, from fast to slow, with the ranges of the values drawn for each class.
 
-    None where no client has a class, and none draws a rate or a speed of its own.
+    None if no client has a class, and none draws a rate or a speed of its own.
     """
     fleet = fleet or Fleet(scenario)
     groups = list(fleet.groups())
@@ -86,7 +87,7 @@ def device_table(scenario: Scenario, fleet: Fleet | None = None) -> PartyTable |
 
 
 class _Drawn:
-    """Collects the ranges of what the clients of a class have drawn."""
+    """Collects the ranges of the values drawn for the clients of a class."""
 
     def __init__(self) -> None:
         self._clients = self._away = 0
@@ -96,7 +97,7 @@ class _Drawn:
         self._latencies: dict[str, float | None] = {}
 
     def add(self, fleet: Fleet, numbers: Any, kind: Kind, usual: str) -> None:
-        """Count the clients with these `numbers`, which are of one kind; `usual` is the latency of [network]."""
+        """Count the clients with these `numbers`, all of one kind; `usual` is the latency of [network]."""
         self._clients += len(numbers)
         self._away += len(numbers) if kind.availability else 0
         for number in numbers if kind.is_drawn else numbers[:1]:
@@ -128,13 +129,13 @@ class _Drawn:
 
 
 def _span(values: Sequence[float], shown: Callable[[Any], str]) -> str:
-    """The smallest and the largest of `values`, or the one that all are."""
+    """The smallest and the largest of `values` as text, or the one value if all are equal."""
     low, high = shown(min(values)), shown(max(values))
     return low if low == high else f"{low} to {high}"
 
 
 def _bits(rate: float) -> str:
-    """A rate of bytes a second in bits."""
+    """A rate in bytes per second, as text in bits per second."""
     if math.isinf(rate):
         return "unlimited"
     units = (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1, "bit/s")
@@ -153,7 +154,7 @@ def _row(numbers: Any, kind: Kind, scenario: Scenario) -> tuple[str, ...]:
 
 
 def _preset_of(kind: Kind) -> str:
-    """The preset that the kind's access is, if it is one."""
+    """The preset that equals the kind's network access; "" if none does."""
     own = {"latency": "" if kind.latency is None else kind.latency.text, "up": kind.up.text, "down": kind.down.text}
     return next((name for name, one in PRESETS.items() if one.values.items() <= own.items()), "")
 
@@ -163,7 +164,7 @@ def _share(loss: float) -> str:
 
 
 def _names(numbers: Sequence[int]) -> str:
-    """``client/0-4, 7``: the clients with these `numbers`, which rise."""
+    """The clients with these ascending `numbers`, as in ``client/0-4, 7``."""
     starts = [0, *(place for place, (one, other) in enumerate(pairwise(numbers), 1) if other != one + 1)]
     ends = [*starts[1:], len(numbers)]
     spans = [

@@ -21,7 +21,7 @@ from tacit.sim.labelled import WIDTH, Labelled
 from tacit.sim.link import SENDER_GONE
 from tacit.sim.units import format_bytes, format_duration, format_joules
 
-if TYPE_CHECKING:  # a sweep imports the whole simulator
+if TYPE_CHECKING:  # importing sweeps imports the whole simulator
     from tacit.protocols.experiment.simulated import Round
     from tacit.scenarios.schema.scenario import Scenario
     from tacit.scenarios.seeing.absences import Absence
@@ -50,10 +50,10 @@ _LOSSES = 12
 """The most losses that are printed one by one."""
 
 _OUTPUT = 6
-"""The most numbers of a declared protocol's output that are shown."""
+"""The most numbers of a declared protocol's output that are shown for a run."""
 
 _OUTPUTS = 3
-"""How many of them a sweep's table shows, each in a line of its cell."""
+"""The most numbers of the output that a sweep's table shows, each on a line of its cell."""
 
 _ROUNDS = 40
 """The most rounds that a table shows."""
@@ -64,15 +64,15 @@ def byte_table(
 ) -> Table:
     """Messages and bytes by step and type, with their sums.
 
-    `formula` is the payload of each type by formula, in a column of its own; empty if none applies. A figure that is
-    not the payload sent is marked WRONG. If `model` is not
-    0, a row below the sums compares co-training's messages with as many of FedAvg's, each a model of `model` bytes.
+    `formula` is the payload of each type by formula, shown in a column of its own; empty if none applies. A figure that
+    differs from the payload sent is marked WRONG. If `model` is not 0, a row below the sums compares co-training's
+    messages with the same number of FedAvg's messages, each a model of `model` bytes.
     """
     show = (lambda count: f"{count:,}") if exact else format_bytes
     headers = ("headers",) if any(row.headers for row in rows) else ()
     columns = ("messages", "payload", "sealing", "envelope", "total", *headers)
     beside = () if formula is None else ("formula",)
-    left = dict(formula or {})  # shown at a type's first step
+    left = dict(formula or {})  # each type's formula is shown at its first step only
 
     wrong = {one.type for one in formula_errors(rows, formula or {})}
 
@@ -109,7 +109,7 @@ def energy_line(energy: Energy) -> Labelled:
 
 
 def energy_table(energy: Energy) -> Table:
-    """The energy by class of devices: the clients, the means of a client, and the most of one."""
+    """The energy by class of devices: the number of clients, the means per client, and the most of any client."""
     columns = ("class", "clients", "radio", "radio tail", "processor", "each client", "the most")
     rows = []
     for one in energy.classes:
@@ -120,7 +120,7 @@ def energy_table(energy: Energy) -> Table:
 
 
 def print_devices(console: Console, scenario: Scenario, of: str = "") -> None:
-    """Print the devices drawn for the clients by class, if any are drawn; `of` says for which run they are."""
+    """Print the devices drawn for the clients by class, if any are drawn; `of` names the run that they belong to."""
     from tacit.scenarios.reporting.parties import device_table
 
     if drawn := device_table(scenario):
@@ -129,7 +129,7 @@ def print_devices(console: Console, scenario: Scenario, of: str = "") -> None:
 
 
 def formula_lines(errors: Sequence[FormulaError]) -> list[Labelled]:
-    """A line for each message type whose payload is not what the formula gives."""
+    """A line for each message type whose payload differs from the formula."""
     return [
         Labelled("formula", f"WRONG for {one.type}: {one.formula:,} bytes by formula, {one.payload:,} bytes sent")
         for one in errors
@@ -137,7 +137,8 @@ def formula_lines(errors: Sequence[FormulaError]) -> list[Labelled]:
 
 
 def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labelled]:
-    """Lines of the outcome, the accuracy beside the baselines, the times, and the `absences`: who was lost and why."""
+    """Lines on the outcome, the accuracy with the baselines, the times, and the lost parties with their causes
+    (`absences`)."""
     lines = [Labelled("outcome", result.outcome + (f": {result.reason}" if result.reason else ""))]
     if result.fidelity == "sized":
         lines.append(_SIZED if result.accuracy is not None or result.lost else _PLANNED)
@@ -151,9 +152,8 @@ def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labe
         shown = ", ".join(f"{value:.6g}" for value in result.output[:_OUTPUT])
         more = f", ... ({len(result.output)} numbers)" if len(result.output) > _OUTPUT else ""
         lines.append(Labelled("output", f"{shown}{more}"))
-    if any(
-        getattr(one, "changed", None) is not None for one in result.round_records
-    ):  # at least two rounds agreed on labels
+    # A change is known if clients agreed on labels in at least two rounds.
+    if any(getattr(one, "changed", None) is not None for one in result.round_records):
         changes = (
             "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"
         )
@@ -192,7 +192,8 @@ def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labe
 
 
 def message_lines(sizes: Mapping[str, int]) -> list[Labelled]:
-    """The payload of one message of co-training each way, beside that of FedAvg; empty if there is none."""
+    """Lines with the payload of one message of co-training in each direction, beside FedAvg's; [] for other
+    protocols."""
     if not sizes:
         return []
     beside = f"; FedAvg's model of the same network {format_bytes(sizes['fedavg'])}" if "fedavg" in sizes else ""
@@ -200,7 +201,7 @@ def message_lines(sizes: Mapping[str, int]) -> list[Labelled]:
 
 
 def _struck_lines(result: Result) -> list[Labelled]:
-    """Lines that say what the faults of the scenario did, and when."""
+    """Lines on the effects of the scenario's faults, with their times."""
     if len(result.faults) > _LOSSES:
         counts = Counter(strike.kind for strike in result.faults)
         summary = ", ".join(f"{count} times {kind}" for kind, count in counts.items())
@@ -218,7 +219,7 @@ def _struck_lines(result: Result) -> list[Labelled]:
 
 
 def round_table(rounds: Sequence[Round]) -> Table:
-    """Return the table of the experiment's rounds, with lost parties; of many rounds, only the first and the last."""
+    """The table of rounds, with lost parties; only the first and last rounds if there are many."""
     every = [one.own() for one in rounds]
     own = tuple(dict.fromkeys(name for figures in every for name in figures))
     columns = ("round", "began", *rounds[0].columns, *own)
@@ -237,7 +238,7 @@ def round_table(rounds: Sequence[Round]) -> Table:
 
 
 def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:
-    """Print the whole result of a run, its folder last."""
+    """Print the whole result of a run, with its folder in the last line."""
     print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
     print_lines(console, outcome_lines(result, absences_of(result)))
     if (result.folder / "failure.txt").exists() and disk_problem(result.error) is None:
@@ -257,7 +258,7 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
 
 
 def absences_of(result: Result) -> list[Absence]:
-    """Who was lost and why, each cause once; without the reasons where the record does not give them."""
+    """The lost parties with the causes of their losses, each cause once; without causes if the record has none."""
     from tacit.scenarios.seeing.absences import grouped
     from tacit.scenarios.seeing.causes import Cause
     from tacit.scenarios.seeing.facts import Facts
@@ -270,7 +271,7 @@ def absences_of(result: Result) -> list[Absence]:
 
 
 def sweep_table(cells: Sequence[Cell]) -> Table:
-    """Mean and deviation over the completed runs, one row for each combination of the swept values."""
+    """The table of a sweep: mean and deviation over the completed runs, a row for each combination of values."""
     swept = [key for key, _ in cells[0].values] if cells else []
     outputs, losses = (any(getattr(cell, name) for cell in cells) for name in ("output", "lost"))
     accuracies = not outputs or any(cell.accuracy for cell in cells)

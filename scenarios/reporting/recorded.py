@@ -1,4 +1,4 @@
-"""A run as its folder has it, whether it has ended, is under way or was broken off."""
+"""A run as recorded in its folder, no matter if it has ended, is under way or was broken off."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -30,10 +30,10 @@ GROUP BY name, round ORDER BY name, round"""
 class RecordedRun(Struct, frozen=True):
     """The known facts of a run.
 
-    `outcome` is that of ``result.json``, else "under way" or "broken off". `result` and `scenario` are None where there
-    is no such file, or this version cannot read it. `about` is the table `run` of the record, `rounds` its view of that
-    name. `figures`: what the server measured in rounds besides the accuracy, by name and round. `formula` is the
-    payload by message type where nobody was lost; `formula_problem` why a plugin's has failed.
+    `outcome` is that of ``result.json``, else "under way" or "broken off". `result` and `scenario` are None if the file
+    is missing or this version cannot read it. `about` is the table `run` of the record, `rounds` its view of that name.
+    `figures`: the server's measurements in rounds except the accuracy, by name and round. `formula`: the payload by
+    message type if nobody was lost; `formula_problem`: the reason why a plugin's formula failed.
     """
 
     folder: Path
@@ -58,17 +58,17 @@ class RecordedRun(Struct, frozen=True):
 
     @property
     def has_ended(self) -> bool:
-        """True if it has ended by itself, or was interrupted."""
+        """True if the run has ended, also if it was interrupted."""
         return self.result is not None
 
     @property
     def equals_plaintext(self) -> bool | None:
-        """True if the result is equal to the oracle's; None where it was not compared, or there is none."""
+        """True if the result equals the oracle's; None if it was not compared, or there is no result."""
         return None if self.result is None else self.result.equals_plaintext
 
     @property
     def messages(self) -> int:
-        """How often a message went over a link."""
+        """The number of messages on all hops."""
         return sum(row.messages for row in self.rows)
 
     def sums(self) -> dict[str, int]:
@@ -78,7 +78,7 @@ class RecordedRun(Struct, frozen=True):
 
     @property
     def accuracy(self) -> float | None:
-        """The accuracy of the result; of a run without one that after the last round that was measured."""
+        """The accuracy of the result; for a run without a result, the last measured accuracy of a round."""
         if self.result is not None:
             return self.result.accuracy
         measured = [one["accuracy"] for one in self.rounds if one["accuracy"] is not None]
@@ -86,10 +86,10 @@ class RecordedRun(Struct, frozen=True):
 
 
 def read_run(folder: Path) -> RecordedRun:
-    """Read the run in `folder`. Raises FolderError where it is no such folder, or its record is damaged."""
+    """Read the run in `folder`. Raises FolderError if it is not a run's folder, or if its record is damaged."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
-    goes_on = is_under_way(folder)  # before the look: if it does not, all there is will be seen
+    goes_on = is_under_way(folder)  # checked before reading, so that the last read sees all events
     result = None
     with suppress(FileNotFoundError):
         result = read_result(folder)

@@ -30,15 +30,15 @@ EXACT = (
 """The fields of a result that are compared."""
 
 ALWAYS = ("outcome", "lost")
-"""The fields that are compared if a run draws from the operating system or measures time: no second run is the same."""
+"""The fields that are compared if a run draws from the operating system or measures time, so that no two are equal."""
 
 
 class CannotRepeat(Exception):
-    """A reason why a run cannot be repeated here, in words for people."""
+    """The reason why a run cannot be repeated here, as a message for the user."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Repeat runs as the `arguments` say, print how they compare, and return the exit code."""
+    """Repeat the runs that the `arguments` name, print comparisons, and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="runs to repeat (default: all)")
     parser.add_argument("--install", action="store_true", help="make .venv with the versions of requirements.txt first")
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def installed() -> Path:
-    """The Python of an environment with the exact versions, which is made if it does not exist."""
+    """The path of Python in an environment with the exact versions, which is made if it does not exist."""
     folder = HERE / ".venv"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not python.exists():
@@ -85,7 +85,8 @@ def check_tacit(python: Path) -> None:
 
 
 def compared(run: dict[str, Any], python: Path, out: Path) -> int:
-    """Repeat one run and print how it compares: 0 if it is the same, 1 if it differs, 2 if it cannot be repeated."""
+    """Repeat one run and print a comparison. Returns 0 if it is the same, 1 if it differs, 2 if a repetition is
+    impossible."""
     try:
         found = repeated(run, python, out)
     except CannotRepeat as error:
@@ -139,7 +140,7 @@ def shown(result: dict[str, Any], field: str) -> Any:
 
 
 def differences(expected: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """Lines on the differences between two environments on which a run may depend."""
+    """Lines on the differences between the two environments that may change the result."""
     names = {"code": "code of Tacit", "python": "Python", "cpu": "processor", "device": "device", "cost_table": "costs"}
     lines = [
         f"{words} {expected.get(key)}, here {found.get(key)}"

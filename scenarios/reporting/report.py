@@ -1,4 +1,4 @@
-"""The page of what a folder holds: a run, a sweep or a chaos sweep; or of several runs."""
+"""The page of a folder, with a run, a sweep or a chaos campaign; or of several runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ __all__ = ["report"]
 
 
 def report(paths: Sequence[Path]) -> str:
-    """The page, as HTML. Raises FolderError, also where a package to draw charts with is missing."""
+    """The page, as HTML. Raises FolderError, also if a package for drawing charts is missing."""
     check_charts()
     if len(paths) > 1:
         return several_page(paths)

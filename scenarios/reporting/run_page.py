@@ -43,10 +43,10 @@ from tacit.sim.units import format_bytes, format_joules
 __all__ = ["byte_section", "curve_section", "run_page", "timeline_of"]
 
 _PARTIES = 40
-"""The most rows and columns of the matrix of parties; of more, neighbours share one."""
+"""The most rows and columns of the matrix of parties; if there are more parties, neighbours share a row."""
 
 _FIGURES = 12
-"""The most measures besides the accuracy that have a chart."""
+"""The most measurements besides the accuracy that have a chart."""
 
 _ROUNDS = 200
 """The most rounds that a table shows."""
@@ -57,9 +57,9 @@ KINDS = ("payload", "sealing", "envelope")
 
 
 class Traffic(NamedTuple):
-    """The bytes that one party sent another, end to end, on all hops: `sums`, by sender and receiver.
+    """The bytes sent from each party to each other party, end to end, on all hops: `sums`, by sender and receiver.
 
-    Of many parties neighbours are one of the `names`, and `shared` is true.
+    If there are many parties, several neighbours share one of the `names`, and `shared` is true.
     """
 
     names: list[str]
@@ -76,7 +76,7 @@ def run_page(run: RecordedRun) -> str:
             Section("timeline", "Timeline", timeline_of(run, seen)),
         ]
         traffic = _traffic(seen)
-        del seen  # hundreds of megabytes of a large run, and charts need some, too
+        del seen  # frees hundreds of megabytes of a large run before charts are drawn
     sections += [
         Section("bytes", "Bytes", byte_section(run, traffic)),
         *([Section("learning", "Learning", found)] if (found := curve_section([run])) else []),
@@ -88,12 +88,12 @@ def run_page(run: RecordedRun) -> str:
 
 
 def timeline_of(run: RecordedRun, seen: Seen | None = None, *, compact: bool = False) -> Html:
-    """The run in virtual time; `seen` is what has been read of its record already."""
+    """The run in virtual time; `seen` is the part of its record that has been read already."""
     return Html(timeline.fragment(run.folder, compact=compact, seen=seen))
 
 
 def byte_section(run: RecordedRun, traffic: Traffic) -> Html:
-    """Return the section on bytes, by step and message type beside the formula, and from whom to whom: `traffic`."""
+    """The section on bytes: by step and message type with the formula, and by sender and receiver (`traffic`)."""
     if not run.rows:
         return element("p", "No message was sent.")
     model = message_bytes(run.folder)
@@ -128,7 +128,7 @@ def _steps(run: RecordedRun) -> Html:
             value = sum(getattr(row, kind) for row in members)
             rows.append((step, kind, float(value), f"{step}: {format_bytes(value)} {kind}"))
         types = {row.type for row in members}
-        alone = all(row.step == step for row in run.rows if row.type in types)  # a formula is of all steps of a type
+        alone = all(row.step == step for row in run.rows if row.type in types)  # a formula covers all steps of a type
         found = sum(run.formula.get(type_, 0) for type_ in types)
         if alone and found:
             ticks.append((step, float(found), f"{step}: {format_bytes(found)} payload by formula"))
@@ -154,7 +154,7 @@ def _traffic(seen: Seen) -> Traffic:
 
 
 def _matrix(traffic: Traffic) -> Iterable[Html]:
-    """Bytes from whom to whom; of many parties, by groups of neighbours."""
+    """The bytes by sender and receiver; if there are many parties, by groups of neighbours."""
     names, sums, shared = traffic
     yield element("h3", "From whom to whom")
     yield _map_of(names, sums)
@@ -168,7 +168,8 @@ def _matrix(traffic: Traffic) -> Iterable[Html]:
 
 
 def _map_of(names: Sequence[str], sums: Mapping[tuple[str, str], int]) -> Html:
-    """A square for each pair; where all goes from or to the server two rows, for most of a matrix would be empty."""
+    """A square for each pair of parties; two rows if all bytes go from or to the server, since a matrix would be mostly
+    empty."""
     more = "over all hops; a stronger colour is more"
     if all(SERVER in pair for pair in sums):
         ways = ("from the server", "to the server")
@@ -189,7 +190,10 @@ def _size(count: int | None) -> Html:
 
 
 def _groups(parties: Sequence[str]) -> dict[str, str]:
-    """The group of each party: itself, or with its neighbours ``client/0-24``; the server stays alone."""
+    """The group of each party: its own name, or a name such as ``client/0-24`` that it shares with its neighbours.
+
+    The server is a group by itself.
+    """
     if len(parties) <= _PARTIES:
         return {name: name for name in parties}
     alone = [name for name in parties if not name.partition("/")[1]]
@@ -204,9 +208,9 @@ def _groups(parties: Sequence[str]) -> dict[str, str]:
 
 
 def curve_section(runs: Sequence[RecordedRun]) -> Html | None:
-    """Accuracy against rounds, bytes and virtual time, and by rounds what else was measured.
+    """Charts of accuracy over rounds, bytes and virtual time, and of other measurements over rounds.
 
-    None where fewer than two rounds were measured.
+    None if fewer than two rounds were measured.
     """
     content = [charts.panels(*found) for found in (_of_accuracy(runs), list(_of_figures(runs))) if found]
     if not content:
@@ -228,7 +232,7 @@ def _of_accuracy(runs: Sequence[RecordedRun]) -> list[Html]:
 
 
 def _of_figures(runs: Sequence[RecordedRun]) -> Iterable[Html]:
-    """A chart of each figure, the first `_FIGURES` of them, that was measured in two rounds or more."""
+    """Charts of the first `_FIGURES` figures that were measured in two rounds or more."""
     named = labels([run.folder for run in runs])
     counts = {name: max(len(run.figures.get(name, ())) for run in runs) for run in runs for name in run.figures}
     names = [name for name in dict.fromkeys(name for run in runs for name in run.figures) if counts[name] > 1]
@@ -246,7 +250,8 @@ def _of_figures(runs: Sequence[RecordedRun]) -> Iterable[Html]:
 
 
 def _curves(runs: Sequence[RecordedRun]) -> dict[str, list[charts.Series]]:
-    """The lines of accuracy over each of `X`, of the runs that measured it; {} if one has no round of it that ended."""
+    """The lines of accuracy over each of `X`, for the runs that measured it; {} if one of them has no such ended
+    round."""
     measured = [run for run in runs if any(one["accuracy"] is not None for one in run.rounds)]
     placed = [
         [(place, float(one["accuracy"])) for one, place in on_axes(run.rounds) if one["accuracy"] is not None]
@@ -292,7 +297,7 @@ def _figure(value: float | None) -> Html | str:
 
 
 def _energy(run: RecordedRun) -> Html | None:
-    """The energy of clients by class of devices, and of each; None where the scenario counts none."""
+    """The energy by class of devices and by client; None if the scenario does not count energy."""
     energy = None if run.result is None else run.result.energy
     if energy is None:
         return None
@@ -356,7 +361,7 @@ def _scenario(run: RecordedRun) -> Html:
 
 
 def _parties(run: RecordedRun) -> Iterable[Html]:
-    """Who has what; nothing where a file that says so can no longer be read."""
+    """Tables of the parties; nothing if a file that they need can no longer be read."""
     if run.scenario is not None:
         with suppress(Problem):
             for one in party_tables(run.scenario):
@@ -365,7 +370,7 @@ def _parties(run: RecordedRun) -> Iterable[Html]:
 
 
 def _chosen(run: RecordedRun) -> Html | None:
-    """The keys whose values are not the defaults."""
+    """The keys whose values differ from the defaults."""
     if run.scenario is None:
         return None
     same_kind = Scenario(protocol=type(run.scenario.protocol)())

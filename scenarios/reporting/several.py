@@ -30,13 +30,14 @@ _KEYS = 60
 """The most keys that are listed."""
 
 _SPANS = 400
-"""The most bars of steps that are drawn; of more rounds a step's bar goes from its first to its last."""
+"""The most bars of steps that are drawn; with more, a step has one bar from its first to its last round."""
 
 
 class Compared(Struct, frozen=True):
-    """A run with its letter on the page and what distinguishes it; from the first run `parts` differs first.
+    """A run with its letter on the page and its distinguishing keys; `parts` is the first event that differs from the
+    first run.
 
-    `common` is the number of events before that.
+    `common` is the number of events before that event.
     """
 
     letter: str
@@ -128,7 +129,7 @@ def _event(first: Compared, one: Compared) -> Html:
 
 
 def _steps(found: Sequence[Compared]) -> Html:
-    """When each step was taken, what was sent in it, and what the end of the run waited for in it."""
+    """A section on the steps: when each was taken, the bytes sent in it, and its share of the critical path."""
     spans = [_spans(one.run.folder) for one in found]
     steps = list(dict.fromkeys(step for of_run in spans for step, *_ in of_run))
     sizes = [one.side.bytes_by_step() for one in found]
@@ -178,7 +179,7 @@ def _aligned(
 
 
 def _spans(folder: Path) -> list[tuple[str, float, float]]:
-    """When each step of each round was taken by anybody."""
+    """The times of each step of each round, from the first party's beginning to the last party's end."""
     text = (
         'SELECT step, min(entered), max(coalesce("left", entered)), round FROM steps '
         "GROUP BY step, {} ORDER BY min(entered)"

@@ -1,4 +1,5 @@
-"""The page of `tacit predict --runs`: how often runs complete, the distributions of their costs, who is lost where."""
+"""The page of `tacit predict --runs`: the share of completed runs, the distributions of costs, and the losses by
+step."""
 
 from collections.abc import Sequence
 
@@ -24,7 +25,7 @@ _FIGURES = (
     ("energy of all clients", "joules", "energy of all clients (J)"),
     ("most energy of a client", "most_joules", "most energy of a client (J)"),
 )
-"""Each figure's title, its name in a fate, and the title of its axis."""
+"""The title of each figure, its name in a `Fate`, and the title of its axis."""
 
 
 def survival_page(found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None) -> str:
@@ -85,7 +86,7 @@ def _survival(found: Sequence[Survival], chosen: Survival | None, by: str, survi
 
 
 def _costs(found: Sequence[Survival]) -> Html:
-    """The mean and the 95th percentile of each cost."""
+    """A table of the mean and the 95th percentile of each cost."""
     names = ("bytes", "seconds", "rounds_lost", *(["joules"] if any(one.counts_energy for one in found) else []))
     heads = {"bytes": "bytes", "seconds": "time", "rounds_lost": "rounds lost", "joules": "energy"}
     rows = []
@@ -109,7 +110,7 @@ def _shown(name: str, value: float) -> Html:
 
 
 def _distributions(found: Sequence[Survival]) -> Html:
-    """For each figure the share of all runs that stay at or below a value."""
+    """For each figure a chart of the share of runs at or below each value."""
     drawn = []
     for title, name, axis in _FIGURES:
         if found[0].figure(name) is None:
@@ -149,7 +150,7 @@ def _shares(one: Survival, name: str) -> list[tuple[float, float, None]]:
 
 
 def _devices(one: Survival, several: bool) -> Html:
-    """The devices that the first seed draws."""
+    """The table of the devices that the first seed draws."""
     scenario = one.loaded.scenario
     drawn = device_table(scenario)
     assert drawn is not None

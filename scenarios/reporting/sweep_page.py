@@ -15,7 +15,7 @@ from tacit.scenarios.reporting.printed import sweep_lines, sweep_table
 from tacit.scenarios.reporting.recorded import scenario_of
 from tacit.scenarios.running.folder import FolderError, Result, read_result
 from tacit.scenarios.schema.scenario import Scenario
-from tacit.scenarios.sweeping.folder import read_asked, runs_of
+from tacit.scenarios.sweeping.folder import read_options, runs_of
 from tacit.scenarios.sweeping.runs import Cell, cell
 from tacit.scenarios.sweeping.tables import Written, read_table
 from tacit.sim.units import duration, rate
@@ -26,10 +26,10 @@ _SERIES = 6
 """The most lines of a chart."""
 
 _SPREAD = 30
-"""Values lie on a logarithmic axis if the largest is at least this multiple of the smallest."""
+"""The ratio of the largest to the smallest value from which on an axis is logarithmic."""
 
 _LINES = 12
-"""The most warnings, and runs that are not as expected, that are listed."""
+"""The most warnings, and the most unexpected runs, that are listed."""
 
 Values = tuple[tuple[str, str], ...]
 Run = tuple[Path, Values, Result | None]
@@ -37,7 +37,7 @@ Run = tuple[Path, Values, Result | None]
 
 def sweep_page(folder: Path) -> str:
     """The whole page of the sweep in `folder`. Raises FolderError."""
-    asked = read_asked(folder)
+    asked = read_options(folder)
     runs = [(path, values, _result(path)) for path, values in runs_of(folder)]
     scenarios = [one for one in map(scenario_of, dict.fromkeys(path for path, *_ in runs)) if one is not None]
     results = [result for *_, result in runs if result is not None]
@@ -122,7 +122,7 @@ def _means(cells: Sequence[Cell]) -> Html:
 
 
 def _charts(cells: Sequence[Cell]) -> Html | None:
-    """A chart of each figure over the key with the most values, a line for each combination of the others."""
+    """A chart of each figure over the key with the most values, with a line for each combination of the other keys."""
     keys = [key for key, _ in cells[0].values]
     distinct = {key: list(dict.fromkeys(dict(one.values)[key] for one in cells)) for key in keys}
     if not keys or max(map(len, distinct.values())) < 2:
@@ -168,7 +168,8 @@ _FIGURES: tuple[tuple[str, str, Callable[[Cell], tuple[float, float | None] | No
 
 
 class _Axis:
-    """How the values of a key lie on an axis: as numbers, durations or rates if all are that, else in their order."""
+    """The axis of a key: numeric if all values are numbers, durations or rates, otherwise in the order of the
+    values."""
 
     def __init__(self, values: Sequence[str], kind: str, unit: str, read: Callable[[str], float]) -> None:
         self.kind, self.unit, self._read = kind, unit, read
@@ -179,7 +180,7 @@ class _Axis:
         self.is_log = bool(steps) and (even or numbers[-1] >= _SPREAD * numbers[0])
 
     def at(self, text: str) -> float | str:
-        """Where a value lies."""
+        """The place of a value on the axis."""
         return text if self.kind == "ordinal" else self._read(text)
 
 
@@ -192,7 +193,7 @@ def _axis(values: Sequence[str]) -> _Axis:
 
 
 def _tabled(made: Written) -> Html:
-    """The table as the sweep has made it: a title, facts, rows and remarks."""
+    """The table that the sweep filled in: title, facts, rows and remarks."""
     paragraphs = [element("p", text) for text in (made.title, made.command, made.facts)]
     shown = table(made.columns, made.rows, title="the table of the sweep")
     remarks = element("ul", *(element("li", line) for line in made.remarks)) if made.remarks else None

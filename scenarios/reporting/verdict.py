@@ -1,4 +1,5 @@
-"""The first part of a page: how a run ended, who was lost and why, what it cost, and the line that repeats it."""
+"""The first part of a page: the outcome, the losses and their causes, the costs, and the command that repeats the
+run."""
 
 from collections.abc import Iterator
 
@@ -24,17 +25,17 @@ _LOSSES = 50
 _CLASSES = {"completed": "good", "failed": "bad", "aborted": "warn"}
 
 _ELSEWHERE = ("outcome", "lost", "privacy", "result")
-"""Lines of `tacit run` that have a place of their own on the page."""
+"""Lines of `tacit run` that the page shows elsewhere."""
 
 
 def verdict(run: RecordedRun, seen: Seen) -> Html:
-    """The whole part; `seen` is what has been read of the run's record."""
+    """The whole part; `seen` is the part of the run's record that has been read already."""
     content = [outcome(run), figures(run), losses(run, seen), _failure(run), _replay(run), _printed(run)]
     return join([one for one in content if one])
 
 
 def outcome(run: RecordedRun, *, linked: bool = True) -> Html:
-    """The outcome with its reason, and what can be said of the result; `linked` to the other parts of the page."""
+    """The outcome with its reason, and remarks on the result; `linked`: with links to other parts of the page."""
     said = {
         UNDER_WAY: "This page shows what was recorded until it was made; make it again for the rest.",
         BROKEN_OFF: "There is no result.json: the run was killed, and the record ends where it was.",
@@ -85,7 +86,7 @@ def _checks(run: RecordedRun, linked: bool) -> Iterator[tuple[bool | None, str]]
 
 
 def figures(run: RecordedRun) -> Html:
-    """Accuracy, virtual time, bytes and messages."""
+    """The figures of the run: accuracy, virtual time, bytes and messages."""
     result, sums = run.result, run.sums()
     so_far = "" if run.has_ended else " so far"
     found: list[tuple[str, Html]] = []
@@ -108,7 +109,7 @@ def figures(run: RecordedRun) -> Html:
 
 
 def losses(run: RecordedRun, seen: Seen | None = None, *, heading: str = "Who was lost, and why") -> Html | None:
-    """Each cause of losses: whom it befell, where and when, what it led to, and the causes of the first loss."""
+    """A list of the causes of losses: the affected party, step and time, the consequences, and the chain of causes."""
     if not run.losses:
         return None
     try:
@@ -183,7 +184,7 @@ def _replay(run: RecordedRun) -> Html:
 
 
 def warnings_of(run: RecordedRun) -> list[str]:
-    """The warnings and cautions that `tacit run` prints of it, each once."""
+    """The warnings and cautions that `tacit run` prints for the run, each once."""
     found = list(run.result.warnings) if run.result is not None else []
     try:
         said = cautions(run.scenario) if run.scenario is not None else []
@@ -193,7 +194,7 @@ def warnings_of(run: RecordedRun) -> list[str]:
 
 
 def remarks(run: RecordedRun) -> str:
-    """Return one line that says which run it was."""
+    """A line that identifies the run."""
     about, result = run.about, run.result
     sized = about.get("fidelity") == "sized"
     words = [

@@ -1,7 +1,8 @@
 """Checkpoints of a training run: the file ``checkpoint`` in its folder, from which `tacit run --resume` continues.
 
-The file has a line that names its format, the SHA-256 of the rest, and the rest in MessagePack. A new one is written
-beside the old one and then replaces it, so there is always a whole one. It holds only data: reading it runs no code.
+The file has a line that names its format, the SHA-256 of the rest, and the rest in MessagePack. A new file is written
+beside the old one and then replaces it, so there is always a whole one. The file contains only data: reading it runs no
+code.
 """
 
 import hashlib
@@ -28,17 +29,18 @@ from tacit.sim.plain import NotPlain, pieces
 __all__ = ["CHECKPOINT", "Checkpoint", "Checkpoints", "check_data", "check_unfinished", "read_checkpoint"]
 
 CHECKPOINT = "checkpoint"
-"""The file's name."""
+"""The name of the file."""
 
 _HEAD = b"tacit checkpoint 1\n"
 _DIGEST = 32
 
 
 class Checkpoint(msgspec.Struct):
-    """A run after `round`. `scenario` is the SHA-256 of its file, `resumed` the rounds after which it was resumed.
+    """The state of a run after `round`.
 
-    `data` is the SHA-256 of the clients' data, `wall_seconds` the time it took so far, `record` the state of the
-    recorder, `state` that of the simulation.
+    `scenario` is the SHA-256 of its file, `data` that of the clients' data, `resumed` the rounds after which the run
+    was resumed, `wall_seconds` its real time so far, `record` the state of the recorder, and `state` that of the
+    simulation.
     """
 
     version: str
@@ -52,11 +54,11 @@ class Checkpoint(msgspec.Struct):
 
 
 class Checkpoints:
-    """Writes a checkpoint every `every` rounds (0: never), or after the next round that ends with no client at work.
+    """Writes a checkpoint every `every` rounds (0: never), or after the next round at whose end no client is computing.
 
-    In a resumed run, `wall_seconds` is the time it took before, `resumed` the rounds after which it was resumed. The
-    state is taken at once; it is written while the next round goes on, at the latest at the end of this context. Until
-    then most of it is in a temporary file: of many clients it would take much memory.
+    In a resumed run, `wall_seconds` is the real time before, and `resumed` has the rounds after which it was resumed.
+    The state is taken immediately and written during the next round, at the latest at the end of this context.
+    Meanwhile most of it is in a temporary file, because the state of many clients would take much memory.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class Checkpoints:
         try:
             with spill:
                 _write(self._folder.path / CHECKPOINT, pieces(asdict(checkpoint)))
-        except Exception as error:  # for the thread of the run
+        except Exception as error:  # raised again in the thread of the run
             self._error = error
 
     def _after_round(self, number: int) -> None:
@@ -108,7 +110,7 @@ class Checkpoints:
             spill = cast(BinaryIO, stack.enter_context(TemporaryFile(dir=self._folder.path)))
             try:
                 state = self._simulation.state(spill)
-            except NotPlain:  # a client still computes for this round; after a later one it does not
+            except NotPlain:  # a client is still computing; try again after the next round
                 return
             checkpoint = Checkpoint(
                 version=version(),
@@ -120,7 +122,7 @@ class Checkpoints:
                 record=self._recorder.state(),
                 state=state,
             )
-            stack.pop_all()  # the thread closes the file
+            stack.pop_all()  # the writing thread closes the file
             self._writing = threading.Thread(target=self._write, args=(checkpoint, spill))
             self._writing.start()
         self._due = number + self._every

@@ -1,4 +1,4 @@
-"""Detection of full disks, and room that is reserved for the files that must be written nevertheless."""
+"""Detection of full disks, and space reserved for the files that must be written even then."""
 
 import contextlib
 import errno
@@ -23,16 +23,16 @@ def disk_problem(error: BaseException | None) -> str | None:
 
 
 class Reserve:
-    """The file `path`, which takes up room on the disk until it is released.
+    """A file at `path` that occupies space on the disk until it is released.
 
-    Raises OSError if there is no room for it.
+    Raises OSError if there is not enough space.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
             with path.open("wb") as file:
-                file.write(os.urandom(_ROOM))  # zeros might take no room
+                file.write(os.urandom(_ROOM))  # a file system may store zeros without using space
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:

@@ -26,7 +26,8 @@ def version() -> str:
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:
-    """Return the versions of Tacit, Python and packages, the system, processor, device of networks, costs' SHA-256."""
+    """Return the versions of Tacit, Python and packages, the system, processor, device of networks, and SHA-256 of the
+    costs."""
     found = {name: _version(name) for name in _PACKAGES}
     return {
         "code": own_code.digest(),

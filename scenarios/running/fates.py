@@ -1,4 +1,4 @@
-"""The fates of runs under losses. Each run computes on hollow values, and only its end and its costs are kept."""
+"""The fates of runs under losses. Each run computes on hollow values; only its end and its costs are kept."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -18,16 +18,15 @@ from tacit.sim.trace import Event
 __all__ = ["Fate", "fate_of", "fates_of", "steps_by_round", "with_dropouts"]
 
 Steps = dict[int, tuple[str, ...]]
-"""The steps that clients take in each round, by its number."""
+"""The steps that clients take in each round, by the number of the round."""
 
 
 class Fate(Struct, frozen=True):
     """The end of one run, with its costs: bytes, virtual seconds, and the number of rounds without a result.
 
-    `general` is the reason without the names of lost clients; empty if the reason has none.
-
-    `lost`: who was lost where, as (party, step), each once a round. `memory`: predicted bytes at the peak. `joules` of
-    all clients and `most_joules` of one: None if the scenario counts no energy.
+    `general`: the reason without the names of lost clients; "" if it names none. `lost`: each loss as (party, step),
+    once per round. `memory`: predicted bytes at the peak. `joules` of all clients, and `most_joules` of one client:
+    None if the scenario counts no energy.
     """
 
     seed: int
@@ -55,9 +54,10 @@ def fates_of(
     steps: Steps | None = None,
     where: str = "",
 ) -> list[Fate]:
-    """Return the fate of a run of `scenario` with each of `seeds`, with `dropouts` besides the losses that it names.
+    """Return the fate of a run of `scenario` with each of `seeds`, with `dropouts` in addition to the scenario's
+    losses.
 
-    `steps` are those of `steps_by_round`, for the dropouts. Files loaded for one run, such as its data set, are used
+    `steps` are those of `steps_by_round`, for the dropouts. Files that one run loads, such as its data set, are kept
     for the next. Raises ScenarioError, naming `where` and the seed, for a run that cannot be made.
     """
     found = []
@@ -68,14 +68,14 @@ def fates_of(
 
 
 def with_dropouts(scenario: Scenario, dropouts: Sequence[Dropout], steps: Steps) -> Scenario:
-    """Return the scenario with the crashes that the `dropouts` stand for under its seed."""
+    """Return the scenario with the crashes that the `dropouts` make under its seed."""
     if not dropouts:
         return scenario
     return structs.replace(scenario, fault=(*scenario.fault, *drawn(dropouts, scenario, steps)))
 
 
 def steps_by_round(scenario: Scenario, where: str = "") -> Steps:
-    """Return the steps that clients take in each round of a run in which no party and no message is lost."""
+    """Return the steps that clients take in each round of a run without losses of parties and messages."""
     found: dict[int, dict[str, None]] = {}
 
     def note(event: Event) -> None:
@@ -92,7 +92,7 @@ def steps_by_round(scenario: Scenario, where: str = "") -> Steps:
 
 
 def _in_words(scenario: Scenario, where: str, *sinks: object) -> Fate:
-    """Return `fate_of` the scenario; raise its errors as a ScenarioError of one line that names `where`."""
+    """Return `fate_of` the scenario. Raises ScenarioError of one line that names `where` for its errors."""
     try:
         return fate_of(scenario, *sinks)
     except Problem as error:

@@ -40,7 +40,7 @@ from tacit.scenarios.running.disk import Reserve, disk_problem
 from tacit.scenarios.running.record_format import ALIKE, FORMAT
 from tacit.scenarios.running.whole import LATER, FolderError, check_whole, digests, opened_record, sealed
 from tacit.scenarios.schema.scenario import Scenario
-from tacit.sim.tcp_window import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
+from tacit.sim.tcp import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
 
 if sys.platform != "win32":
     import fcntl
@@ -341,8 +341,8 @@ def remarks_on(folder: Path) -> list[str]:
 
     A run that completed in full needs none.
     """
-    found = ["sized"] if _told(folder, "fidelity") == "sized" else []
-    outcome = _told(folder, "outcome")
+    found = ["sized"] if _result_field(folder, "fidelity") == "sized" else []
+    outcome = _result_field(folder, "outcome")
     if outcome is None and (folder / "result.json").is_file():
         found.append("result.json cannot be read")
     elif outcome != "completed":
@@ -351,7 +351,7 @@ def remarks_on(folder: Path) -> list[str]:
 
 
 class Ending(Struct, frozen=True):
-    """How a run ended, and by which version of Tacit it was made."""
+    """The outcome of a run, and the version of Tacit that made it."""
 
     outcome: str
     version: str
@@ -374,7 +374,7 @@ def read_result(folder: Path) -> Result:
 
     Raises FolderError.
     """
-    found = _told(folder, "format")
+    found = _result_field(folder, "format")
     if isinstance(found, int) and found > FORMAT:
         raise FolderError(f"{folder / 'result.json'}: {LATER.format(found)}")
     check_whole(folder)
@@ -394,12 +394,12 @@ def _decoded(folder: Path, kind: type[S]) -> S:
 def message_bytes(folder: Path) -> dict[str, int]:
     """Return `Result.message_bytes` of the run in `folder`, or {} if its ``result.json`` has no such field."""
     try:
-        return msgspec.convert(_told(folder, "message_bytes"), dict[str, int])
+        return msgspec.convert(_result_field(folder, "message_bytes"), dict[str, int])
     except msgspec.ValidationError:
         return {}
 
 
-def _told(folder: Path, name: str) -> object:
+def _result_field(folder: Path, name: str) -> object:
     """Return the field `name` of ``result.json``, or None if there is no such field or file."""
     try:
         return msgspec.json.decode((folder / "result.json").read_bytes())[name]

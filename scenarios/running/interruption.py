@@ -1,4 +1,4 @@
-"""Interruption of a run by Ctrl-C, which never loses it, and by a limit of its wall-clock time."""
+"""Interruption of a run by Ctrl-C, which is never missed, and by a limit of its wall-clock time."""
 
 import faulthandler
 import functools
@@ -26,32 +26,30 @@ __all__ = ["Interruption", "LimitReached", "seconds_of"]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _AGAIN = 1.0
-"""Seconds after which `LimitReached` is raised again where a program has caught it."""
+"""Seconds after which `LimitReached` is raised again if a program has caught it."""
 
 _RUNNER = ".running.runner"
-"""The end of the name of the module that runs scenarios: frames of a stack inside of it belong to the run."""
+"""The end of the name of the module that runs scenarios; stack frames inside it belong to the run."""
 
 _NATIVE = 30.0
-"""Seconds after the limit in which native code must return; then the process ends, with the stacks of its threads."""
+"""Seconds after the limit within which native code must return; then the process ends and prints all threads'
+stacks."""
 
 
 class LimitReached(SystemExit):
-    """The exception of a run that exceeds its limit.
-
-    No `except Exception` of a program catches it, and asyncio hands it on.
-    """
+    """The exception of a run that exceeds its limit. `except Exception` does not catch it, and asyncio passes it on."""
 
 
 class Interruption:
-    """A context in which SIGINT, and SIGTERM if it has a handler, interrupt once, and only the work that is `raising`.
+    """A context in which SIGINT, and SIGTERM if it has a handler, interrupt once, and only the work inside `raising`.
 
-    `asked` is the exception of the handler, a KeyboardInterrupt; None before. One that is asked for before the work
-    begins is raised as it begins, and one after it has ended as the context ends, so what is made before the work and
-    written after it is whole. Python drops an exception that a signal raises while some object's ``__del__`` runs; as a
-    sink of events, this object raises it again at the next event.
+    `asked` is the exception that the handler raised, a KeyboardInterrupt; None before. If a signal is received before
+    the work begins, the exception is raised as the work begins; if after the work has ended, as the context ends. So
+    files made before the work and written after it are whole. Python drops an exception that a signal raises while an
+    object's ``__del__`` runs; as a sink of events, this object raises the exception again at the next event.
 
-    With a `limit` in seconds the work must be over by then; `reached` is the LimitReached that it raises if not. Raises
-    ValueError for a limit in another thread than the main one, where no signal is handled.
+    With a `limit` in seconds, the work must end within it; otherwise LimitReached is raised, and `reached` is that
+    exception. Raises ValueError for a limit outside the main thread, which alone handles signals.
     """
 
     def __init__(self, limit: float | None = None) -> None:
@@ -102,7 +100,8 @@ class Interruption:
             self._raises = False
 
     def over(self) -> None:
-        """Raise no exception any more in this work, which it may have kept from ending as it should."""
+        """Stop raising exceptions in this work, because it has ended; a raised exception may have kept it from ending
+        normally."""
         self._raises = False
         self._stop_watching()
 
@@ -146,8 +145,8 @@ class Interruption:
 def _place(frame: FrameType | None, others: frozenset[int]) -> str:
     """Return the place of a run: its innermost line of code that is neither Tacit's nor installed, or its awaited job.
 
-    Threads count in which some of Tacit's code runs, as under an app of Flower's, except for the threads numbered
-    `others`: they were there before the run, and an app of an earlier run may have left them behind.
+    Threads count if they run some of Tacit's code, like those of a Flower app, except for the threads numbered
+    `others`. These existed before the run, and may be left over from an app of an earlier run.
     """
     here = list(takewhile(lambda one: not str(one.f_globals.get("__name__")).endswith(_RUNNER), _outwards(frame)))
     own = {ident: one for ident, one in sys._current_frames().items() if ident not in others}

@@ -49,7 +49,7 @@ _PENALTY = 0.1
 
 
 def contents(scenario: Scenario) -> dict[str, int]:
-    """Return the message types whose contents the attack needs, each with the first round in which it needs them."""
+    """Return the message types whose contents the attack needs, each with the first round in which it is needed."""
     if not scenario.attack.kind:
         return {}
     attacked = PROTOCOLS[scenario.protocol.name].attacked(scenario)
@@ -70,7 +70,7 @@ def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vuln
         shadows = []
         for number in range(scenario.attack.shadows):
             shadows.append(_shadow(scenario, target.parts, number, sinks))
-            gc.collect()  # as after each run of a sweep
+            gc.collect()  # free the world, as after each run of a sweep
         model = _AttackModel(len(target.parts.held.classes), [one for shadow in shadows for one in shadow])
         clients = {name: model.auc(target.example(name, own)) for name, own in found.items()}
         return Vulnerability(
@@ -98,7 +98,7 @@ class _Example:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """A run, the points asked about in it, and the points asked about each client."""
+    """A run, with all points asked about in it, and those asked about each client."""
 
     parts: Parts
     probe: Probe
@@ -170,7 +170,7 @@ class _AttackModel:
         return float(roc_auc_score(example.member, self._model.decision_function(self._columns(example))))
 
     def _columns(self, example: _Example) -> NDArray[np.float64]:
-        """Return the standardised signals, and again in separate columns for each class, (p, f + classes (f + 1))."""
+        """Return the standardised signals, followed by separate columns for each class, as (p, f + classes (f + 1))."""
         scaled = (example.signals - self._mean) / self._spread
         own = np.eye(self._classes)[example.labels]
         beside = np.column_stack([np.ones(len(scaled)), scaled])

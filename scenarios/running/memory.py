@@ -1,6 +1,6 @@
-"""The memory of this process, as its operating system counts it, and the memory that a run will need.
+"""The memory of this process, as its operating system counts it, and the estimated memory of a run.
 
-Measured on Linux x86-64 by the `peak_memory` of runs with the engine inline, each in a process of its own.
+The constants were measured on Linux x86-64 by `peak_memory` of runs with the engine inline, each in a new process.
 """
 
 import math
@@ -19,22 +19,22 @@ from tacit.scenarios.schema.scenario import Scenario
 __all__ = ["peak_memory", "predicted_memory"]
 
 BASE = 119_000_000
-"""Bytes of Python, numpy and Tacit, in a run of XCLP in the clear among ten clients, without its n^2."""
+"""Bytes of Python, numpy and Tacit in a run of XCLP in the clear among ten clients, without its n^2 numbers."""
 
 PER_CLIENT = 110_000
-"""Bytes of a party with its links: a hundred clients beside ten, with a network of 2.6 kB."""
+"""Bytes of a party with its links, from runs with a hundred and with ten clients and a network of 2.6 kB."""
 
 AT_REST = 5_500
-"""Bytes of a client that rests, among a hundred thousand, with its first message and answer under way at once."""
+"""Bytes of a resting client among a hundred thousand, while its first message and answer are in flight."""
 
 HELD_COPIES = 1.5
-"""Bytes held for each byte of a message, with the objects made of it at both ends: IKNP among eight clients."""
+"""Bytes held for each byte of a message, with the objects made from it at both ends, from IKNP among eight clients."""
 
 
 def peak_memory() -> int:
     """Return the most bytes of memory that this process has held so far, without its workers'."""
     try:
-        # On Linux getrusage begins with the memory of the process that started this one.
+        # On Linux getrusage's maximum includes the memory of the process that started this one.
         status = Path("/proc/self/status").read_text()
         return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
     except (OSError, StopIteration):
@@ -59,5 +59,5 @@ def predicted_memory(scenario: Scenario, parts: Parts, shards: Mapping[str, Shar
 
 
 def _size(points: Dataset) -> int:
-    """Return the bytes of the arrays of `points`, which their owners' shares take once more."""
+    """Return the bytes of the arrays of `points`; the shards' copies take the same again."""
     return sum(int(getattr(value, "nbytes", 0)) for value in vars(points).values())

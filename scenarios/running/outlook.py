@@ -27,10 +27,10 @@ class _Trial:
 
 
 _TRIALS = {100: _Trial(lead=5, most=20), 1000: _Trial(lead=3, most=9)}
-"""By the most clients times rounds. Larger scenarios are not tried: a run takes seconds."""
+"""The test for each largest number of clients times rounds; larger scenarios are not tried, as runs take seconds."""
 
 _WITHOUT_CHANCE = _Trial(lead=2, most=3)
-"""For losses that strike the same clients under each seed."""
+"""The test for losses that affect the same clients under each seed."""
 
 _ABLATED, _SHOWN = 3, 4
 """The runs that are tried without each key; the most keys that are named."""
@@ -45,11 +45,10 @@ def cautions(scenario: Scenario) -> list[str]:
 
 
 def survival_cautions(scenario: Scenario) -> list[str]:
-    """Return a line if a run of `scenario` completes with a probability below 0.5, with the key that makes it so.
+    """Return a line if a run of `scenario` completes with a probability below 0.5, with the keys responsible for it.
 
-    The probability is exact where a formula applies (`odds`). Else a scenario with faults, losses of messages or
-    clients of its own kinds is tried with a few seeds, on hollow values. A scenario that expects another outcome gets
-    none.
+    The probability is exact if a formula applies (`odds`). Otherwise a scenario with faults, message losses or client
+    tables is tried with a few seeds, on hollow values. A scenario that expects another outcome gets no line.
     """
     if scenario.expect.outcome not in (None, "completed") or scenario.attack.kind:
         return []
@@ -62,18 +61,18 @@ def survival_cautions(scenario: Scenario) -> list[str]:
     keys, trial = _losing(scenario), _trial_of(scenario)
     if not keys or trial is None:
         return []
-    text = repr(structs.replace(scenario, seed=0, title=""))  # the seeds of a sweep have one outlook
+    text = repr(structs.replace(scenario, seed=0, title=""))  # all seeds of a sweep share an outlook
     if text not in _kept:
         if len(_kept) == 64:
             del _kept[next(iter(_kept))]
         try:
-            _kept[text] = _tried(scenario, keys, trial)
-        except ScenarioError:  # the run itself reports what cannot be run
+            _kept[text] = _caution_by_trials(scenario, keys, trial)
+        except ScenarioError:  # the run itself reports the error
             _kept[text] = []
     return _kept[text]
 
 
-def _tried(scenario: Scenario, keys: Sequence[str], trial: _Trial) -> list[str]:
+def _caution_by_trials(scenario: Scenario, keys: Sequence[str], trial: _Trial) -> list[str]:
     from tacit.scenarios.running.fates import fates_of
 
     completed, failed, reasons = 0, list[int](), list[str]()
@@ -87,7 +86,7 @@ def _tried(scenario: Scenario, keys: Sequence[str], trial: _Trial) -> list[str]:
     if completed >= len(failed):
         return []
     deciding = list(keys)
-    if 1 < len(keys) <= 2 * _SHOWN:  # name those without which most of the failed runs complete
+    if 1 < len(keys) <= 2 * _SHOWN:  # name the keys without which most of the failed runs complete
         seeds = failed[:_ABLATED]
         saved = {key: sum(fate.completed for fate in fates_of(_without(scenario, key), seeds)) for key in keys}
         deciding = [key for key in keys if 2 * saved[key] > len(seeds)] or deciding
@@ -98,7 +97,7 @@ def _tried(scenario: Scenario, keys: Sequence[str], trial: _Trial) -> list[str]:
 
 
 def _trial_of(scenario: Scenario) -> _Trial | None:
-    """The test for a scenario of this size; None if it is too large, or runs code of the user's."""
+    """The test for a scenario of this size; None if the scenario is too large or runs the user's code."""
     protocol = PROTOCOLS[scenario.protocol.name]
     size = scenario.data.clients * protocol.rounds(scenario)
     sized = next((trial for most, trial in _TRIALS.items() if size <= most), None)
@@ -109,7 +108,7 @@ def _trial_of(scenario: Scenario) -> _Trial | None:
 
 
 def _losing(scenario: Scenario) -> list[str]:
-    """Return the keys by which a run loses parties, messages or time."""
+    """Return the keys that make a run lose parties, messages or time."""
     found = [f"fault.{number}" for number in range(len(scenario.fault))]
     for number, one in enumerate(scenario.client):
         found += [f"client.{number}.{key}" for key, calm in _CALM.items() if getattr(one, key) != calm]
@@ -132,7 +131,7 @@ _CALM = {
     "file": "", "preset": "", "latency": None, "up": None, "down": None, "loss": None, "cores": None, "speed": None,
     "availability": "",
 }  # fmt: skip
-"""The keys of [[client]] by which a client is lost, or too slow for a deadline, with the values that set nothing."""
+"""The keys of [[client]] that lose or delay a client, with the values that have no effect."""
 
 
 def _named(scenario: Scenario, key: str) -> str:

@@ -19,7 +19,7 @@ _ENROLMENT = frozenset(step.name for step in ENROLL)
 class SparingRecorder:
     """A recorder of runs with many clients that records only the messages of their enrolment.
 
-    It leaves out the steps of enrolment and the wait before them, and the ends of clients that were never called.
+    It omits the steps of enrolment and the waits before them, and the ends of clients that were never called.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -39,16 +39,15 @@ class SparingRecorder:
 
 
 def recording_of(recorder: Recorder, clients: int) -> Recorder | SparingRecorder:
-    """Return the recorder of a run with this number of `clients`."""
+    """Return the recorder to use for a run with this number of `clients`."""
     return recorder if clients <= AWAKE else SparingRecorder(recorder)
 
 
 def keep_participants(result: Result, clients: int) -> None:
-    """Remove the clients that were never called from the lists of lost, struck and ended in a `result` of many
-    `clients`.
+    """Remove the clients that were never called from `lost`, `faults` and `endings` of a `result` of many `clients`.
 
-    A file then grows with the clients that take part, not with those that are registered. The result is left as it is
-    if its rounds do not say which clients they called. The record of the run has all of it.
+    The size of the file then depends on the clients that take part, not on those that are registered. The result is
+    unchanged if its rounds do not name the clients that were called. The record of the run has all clients.
     """
     cohorts = [getattr(one, "cohort", None) for one in result.round_records]
     if clients <= AWAKE or not cohorts or None in cohorts:

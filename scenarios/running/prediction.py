@@ -1,6 +1,5 @@
-"""The payloads of a run by formula, which `tacit bytes` shows beside the measured ones; the energy of its clients; and
-the cost of a run to come.
-"""
+"""Payloads of a run by formula, which `tacit bytes` compares with the measured ones; the energy of a run's clients; and
+predictions of runs."""
 
 import json
 from collections import Counter
@@ -26,7 +25,7 @@ from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.whole import opened_record
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
-from tacit.sim.tcp_window import SET_UP, SET_UP_NAME, headers
+from tacit.sim.tcp import SET_UP, SET_UP_NAME, headers
 from tacit.sim.toml_text import toml
 from tacit.sim.trace import Event
 from tacit.sim.wire import LedgerRow
@@ -35,10 +34,11 @@ __all__ = ["Prediction", "energy_meter", "energy_of", "payloads_of", "predict_ru
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
-    """Return the payload of each message type in the run in `folder`, by formula; 0 for those of `types` without one.
+    """Return the payload of each message type in the run in `folder`, by formula; 0 for those of `types` without a
+    formula.
 
-    Types whose number depends on the run are left out. The payloads are read from ``result.json``; if that has none, as
-    of an earlier version, the data is loaded and split again.
+    Types whose number depends on the run are left out. The payloads are read from ``result.json``; if it has none,
+    because an earlier version wrote it, the data is loaded and split again.
 
     The result is empty if the formulas do not apply or lack a value: a party was lost, the run did not complete, its
     protocol has no formula here, or its scenario or data can no longer be read. Raises ScenarioError if a plugin's
@@ -69,7 +69,7 @@ def payloads_of(scenario: Scenario, parts: Parts, shards: Mapping[str, Shard]) -
     """
     try:
         return dict(PROTOCOLS[scenario.protocol.name].sent_bytes(scenario, parts, shards) or {})
-    except LookupError:  # what a plugin adds has no formula
+    except LookupError:  # a part added by a plugin may have no formula
         return {}
 
 
@@ -128,8 +128,7 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
 
 
 def _may_count_energy(scenario: Scenario) -> bool:
-    """Return False if no table names a radio or a processor: then no fleet need be made to know that none is
-    counted."""
+    """Return False if no table names a radio or a processor, so that no energy is counted and no fleet is needed."""
     device = scenario.device
     own = any(one.radio or one.processor or one.file for one in scenario.client)
     return own or bool(device.radio or device.processor)
@@ -146,11 +145,10 @@ def energy_meter(scenario: Scenario) -> tuple[Fleet, EnergyMeter] | None:
 
 
 def energy_of(scenario: Scenario, record: Path) -> Energy | None:
-    """Return the energy of the clients of a run with the `record`, its ``run.sqlite``; None if its scenario counts
-    none.
+    """Return the clients' energy in a run with the `record`, its ``run.sqlite``; None if the scenario counts no energy.
 
-    The record of a run that was resumed holds the energy of all its parts. Raises sqlite3.Error, and Problem for files
-    of devices that can no longer be read.
+    The record of a resumed run covers all its parts. Raises sqlite3.Error, and Problem for files of devices that can no
+    longer be read.
     """
     if (found := energy_meter(scenario)) is None:
         return None

@@ -1,4 +1,4 @@
-"""The process around a run: one thread for each sum, and old objects that the garbage collector leaves alone."""
+"""The process around a run: one thread for each sum, and old objects excluded from garbage collection."""
 
 import gc
 import sys
@@ -12,9 +12,9 @@ __all__ = ["one_thread", "spare_for_good", "spared_old_objects"]
 
 
 class _Libraries:
-    """The libraries that share a sum among threads, searched for again after modules have been imported.
+    """The libraries that may split a sum among threads, searched for again after modules have been imported.
 
-    A search takes milliseconds, as long as a short run of a chaos sweep.
+    A search takes milliseconds, as long as a short run of a chaos campaign.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,12 @@ _libraries = _Libraries()
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Make libraries compute with one thread in this context: a sum must not depend on how many threads share it."""
+    """Make libraries compute with one thread in this context, since sums must not depend on the number of threads."""
     return _libraries.limited()
 
 
 class _Garbage:
-    """A collector of garbage that skips the first call of `collect`, and later takes a fortieth of the time."""
+    """Collects garbage before runs, except before the first, and so seldom that it takes at most 1/40 of the time."""
 
     def __init__(self) -> None:
         self.spared_for_good = False
@@ -45,7 +45,7 @@ class _Garbage:
 
     def collect(self) -> None:
         began = time.perf_counter()
-        if self._is_first:  # there is no earlier run
+        if self._is_first:  # no earlier run has left garbage
             self._is_first = False
         elif began - self._ended >= 39 * self._took:
             gc.collect()
@@ -56,11 +56,11 @@ class _Garbage:
 _between_runs = _Garbage()
 
 _SELDOM = (50_000, 20, 20)
-"""The thresholds of the garbage collector during a run: new objects before it looks at the youngest, and so on."""
+"""The thresholds of the garbage collector during a run: new objects before a search of each generation."""
 
 
 def spare_for_good() -> None:
-    """Keep all existing objects from the garbage collector until the process ends: many runs, beside much else."""
+    """Exclude all existing objects from garbage collection until the process ends, for a process with many runs."""
     gc.collect()
     gc.freeze()
     _between_runs.spared_for_good = True
@@ -68,15 +68,15 @@ def spare_for_good() -> None:
 
 @contextmanager
 def spared_old_objects() -> Iterator[None]:
-    """Keep existing objects from the garbage collector in this context: libraries and parties live as long as the run.
+    """Exclude existing objects from garbage collection in this context: libraries and parties live as long as the run.
 
-    Each of many runs freezes the objects of the earlier ones as it begins, so only this collects them. The objects of
-    the run are searched seldom: nearly all of them are freed without the collector, and while they grow (a channel and
-    a wait for each pair of parties) each search finds all of them in use.
+    Objects of earlier runs are collected only here, before a run, because each run excludes all objects that exist when
+    it begins. During the run the collector searches seldom: nearly all objects are freed without it, and while the
+    run's state grows (a channel and a wait for each pair of parties), each search finds all of it in use.
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(*_SELDOM)
-    mine = not (_between_runs.spared_for_good or gc.get_freeze_count())  # which counts them one by one
+    mine = not (_between_runs.spared_for_good or gc.get_freeze_count())  # slow: it counts the objects one by one
     if mine:
         _between_runs.collect()
         gc.freeze()

@@ -1,4 +1,4 @@
-"""Calls on the nodes of a Ray cluster, which need none of this machine's files."""
+"""Calls on the nodes of a Ray cluster, which need no files of this machine."""
 
 import itertools
 import os
@@ -45,30 +45,31 @@ _PATIENCE = 60.0
 """Seconds to wait until the cluster has a CPU again."""
 
 _FAREWELL = 60.0
-"""Seconds in which calls must end after they were interrupted."""
+"""Seconds within which calls must end after they were interrupted."""
 
 _KILLING = 5.0
-"""Seconds in which a killed call must end."""
+"""Seconds within which a killed call must end."""
 
 _FETCHING = 20.0
-"""Seconds in which nodes must send the folders of calls that have not ended by then."""
+"""Seconds within which nodes must send the folders of killed calls."""
 
 
 _NOTES = b"tacit"
-"""The namespace in the head's store of the notes in which calls name their node and their folder there."""
+"""The namespace, in the store of Ray's head node, of notes in which calls name their node and their folder there."""
 
 
 class GivenUpWarning(UserWarning):
-    """The warning that a run on Ray was given up as it did not end after its interrupt.
+    """The warning that a run on Ray was given up because it did not end after its interrupt.
 
-    Its line names run, place, reason.
+    Its line names the run, the place and the reason.
     """
 
 
 class GivenUp(NamedTuple):
-    """A call that did not end after its interrupt: its index, `place`, a `reason` in one line, and the files it left.
+    """A call that did not end after its interrupt: its index (`place`), a `reason` in one line, and the files that it
+    left.
 
-    There are no `files` if the call had not noted a folder, or its node does not answer.
+    There are no `files` if the call had not noted a folder, or if its node does not answer.
     """
 
     place: int
@@ -78,8 +79,8 @@ class GivenUp(NamedTuple):
 
 @dataclass
 class _Call:
-    """A call under way: its index, its arguments as they are sent, the key of its notes, and its count of frozen
-    nodes."""
+    """A call under way: its index, its serialized arguments, the key of its notes, and the number of its nodes that
+    froze."""
 
     index: int
     packed: bytes
@@ -95,15 +96,15 @@ def on_ray(
     taken: Callable[[R], T],
     given_up: Callable[[GivenUp], object],
 ) -> Generator[tuple[int, T], None, None]:
-    """Make the `calls` of `function` on a cluster; as each ends yield its index and what `taken` makes of its result.
+    """Make the `calls` of `function` on a cluster; as each ends, yield its index and `taken` of its result.
 
-    `address` is as of `Cluster`. There are as many calls at a time as the cluster has CPUs; one whose worker or node is
-    lost, or whose node is frozen, is made again, three times at most. Of a Scenario among its arguments, data and
-    plugins are sent along.
+    `address` is that of `Cluster`. As many calls run at a time as the cluster has CPUs. A call whose worker or node is
+    lost, or whose node is frozen, is repeated, three times at most. If a Scenario is among a call's arguments, its data
+    and plugins are sent along.
 
-    If the generator is closed before its end, calls that have begun are interrupted, in what they do in an
-    `Interruption`, and what they return then is given to `taken` as well: whatever ends well is taken, wherever Ctrl-C
-    strikes. Each call that does not end within a minute of it is killed, and handed to `given_up`. Raises ClusterError.
+    If the generator is closed before its end, calls that have begun are interrupted inside their `Interruption`. Their
+    results are passed to `taken` as well, so that no result is lost at Ctrl-C. Each call that does not end within a
+    minute after the interrupt is killed and passed to `given_up`. Raises ClusterError.
     """
     cluster = Cluster(address)
     running: dict[Any, _Call] = {}
@@ -138,16 +139,16 @@ def on_ray(
         with interrupts_held_back():
             try:
                 _end(cluster, running, taken, given_up)
-                with suppress(Exception):  # of many kinds: the head is gone, and the notes with it
+                with suppress(Exception):  # Ray raises many kinds if the head node is gone, with the notes
                     cluster.answered(_forget, placed.keys)
             finally:
                 cluster.close()
 
 
 class _Placed:
-    """Lets Ray place calls on the nodes of a cluster; as soon as one is frozen, in turn on those that are not.
+    """Makes Ray place calls on the nodes of a cluster; once a node is frozen, on the other nodes in turn.
 
-    The keys of their notes begin with `keys`.
+    The keys of the calls' notes begin with `keys`.
     """
 
     def __init__(self, cluster: Cluster, running: dict[Any, _Call]) -> None:
@@ -164,7 +165,8 @@ class _Placed:
             self._running[task.remote(call.key, installed(), plugged.shipped(), call.packed, *call.long)] = call
 
     def move(self) -> None:
-        """Begin again the calls that a frozen node has, or may have: Ray waits for its answer to those not begun."""
+        """Begin again the calls that are on a frozen node, or may be: Ray would wait for the node before starting them
+        elsewhere."""
         for reference, call in list(self._running.items()):
             node, _ = self._cluster.answered(_notes_of, call.key)
             if node and node not in self._cluster.silent:
@@ -193,15 +195,15 @@ def _end(
     taken: Callable[[Any], object],
     given_up: Callable[[GivenUp], object],
 ) -> None:
-    """Interrupt the `running` calls, again and again: outside an `Interruption` a call takes no notice."""
+    """Interrupt the `running` calls repeatedly, because a call ignores interrupts outside an `Interruption`."""
 
     def take(left: list[Any], seconds: float) -> list[Any]:
-        """Return the results of those `left` that end within some seconds; the others are returned as well."""
+        """Process the results of those `left` that end within `seconds`; return the others."""
         ended, left = cluster.ray.wait(left, num_returns=len(left), timeout=seconds)
         for reference in ended:
             try:
                 result = outcome_of(cluster.ray.get(reference))
-            except Exception:  # it had not begun, its worker is gone, or it failed
+            except Exception:  # the call had not begun, lost its worker, or failed
                 continue
             taken(result)
             del running[reference]
@@ -219,7 +221,7 @@ def _end(
     late = [running[reference] for reference in left if reference in running]
     try:
         noted = [(call, *cluster.answered(_notes_of, call.key)) for call in late]
-    except Exception as error:  # of many kinds: the head is frozen or gone
+    except Exception as error:  # Ray raises many kinds if the head node is frozen or gone
         for call in late:
             given_up(GivenUp(call.index, f"given up: {line_of(error)}", {}))
     else:
@@ -228,8 +230,7 @@ def _end(
 
 
 def _fetched(cluster: Cluster, calls: list[tuple[_Call, str, str]]) -> Iterator[GivenUp]:
-    """Yield the calls that were killed, each with its notes and the files in its folder, except those that had not
-    begun."""
+    """Yield the killed calls that had begun, each with the files in its folder."""
     asked = [cluster.ask(node, _taken_out, folder) if folder else None for _, node, folder in calls]
     wanted = [reference for reference in asked if reference is not None]
     if wanted:
@@ -247,8 +248,8 @@ def _fetched(cluster: Cluster, calls: list[tuple[_Call, str, str]]) -> Iterator[
 
 
 def _notes_of(key: str) -> tuple[str, str]:
-    """Return the id of the node on which the call with that `key` has begun, and its folder there; "" for each
-    unnoted."""
+    """Return the id of the node on which the call with that `key` runs, and its folder there; "" for what is not
+    noted."""
     from ray.experimental import internal_kv
 
     found = internal_kv._internal_kv_get(key, namespace=_NOTES)
@@ -266,7 +267,7 @@ def _forget(keys: str) -> None:
 def _result(cluster: Cluster, reference: Any) -> Any:
     try:
         found = cluster.ray.get(reference)
-    except Exception as error:  # what the call raises is an outcome
+    except Exception as error:  # an exception of the call itself is part of its outcome
         raise ClusterError(
             f"{cluster.name} has lost a call {RETRIES + 1} times, the last so: {line_of(error)}"
         ) from None
@@ -295,7 +296,7 @@ _key = ""
 
 
 def _call(key: str, wanted: dict[str, str], modules: plugged.Shipped, packed: bytes, *long: Any) -> bytes:
-    # For good: the result of the call is lost if Ray's interrupt is raised before Ray has it, which is after the end.
+    # Not undone at the end: an interrupt before Ray has fetched the result would lose it.
     signal.signal(signal.SIGINT, _take_no_notice)
     global _key
     _key = key
@@ -305,7 +306,7 @@ def _call(key: str, wanted: dict[str, str], modules: plugged.Shipped, packed: by
 
 
 def note_folder(folder: Path) -> None:
-    """Note the `folder` of the call under way, so that its files are fetched, and removed, if the call must be
+    """Note the `folder` of the call under way, so that its files can be fetched and removed if the call must be
     killed."""
     _note(str(folder))
 
@@ -331,4 +332,4 @@ def _with_data(parts: Parts | None, function: Callable[..., R], arguments: tuple
 
 
 def _take_no_notice(number: int, frame: FrameType | None) -> None:
-    """Ignore the signal outside of an `Interruption`, which handles it as long as it lasts."""
+    """Ignore the signal. Inside an `Interruption` its handler replaces this one."""

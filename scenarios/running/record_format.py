@@ -1,6 +1,6 @@
 """The format of ``run.sqlite``: its tables, the public views, and the meaning of each column.
 
-The site's page of it is made from this file.
+The documentation's page on the format is generated from this file.
 """
 
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 __all__ = ["FORMAT", "SCHEMA", "TABLES", "VIEWS", "VIEW_OF", "Table", "View"]
 
 FORMAT = 2
-"""The number of the format, which `PRAGMA user_version` gives. It grows when a view, or a column of one, is removed or
-changes its meaning; not when one is added. `tacit.scenarios.running.record_format_1` reads the one before."""
+"""The number of the format, stored in `PRAGMA user_version`. It grows if a view or one of its columns is removed or
+changes its meaning, not if one is added. `tacit.scenarios.running.record_format_1` reads the previous format."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table, and the common part of a view: its name, its content, and its columns with their meanings."""
+    """A table, or the shared part of a view: its name, its content, and its columns with their meanings."""
 
     name: str
     what: str
@@ -23,13 +23,13 @@ class Table:
 
     @property
     def statement(self) -> str:
-        """The SQL statement that makes it."""
+        """The SQL statement that creates it."""
         return f"CREATE TABLE {self.name} ({', '.join(f'{_quoted(name)} {kind}' for name, kind, _ in self.columns)})"
 
 
 @dataclass(frozen=True)
 class View(Table):
-    """A view, by its `query`, whose columns have the names of `columns`."""
+    """A view, defined by its `query`, whose columns are named by `columns`."""
 
     query: str = ""
 
@@ -39,7 +39,7 @@ class View(Table):
 
     @property
     def common(self) -> str:
-        """The SQL that defines it inside a query, over the query's ``events``."""
+        """The SQL that defines the view inside a query, over the query's ``events``."""
         return f"{self._head} AS ({self.query})"
 
     @property
@@ -200,7 +200,7 @@ TABLES = (
 _OF_HOPS = "payload + sealing + envelope"
 
 ALIKE = "max(1, CAST(value AS INTEGER))"
-"""The number of equal messages that a row of a hop stands for."""
+"""SQL for the number of equal messages that one row of a hop stands for."""
 
 VIEWS = (
     View(
@@ -460,4 +460,4 @@ VIEW_OF = {view.name: view for view in VIEWS}
 """The views by their names."""
 
 SCHEMA = "".join(f"{one.statement.strip()};\n" for one in (*TABLES, *VIEWS)) + f"PRAGMA user_version = {FORMAT};\n"
-"""The SQL that makes an empty record."""
+"""The SQL that creates an empty record."""

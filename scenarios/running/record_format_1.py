@@ -1,7 +1,7 @@
 """Reads a record of format 1 as one of the present format: temporary views over its tables, under the present names.
 
-In format 1 most facts were words of `note`, waits were rows of `events` whose columns had other meanings, and the
-digests of files were JSON. No other code knows that format. Its texts are quoted here as they were: they do not change
+In format 1 most facts were texts in `note`, waits were rows of `events` whose columns had other meanings, and the
+digests of files were JSON. No other module knows format 1. Its texts are quoted here as they were, and do not change
 with those of later versions.
 """
 
@@ -11,10 +11,10 @@ __all__ = ["PRESENT"]
 
 _STATES = {"crash": "down", "power": "down", "leave": "down", "pause": "paused", "slow": "slow", "partition": "cut",
            "hold": "held"}  # fmt: skip
-"""The state that each kind of fault began, whose name was the first word of its note."""
+"""The state that each kind of fault began, by the kind, which was the first word of its note."""
 
 _ENDS = {"rejoin*": "down", "resume": "paused", "slow ends": "slow", "* heals": "cut", "* is released": "held"}
-"""The notes with which states ended."""
+"""The state that ended, by the pattern of the note on its end."""
 
 
 def _case(of: str, found: dict[str, str], operator: str = "=") -> str:
@@ -85,4 +85,4 @@ PRESENT = "".join(
         *(one.statement.replace("CREATE VIEW", "CREATE TEMP VIEW", 1) + ";\n" for one in VIEWS),
     ]
 )
-"""The SQL that lets a connection to a record of format 1 be read as one of the present format."""
+"""The SQL that makes a connection to a record of format 1 readable as one of the present format."""

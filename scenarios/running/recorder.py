@@ -24,23 +24,23 @@ __all__ = ["Ending", "Recorder"]
 
 _BATCH = 2000
 _FEW_BYTES = 2**24
-"""The bytes of contents above which they do not wait for their batch."""
+"""The bytes of contents above which they are written without waiting for the batch."""
 
 _SECONDS = 0.25
 """The real seconds after which records are written even without further events.
 
-So a follower of the run sees them, and a killed run leaves them behind.
+Thereby followers of the run see them, and a killed run leaves them.
 """
 
 _NUMBERED = ("event_rows", "wait_begins", "wait_ends")
 """The tables whose rows are numbered together, in the order in which they happened."""
 
 _COUNTED = (*_NUMBERED, "ended_rounds", "contents")
-"""The tables that grow as the run goes."""
+"""The tables that grow during the run."""
 
 
 class Ending(Struct, frozen=True):
-    """The end of a run: the values for `run`, with losses and rounds as in ``result.json``."""
+    """The end of a run: the values for the table `run`, with losses and rounds as in ``result.json``."""
 
     outcome: str
     reason: str
@@ -57,11 +57,13 @@ class Recorder:
     """Writes ``run.sqlite``: a sink of events, with `tap` for contents, `wait` for waits, and `end_round` for rounds.
 
     `about` are the rows of the table `run`, `files` those of the table `files`. Contents are stored only for the
-    message types in `contents`, from the round given for each. With a `state` it continues from there, and removes
-    later records; it raises FolderError if the file has less, or is of another format.
+    message types in `contents`, from the given round on. With a `state`, the recorder continues from there and removes
+    later records. Raises FolderError if the file is missing, has fewer records than the `state`, or is of another
+    format.
 
-    The journal is written ahead (WAL): others may read at any time. A run that is killed leaves all that was written,
-    here and in ``run.sqlite-wal``; after a power failure the last seconds may be missing. `close` leaves one file.
+    The journal is written ahead (WAL), so others may read at any time. A run that is killed leaves all that was
+    written, in ``run.sqlite`` and ``run.sqlite-wal``; after a power failure the last seconds may be missing. `close`
+    leaves one file.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class Recorder:
         self._writer.start()
 
     def state(self) -> dict[str, Any]:
-        """The numbers of rows, all of them written now, and the waits that have not ended."""
+        """The numbers of rows, all of which are written first, and the waits that have not ended."""
         with self._lock:
             self.flush()
             rows = self._counts()
@@ -141,13 +143,13 @@ class Recorder:
         self._waits, self._rounds = int(state["waits"]), set(state["rounds"])
         self._resumed = {_hashable(key): int(number) for key, number in state["waiting"]}
 
-    # What is recorded
+    # Recording
 
     def __call__(self, event: Event) -> None:
-        if self._closed:  # a run that was broken off is still being taken apart
+        if self._closed:  # the parties of an interrupted run are still being stopped
             return
         type_, number, attempt = event.origin
-        if type_ and event.kind == "drop":  # which the receiver's program drops
+        if type_ and event.kind == "drop":  # dropped by the receiver's program
             why = event.detail or event.note
             event = replace(event, kind="refuse", peer=event.sender, receiver=event.party, detail=why)
         if type_ or number:
@@ -175,7 +177,7 @@ class Recorder:
             if not known:
                 number = self._waits = self._waits + 1
             self._begun[wait] = number
-            if known:  # a run that goes on: this wait is in the record already
+            if known:  # a resumed run: the record has this wait already
                 return
             self._add_numbered(
                 "wait_begins", number, time, wait.party, wait.step, wait.round, wait.attempt, " ".join(wait.types),
@@ -230,7 +232,7 @@ class Recorder:
             if ending is not None:
                 self._end(ending)
             self._connection.execute("PRAGMA busy_timeout = 100")
-            with contextlib.suppress(sqlite3.OperationalError):  # somebody reads: the journal stays beside it
+            with contextlib.suppress(sqlite3.OperationalError):  # the journal must stay while others read
                 self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:
             self._connection.close()
@@ -260,7 +262,7 @@ class Recorder:
         with self._lock:
             if self._connection.in_transaction:  # Ctrl-C was received while it was writing
                 self._connection.execute("ROLLBACK")
-            new = {table: rows[:] for table, rows in self._rows.items() if rows}  # more may come from the run
+            new = {table: rows[:] for table, rows in self._rows.items() if rows}  # the run may add rows meanwhile
             self._connection.execute("BEGIN")
             for table, rows in new.items():
                 self._connection.executemany(_INSERTING[table], rows)
@@ -273,12 +275,12 @@ class Recorder:
     def _write_now_and_then(self) -> None:
         while not self._stop.wait(_SECONDS):
             if any(self._rows.values()) and time.monotonic() - self._written >= _SECONDS:
-                with contextlib.suppress(sqlite3.Error):  # the run itself will find that it cannot write
+                with contextlib.suppress(sqlite3.Error):  # the run reports the error at its own next write
                     self.flush()
 
 
 _OF_END = ("outcome", "reason", "virtual_seconds")
-"""The rows of the table `run` that a run has once it has ended."""
+"""The rows of the table `run` that are written when the run ends."""
 
 _SENDER, _RECEIVER, _ORIGIN = map(Event.__struct_fields__.index, ("sender", "receiver", "origin"))
 
@@ -295,11 +297,11 @@ _INSERTING = {table.name: _inserting(table) for table in TABLES}
 
 
 def _key(wait: Wait) -> tuple[Any, ...]:
-    """A key of a wait that is equal for the same wait of a resumed run."""
+    """An identifier of a wait that is the same in a resumed run."""
     return wait.party, wait.types, wait.sources, wait.began
 
 
 def _hashable(key: Any) -> tuple[Any, ...]:
-    """Restore a stored `_key`."""
+    """Convert a stored `_key` back to tuples."""
     party, types, sources, began = key
     return party, tuple(types), tuple(sources), began

@@ -17,6 +17,7 @@ from tacit.protocols.privacy.released import with_rounds_again
 from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type
+from tacit.scenarios.files.fault_checks import vain_returns
 from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read
 from tacit.scenarios.files.splits import parts_of, split
@@ -73,13 +74,15 @@ def run(
     """Check `scenario`, run it and return the result, which names its folder.
 
     `scenario` is one made in Python or by `load`, or a name or path as for `load`. `out` is the folder to make, by
-    default ``runs/NAME-SEED-NUMBER``, with the scenario's name, or one made from the title, or the file's. `overwrite`
-    replaces the folder of an earlier run at `out`, and raises FolderError for any other. `engine` replaces the
-    scenario's; `watch` sees each event. A run that takes more than `limit` seconds of wall-clock time is
-    ended as failed; its reason says where it was. Raises ScenarioError for an invalid scenario, TypeError,
-    FileExistsError if `out` exists, OSError if `result.json` cannot be written, and KeyboardInterrupt after Ctrl-C (the
-    folder is complete then). An error inside the run is not raised: the outcome is "failed", and `error` holds it.
-    A running event loop, as in a notebook, is blocked until the run ends.
+    default ``runs/NAME-SEED-NUMBER``, with the scenario's name, or one made from its title, or the file's. `overwrite`
+    replaces the folder of an earlier run at `out`, and raises FolderError for any other folder. `engine` replaces the
+    scenario's; `watch` sees each event. A run that takes more than `limit` seconds of wall-clock time is ended as
+    failed; the reason names its place in the code at that time.
+
+    An error inside the run is not raised: the outcome is "failed", and `error` holds it. A running event loop, as in a
+    notebook, is blocked until the run ends. Raises ScenarioError for an invalid scenario, TypeError, FileExistsError if
+    `out` exists, OSError if `result.json` cannot be written, and KeyboardInterrupt after Ctrl-C (the folder is complete
+    then).
     """
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
     check_type("out", out, (str, Path, type(None)), "the folder to make, as str or Path, or None")
@@ -107,8 +110,9 @@ def carry_out(
     watch: Watch | None = None,
     limit: float | None = None,
 ) -> Result:
-    """Run a scenario that is already checked. After Ctrl-C the outcome is "interrupted"; KeyboardInterrupt is raised
-    only before there is a folder, and after the run has ended.
+    """Run a scenario that is already checked. After Ctrl-C the outcome is "interrupted".
+
+    KeyboardInterrupt is raised only before the folder is made, and after the run has ended.
     """
     with (
         Interruption(limit) as interruption,
@@ -127,13 +131,13 @@ def resume(
 ) -> Result:
     """Resume the interrupted training run in the folder `path`, and return the result as `carry_out` does.
 
-    It continues from its checkpoint; from the start if there is none yet, and with `or_restart` also if its protocol
+    The run continues from its checkpoint, or starts again if it has none yet; with `or_restart` also if its protocol
     writes none or the checkpoint is unusable. `engine` replaces the scenario's. Raises FolderError for a folder that
     has nothing to resume or is in use by another process, and ScenarioError.
     """
     check_unfinished(path)
     with closing(RunFolder(path)) as folder:
-        check_unfinished(path)  # it may have ended since
+        check_unfinished(path)  # the run may have ended in the meantime
         scenario = load(path, [] if engine is None else [f'engine="{engine}"'])
         if not (PROTOCOLS[scenario.protocol.name].learns or or_restart):
             raise FolderError(f"{path}: only training can be resumed; `tacit run {path}` runs it from the start")
@@ -149,9 +153,9 @@ def resume(
 
 
 def give_up(path: Path, scenario: Scenario, name: str, reason: str) -> None:
-    """Mark the run in the folder `path` as interrupted: its process did not end by itself, for that `reason`.
+    """Mark the run in the folder `path` as interrupted, with a `reason`, because its process did not end by itself.
 
-    The folder's content stays, for `resume`; if there is none, it is made.
+    The folder's content stays, for `resume`. If there is no folder, it is made.
     """
     path.mkdir(parents=True, exist_ok=True)
     begun = (path / "scenario.toml").is_file()
@@ -204,7 +208,7 @@ def _carry_out(
             recording = recording_of(recorder, scenario.data.clients)
             sinks: list[Sink] = [recording, interruption, *([watch] if watch else [])]
             taps = Taps(delivered=[recorder.tap], waits=[recording.wait])
-            cautions(scenario)  # kept for the result, while what was checked is at hand
+            cautions(scenario)  # computed while the checked data are in memory; cached for the result
             simulation = Simulation(scenario, sinks=sinks, taps=taps, engine=scenario.engine, lasting=secret)
             _record_rounds(simulation, recorder)
             if earlier.state is not None:
@@ -216,7 +220,7 @@ def _carry_out(
             if scenario.attack.kind:
                 recorder.flush()
                 vulnerability = attack(scenario, record, [interruption])
-    except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a program of a plugin may call sys.exit
+    except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a plugin's program may call sys.exit
         error = interruption.asked or interruption.reached or raised
     interruption.over()
     error = _complete(folder, recorder, simulation, simulated, error) or error
@@ -233,23 +237,23 @@ def _carry_out(
     with suppress(sqlite3.Error, Problem):
         result.energy = energy_of(scenario, folder.path / "run.sqlite")
     if simulation is not None and result.outcome == "completed" and not result.lost:
-        with suppress(Exception):  # of a plugin's formula: whoever asks for it computes it, and says so
+        with suppress(Exception):  # a plugin's formula failed: readers compute it again and report the error
             result.formula = payloads_of(*simulation.setting)
     folder.make_room()
     if error is not None and not isinstance(error, KeyboardInterrupt):
         folder.write_failure(_failure(error))
     folder.write_result(result)
     if error is None:
-        (folder.path / CHECKPOINT).unlink(missing_ok=True)  # nothing is left to resume
+        (folder.path / CHECKPOINT).unlink(missing_ok=True)  # the run has ended and cannot be resumed
         folder.forget()
     if simulation is not None:
-        with suppress(KeyboardInterrupt):  # from a task that unwinds: the work is done
+        with suppress(KeyboardInterrupt):  # raised by a task that is being stopped after the work
             simulation.close()
     return result
 
 
 def about(scenario: Scenario, name: str) -> dict[str, Any]:
-    """The facts of the run that the record holds from its beginning."""
+    """The facts on the run that the record has from its beginning."""
     about = {"tacit": version(), "scenario": name, "title": scenario.title, "seed": scenario.seed}
     return about | {
         "protocol": scenario.protocol.name, "fidelity": scenario.fidelity, "transport": scenario.network.transport,
@@ -272,7 +276,7 @@ def _complete(
     """Write all files but the last one. Returns the error if the disk is full."""
     try:
         if recorder is not None:
-            found, now = simulated or _so_far(simulation), 0.0 if simulation is None else simulation.now
+            found, now = simulated or _partial_result(simulation), 0.0 if simulation is None else simulation.now
             recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.round_records))
             folder.write_rounds()
         if simulated is not None:
@@ -282,7 +286,7 @@ def _complete(
         if disk_problem(error) is None:
             raise
         for name in ("rounds.csv", "labels.csv", "model.npz"):
-            (folder.path / name).unlink(missing_ok=True)  # a part of it may be written
+            (folder.path / name).unlink(missing_ok=True)  # a part of the file may have been written
         return error
     return None
 
@@ -304,7 +308,7 @@ def result_of(
     outcome, reason = _outcome(simulated, error)
     rows = [] if simulation is None else simulation.ledger.rows()
     total = {column: sum(getattr(row, column) for row in rows) for column in _COLUMNS}
-    found = simulated or _so_far(simulation)
+    found = simulated or _partial_result(simulation)
     result = Result(
         scenario=name,
         title=scenario.title,
@@ -348,16 +352,16 @@ def result_of(
 def _late_returns(scenario: Scenario, result: Result) -> Iterator[str]:
     """A line for each `back_after` with which no party had returned at the end of the run, unless a caution covers
     it."""
+    vain = vain_returns(scenario)
     for number, fault in enumerate(scenario.fault):
-        key, struck = f"fault.{number}.back_after", [one for one in result.faults if one.fault == number]
-        back_after = fault.get("back_after")
-        if back_after is None or not struck or any(line.startswith(f"{key} ") for line in result.warnings):
+        struck, back_after = [one for one in result.faults if one.fault == number], fault.get("back_after")
+        if back_after is None or not struck or number in vain:
             continue
         back = min(one.time for one in struck) + duration(back_after)
         if back >= result.virtual_seconds:
             party, ended = struck[0].party, format_duration(result.virtual_seconds)
             problem = f"{party} was to return at {format_duration(back)}, and the run ended at {ended}"
-            yield f"{key} = {toml(back_after)} changed nothing: {problem}"
+            yield f"fault.{number}.back_after = {toml(back_after)} changed nothing: {problem}"
 
 
 def _device(scenario: Scenario) -> str:
@@ -369,7 +373,7 @@ def _device(scenario: Scenario) -> str:
 _COLUMNS = ("messages", "payload", "sealing", "envelope")
 
 
-def _so_far(simulation: Simulation | None) -> ResultFields:
+def _partial_result(simulation: Simulation | None) -> ResultFields:
     """The known fields of the result of a run that did not end."""
     if simulation is None or not isinstance(simulation.observer, PartialReporter):
         return ResultFields()

@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-# The durations of a recorded run's jobs, for a run that replays them.
+# Durations of a recorded run's jobs, for a run that replays them.
 
 
 def durations_of(folder: Path) -> dict[tuple[str, str, int], float]:
@@ -73,13 +73,14 @@ _STAND_INS: dict[str, StandIns | None] = {"real": None, "sized": sized.STAND_INS
 
 
 class Simulation:
-    """One run, with the data of the scenario or other `parts`. `close` closes the `engine`, also a given object.
+    """One run of a scenario, with its data or other `parts`. `close` also closes the `engine`, even one passed as an
+    object.
 
-    `lasting`: the secret of 32 bytes from which repeatable answers are made, equal in a resumed run. `hollow`: it runs
-    on hollow values (`tacit.sim.hollow`), which nobody observes; by default where `is_hollow`. Without `hashed` its
+    `lasting`: the secret of 32 bytes that repeatable answers are made from; it is the same in a resumed run. `hollow`:
+    the run uses hollow values (`tacit.sim.hollow`), and no observer; by default if `is_hollow`. Without `hashed` the
     trace has no hashes.
 
-    Its properties can be read at any time, also from another thread and after an error.
+    The properties can be read at any time, also from another thread and after an error.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class Simulation:
                 watching=watching_of(scenario.protocol),
             )
             seen = {name: list(calls) for name, calls in vars(taps).items()}
-            token = given.set(identities_of(scenario))  # all that a client signs in a run is by one key
+            token = given.set(identities_of(scenario))  # clients sign with one key during a run
             try:
                 self._experiment = PROTOCOLS[scenario.protocol.name].build(
                     Setting(self._world, *self.setting, faults, progress, fleet)
@@ -133,7 +134,7 @@ class Simulation:
             finally:
                 given.reset(token)
             self.observer = self._experiment.observer
-            if hollow:  # nobody looks at what is not there
+            if hollow:  # hollow values cannot be observed
                 vars(taps).update(seen)
                 self._ended: list[Ended] = []
                 self._experiment.server.observers[:] = [self._note_ended]
@@ -145,7 +146,7 @@ class Simulation:
 
     @property
     def server(self) -> Any:
-        """The server, in its present incarnation."""
+        """The server in its present incarnation."""
         return self._experiment.server.device.party
 
     @property
@@ -167,7 +168,7 @@ class Simulation:
 
     @property
     def trace(self) -> Trace:
-        """The chain of all events so far."""
+        """The trace of all events so far."""
         return self._world.trace
 
     @property
@@ -237,11 +238,11 @@ class Simulation:
 
     @property
     def most_held(self) -> int:
-        """The most bytes of messages that existed at a time, in flight or not used up yet, in a hollow run."""
+        """The most bytes of messages that were in flight or not yet read at any time of a hollow run."""
         return 0 if self._meter is None else self._meter.most
 
     def after_rounds(self, call: Callable[[int], None]) -> None:
-        """Call `call` with the number of each round that has ended, if the run can be restored."""
+        """Call `call` with the number of each round as it ends, if the run can be restored."""
         if isinstance(self.observer, Checkpointable):
             self.observer.after_round = call
 
@@ -254,7 +255,7 @@ class Simulation:
         return self._broken_off(self.observer).take(self.observer.state(), spill)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a `state` of the same scenario, whose content must be valid."""
+        """Continue from a `state` of the same scenario, which must be valid."""
         assert isinstance(self.observer, Checkpointable)
         broken_off = self._broken_off(self.observer)
         self.observer.restore(broken_off.restore(state))

@@ -1,8 +1,8 @@
 """Integrity checks of a run's folder and its record, which can be read after any end of the run.
 
-``result.json`` has the SHA-256 of each file that the run wrote, and of itself. Of a run without a result the record has
-those of the scenario and the plugins, and the record's own journal is checked by its checksums. So a file that was
-changed afterwards, or damaged, is named and its numbers are not shown.
+``result.json`` has the SHA-256 of each file that the run wrote, and of itself. For a run without a result, the record
+has those of the scenario and the plugins, and the record's own journal is checked by its checksums. A file that was
+changed later or damaged is reported by name, and its numbers are not shown.
 """
 
 import hashlib
@@ -37,17 +37,17 @@ LATER = (
     f"of format {{}}, and this version of Tacit reads formats 1 and {FORMAT}: read it with the version that made it, "
     "or a later one"
 )
-"""The words for a file of a later format, whose number is to be filled in."""
+"""The message for a file of a later format, with a place for its number."""
 
 
 class FolderError(ValueError):
-    """The folder is not a run's, or not complete. The message is one line."""
+    """An error in one line: the folder is not a run's folder, or not complete."""
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256, in hexadecimal, of each file that the run in `folder` has written, by its path there.
+    """The SHA-256, in hexadecimal, of each file that the run in `folder` has written, by its path there.
 
-    The record is left out while its journal exists: then it is being read, and the two are joined later.
+    The record is left out while its journal exists, because the journal will be merged into it.
     """
     names = [name for name in _FILES if (folder / name).is_file()]
     if any((folder / name).exists() for name in _JOURNALS):
@@ -77,8 +77,8 @@ def _of_record(record: dict[str, Any]) -> str:
 def check_whole(folder: Path, *, journal: bool = True) -> None:
     """Raise FolderError, naming the file, if a file of the run in `folder` was changed.
 
-    Without `journal` the record may end early, as after a failure of the machine, for continuing from before that.
-    Missing files are ignored: their readers report them.
+    Without `journal` the record may end early, as after a failure of the machine, for a run that continues from an
+    earlier state. Missing files are ignored: their readers report them.
     """
     stamps = []
     for file in (folder / RESULT, *(folder / name for name in (*_FILES, *_JOURNALS)), *_code(folder)):
@@ -96,7 +96,7 @@ def _code(folder: Path) -> Iterator[Path]:
 
 @lru_cache(64)
 def _problem(folder: Path, stamps: tuple[object, ...], journal: bool) -> str:
-    """The first file that does not fit, in words; "" if all do. Cached until a file changes."""
+    """The first file whose digest is wrong, in words; "" if all are right. Cached until a file changes."""
     expected: dict[str, str] = {}
     if (folder / RESULT).is_file():
         try:
@@ -151,11 +151,11 @@ def is_under_way(folder: Path) -> bool:
 
 @contextmanager
 def opened_record(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the record at `path` read-only, as one of the present format. Raises sqlite3.Error for an unreadable record,
-    and FolderError for one of a later format.
+    """Open the record at `path` read-only, as one of the present format.
 
-    A run that was killed while it closed its record leaves a journal, from which SQLite first has to restore: the file
-    itself where that may be written, else a copy.
+    A run that was killed while closing its record leaves a journal, from which SQLite must restore the record first: in
+    the file itself if it is writable, else in a copy. Raises sqlite3.Error for an unreadable record, and FolderError
+    for one of a later format.
     """
     with closing(_connected(path, "ro")) as connection:
         if not _needs_restoring(connection):
@@ -178,7 +178,7 @@ def opened_record(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _show_as_present(path: Path, connection: sqlite3.Connection) -> None:
-    """Let a record of format 1 be read as one of the present format. Raises FolderError for a later format."""
+    """Make a record of format 1 readable as one of the present format. Raises FolderError for a later format."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found == FORMAT - 1:
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -207,17 +207,17 @@ def _needs_restoring(connection: sqlite3.Connection) -> bool:
     return False
 
 
-# The journal that is written ahead (https://www.sqlite.org/fileformat2.html#walformat)
+# The write-ahead log (https://www.sqlite.org/fileformat2.html#walformat)
 
 _HEADER, _FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 _MAGIC = 0x377F0682  # with the lowest bit set, checksums are of big-endian words
 
 
 def _is_sound(path: Path) -> bool:
-    """True if every frame of this journal that belongs to its header has the right checksum.
+    """Return true if every frame of this journal that belongs to its header has the right checksum.
 
-    What was written last may be cut short where the machine failed, and frames of an earlier use, which have another
-    salt, may follow. A frame with the journal's salt and a wrong checksum before the last is damage.
+    The end may be missing after a failure of the machine, and frames of an earlier use, which have another salt, may
+    follow. A frame with the journal's salt and a wrong checksum before the last frame is damage.
     """
     data = path.read_bytes()
     if len(data) < _HEADER.size:
@@ -233,7 +233,7 @@ def _is_sound(path: Path) -> bool:
     while at + size <= len(data):
         _, _, *found = _FRAME.unpack_from(data, at)
         if tuple(found[:2]) != (salt, other):
-            # Of an earlier use; but where a later frame is of this one, its salt was damaged.
+            # A frame of an earlier use; but if a later frame has the journal's salt, this frame's salt was damaged.
             later = range(at + size, len(data) - size + 1, size)
             return not any(_FRAME.unpack_from(data, place)[2:4] == (salt, other) for place in later)
         sums = _checksum(data[at : at + 8] + data[at + _FRAME.size : at + size], order, sums)

@@ -1,4 +1,5 @@
-"""The table of keys and of their allowed values, in words, read off the structs of `tacit.scenarios.schema.table`."""
+"""The table of keys and of their allowed values, in words, derived from the structs of
+`tacit.scenarios.schema.table`."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
@@ -21,11 +22,12 @@ __all__ = ["EACH", "Key", "allowed", "bounds", "keys", "kind_of", "similar", "st
 
 
 EACH = "N"
-"""The number of any table of a list, in the name of a key: ``fault.N.at``, of which ``fault.0.at`` is the first."""
+"""The number that stands for any table of a list in the name of a key: ``fault.N.at``, as ``fault.0.at`` for the
+first."""
 
 
 class Key(Struct, frozen=True):
-    """One row of the table of keys. `protocols` is empty when every protocol uses the key."""
+    """One row of the table of keys. `protocols` is empty if every protocol uses the key."""
 
     name: str
     type: str
@@ -36,7 +38,7 @@ class Key(Struct, frozen=True):
 
     @property
     def is_of_list(self) -> bool:
-        """True if the key is of a table that a file may hold several times."""
+        """True if the key belongs to a table that a file may repeat."""
         return f".{EACH}." in self.name
 
 
@@ -50,7 +52,8 @@ _WORDS: dict[type[types.Type], str] = {
 
 
 def bounds(node: types.IntType | types.FloatType) -> str:
-    """Return the allowed numbers in words: ``1 to 9``, ``above 0, at most 1``, ``a multiple of 4``; "" if all are."""
+    """Return the allowed numbers in words: ``1 to 9``, ``above 0, at most 1``, ``a multiple of 4``; "" if all are
+    allowed."""
     multiple = "" if node.multiple_of is None else f"a multiple of {node.multiple_of}"
     return ", ".join(filter(None, (_range(node), multiple)))
 
@@ -121,7 +124,8 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
         elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.UnionType):
             yield from _rows_of_kinds(f"{name}.{EACH}.", kind.item_type)
         else:
-            notes = kind if isinstance(kind, types.Metadata) else types.Metadata(kind)  # a protocol of one's own
+            # A plugin's protocol may annotate nothing.
+            notes = kind if isinstance(kind, types.Metadata) else types.Metadata(kind)
             extra = notes.extra or {}
             description = (notes.extra_json_schema or {}).get("description", "")
             if (listed := extra.get("listed")) is not None:
@@ -158,7 +162,7 @@ def _rows_of_kinds(prefix: str, node: types.UnionType) -> Iterator[Key]:
 def keys() -> list[Key]:
     """Return every key of a scenario file, in the order of the file; ``fault.N.`` stands for each [[fault]] from 0 on.
 
-    The keys of protocols that were added stand at the end, and may have the name of another protocol's key.
+    The keys of added protocols are at the end, and may have the name of another protocol's key.
     """
     found = [*_keys(plugged.active(), tuple(PROTOCOLS))]
     for name, declaration in PROTOCOLS.items():
@@ -185,7 +189,7 @@ def structure(kind: type[ScenarioFile] = ScenarioFile) -> types.StructType:
 def _keys(plugins: tuple[str, ...], protocols: tuple[str, ...]) -> tuple[Key, ...]:
     """Return the rows with the keys of the active `plugins`, and for these `protocols`."""
     rows = _rows("", structure())
-    return tuple(sorted(rows, key=lambda key: "." in key.name))  # the top of a file comes before its tables
+    return tuple(sorted(rows, key=lambda key: "." in key.name))  # top-level keys precede tables in TOML
 
 
 @cache
@@ -193,7 +197,7 @@ def _kind_with(protocol: type[Struct]) -> type[ScenarioFile]:
     """Return a kind of `ScenarioFile` whose [protocol] table is the struct `protocol`."""
     fields = {"__annotations__": {"protocol": protocol}, "protocol": msgspec.field(default_factory=protocol)}
     options = {"kw_only": True, "frozen": True, "forbid_unknown_fields": True}
-    # Not by defstruct, which takes no bases with a metaclass of their own.
+    # msgspec.defstruct accepts no bases with another metaclass.
     return new_class("ScenarioFile", (ScenarioFile,), options, lambda namespace: namespace.update(fields))
 
 

@@ -1,4 +1,4 @@
-"""The names by which errors call what a user has given: options in the command line, arguments in Python."""
+"""The names of inputs in error messages: options on the command line, arguments in Python."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +9,12 @@ __all__ = ["called", "either", "on_command_line"]
 _is_command = ContextVar("_is_command", default=False)
 
 _ARGUMENTS = {"--set": "changes"}
-"""The arguments of `tacit.run` and other functions whose names differ from the option's."""
+"""The arguments of `tacit.run` and other functions whose names differ from those of the options."""
 
 
 @contextmanager
 def on_command_line() -> Iterator[None]:
-    """Word errors for a user of the command line within this context."""
+    """Within this context, errors name options of the command line."""
     token = _is_command.set(True)
     try:
         yield
@@ -23,14 +23,15 @@ def on_command_line() -> Iterator[None]:
 
 
 def either(command: str, python: str) -> str:
-    """Return the text `command` on the command line, `python` anywhere else."""
+    """Return `command` on the command line, otherwise `python`."""
     return command if _is_command.get() else python
 
 
 def called(option: str, text: str = "") -> str:
-    """Return the name of the `option`, such as ``--over``, or of its argument, with the `text` that was given to it.
+    """Return the name of the `option`, such as ``--over``, or of the corresponding argument, with the `text` given to
+    it.
 
-    In Python, ``over`` is a dict of lists, so the key of the `text` is named instead.
+    In Python, ``over`` is a dict of lists, so the key in the `text` is named instead.
     """
     argument = _ARGUMENTS.get(option, option.removeprefix("--").replace("-", "_"))
     if not text:

@@ -1,8 +1,8 @@
 """The keys of a scenario: each with its type, unit, default and the protocols that use it.
 
 The structs are the single source: files are converted into them (`tacit.scenarios.files.reading`), and
-`tacit.scenarios.schema.keys` makes the table that `tacit keys` and the docs print. What a type cannot hold (k below the
-number of points) is checked in `tacit.scenarios.files.checks`.
+`tacit.scenarios.schema.keys` derives the table that `tacit keys` and the docs print. Rules that a type cannot express,
+such as k below the number of points, are checked in `tacit.scenarios.files.checks`.
 """
 
 from typing import Annotated, Literal
@@ -19,8 +19,8 @@ from tacit.protocols.federated.keys import Byzantine, Model, Training
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.sim.faults import AnyFault, Fault
-from tacit.sim.table import Keys
-from tacit.sim.units import DURATION, Duration
+from tacit.sim.table import Keys, about
+from tacit.sim.units import Duration
 
 __all__ = [
     "Attack",
@@ -48,111 +48,93 @@ __all__ = [
 
 
 class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[expect]: what makes the file a test; only the keys that are given are compared.
+    """[expect]: the expectations that make the file a test; only the given keys are compared.
 
-    Whatever it holds, every fault must come, but for those with a probability.
+    In addition, every fault without a probability must be applied.
     """
 
     outcome: Annotated[
         Literal["completed", "aborted", "failed"] | None,
-        Meta(description="Expected outcome of the run. `failed`: every client is lost, or no client gets labels."),
+        about("Expected outcome of the run. `failed`: every client is lost, or no client gets labels."),
     ] = None
-    reason: Annotated[str | None, Meta(description="Text that the reason of the outcome must contain.")] = None
+    reason: Annotated[str | None, about("Text that the reason of the outcome must contain.")] = None
     equals_plaintext: Annotated[
-        bool | None,
-        Meta(description="`true` requires that every round equals the oracle, which is computed in plain numpy."),
+        bool | None, about("`true` requires that every round equals the oracle, which is computed in plain numpy.")
     ] = None
     lost: Annotated[
         tuple[str, ...] | None,
-        Meta(
-            description=(
-                "Exactly the parties that must be lost, in any round: `client/3`, or with the step, "
-                "`client/3 at hamming.evaluate`."
-            )
+        about(
+            "Exactly the parties that must be lost, in any round: `client/3`, or with the step, `client/3 at "
+            "hamming.evaluate`."
         ),
     ] = None
 
     lost_at_most: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(
-            description=(
-                "Largest number of parties that may be lost, in all rounds together. Cannot be combined with `lost`."
-            ),
-            extra={"unit": "parties"},
+        about(
+            "Largest number of parties that may be lost, in all rounds together. Cannot be combined with `lost`.",
+            unit="parties",
         ),
     ] = None
     lost_includes: Annotated[
         tuple[str, ...] | None,
-        Meta(
-            description=(
-                "Parties that must be lost, written as in `lost`; others may be lost too. Cannot be "
-                "combined with `lost`."
-            )
+        about(
+            "Parties that must be lost, written as in `lost`; others may be lost too. Cannot be combined with `lost`."
         ),
     ] = None
 
     @property
     def losses(self) -> tuple[tuple[str, str, str], ...]:
-        """Key, party and step of each entry in `lost` and `lost_includes`; the step is "" where none is given."""
+        """Key, party and step of each entry in `lost` and `lost_includes`; the step is "" if none is given."""
         entries = [(key, entry) for key in ("lost", "lost_includes") for entry in getattr(self, key) or ()]
         return tuple((key, *entry.partition(" at ")[::2]) for key, entry in entries)
 
 
-# The table [attack]: what a curious server is after.
+# The table [attack]: the attack of a curious server.
 
 
 class Attack(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[attack]: whether the messages show which points a client was trained on."""
+    """[attack]: an attack that infers from the messages which points a client was trained on."""
 
     kind: Annotated[
         Literal["", "membership"],
-        Meta(
-            description=(
-                "`membership`: membership inference with shadow models (Shokri et al. 2017) on the "
-                "contents of messages. The contents are then kept in `run.sqlite`, and `vulnerability` is "
-                "in `result.json`. Half of the training points then belong to the attacker. Empty: no "
-                "attack."
-            ),
+        about(
+            "`membership`: membership inference with shadow models (Shokri et al. 2017) on the contents of messages. "
+            "The contents are then kept in `run.sqlite`, and `vulnerability` is in `result.json`. Half of the "
+            "training points then belong to the attacker. Empty: no attack."
         ),
     ] = ""
     epochs: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description=(
-                "K: number of last rounds whose models the attack uses (default: 500, or all). With "
-                "predictions: number of times that the last round is repeated with the attack's points "
-                "instead of the public points (default: 1). With secure votes: number of last rounds in "
-                "which the attack's points are added to the public points. The defaults are those of the "
-                "FedCT paper."
-            ),
-            extra={"unit": "rounds"},
+        about(
+            "K: number of last rounds whose models the attack uses (default: 500, or all). With predictions: number "
+            "of times that the last round is repeated with the attack's points instead of the public points (default: "
+            "1). With secure votes: number of last rounds in which the attack's points are added to the public "
+            "points. The defaults are those of the FedCT paper.",
+            unit="rounds",
         ),
     ] = None
     points: Annotated[
         int,
-        Meta(
+        about(
+            "Points that the attack asks about: at most this number of each client's training points, and as many "
+            "points that no client has.",
             ge=2,
-            description=(
-                "Points that the attack asks about: at most this number of each client's training points, "
-                "and as many points that no client has."
-            ),
-            extra={"unit": "points"},
+            unit="points",
         ),
     ] = 500
     shadows: Annotated[
         int,
-        Meta(
+        about(
+            "Number of times that the attacker runs the whole scenario with its own data. Each run gives one shadow "
+            "model per client.",
             ge=1,
-            description=(
-                "Number of times that the attacker runs the whole scenario with its own data. Each run "
-                "gives one shadow model per client."
-            ),
         ),
     ] = 1
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be run, in one line: where it stands, which key, what is wrong and allowed."""
+    """A scenario that cannot be run, as one line: the file, the key, the problem and the allowed values."""
 
     def __init__(self, where: str, key: str, problem: str) -> None:
         self.where, self.key = (" ".join(text.splitlines()) for text in (where, key))
@@ -161,132 +143,97 @@ class ScenarioError(ValueError):
         super().__init__(": ".join(part for part in places if part))
 
 
-_RATE = {"unit": "rate"}
-
 Client, Link, Host = ClientKeys, LinkKeys, HostKeys
-"""The tables that say what differs from party to party."""
+"""The tables of the scenario file that set values for single clients, links and hosts."""
 
 
 class Data(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[data]: whose points, and how they are spread over the clients."""
+    """[data]: the clients' points, and their distribution among the clients."""
 
     name: Annotated[
-        str,
-        Meta(
-            description=(
-                "Name of a data set (see `tacit data list`). Set either this or `path`; the default is digits."
-            )
-        ),
+        str, about("Name of a data set (see `tacit data list`). Set either this or `path`; the default is digits.")
     ] = ""
     path: Annotated[
-        str,
-        Meta(
-            description="CSV or NPZ file with your own data; the path is relative to the scenario file.",
-            extra={"unit": "file"},
-        ),
+        str, about("CSV or NPZ file with your own data; the path is relative to the scenario file.", unit="file")
     ] = ""
-    label_column: Annotated[str, Meta(description="Column of `path` with the class.")] = "label"
+    label_column: Annotated[str, about("Column of `path` with the class.")] = "label"
     client_column: Annotated[
-        str, Meta(description='Column of `path` that names the client of each row, for `partition = "natural"`.')
+        str, about('Column of `path` that names the client of each row, for `partition = "natural"`.')
     ] = "client"
     features: Annotated[
         str,
-        Meta(
-            description="Conversion of each point before a run, which takes no virtual time: `identity`, none; "
+        about(
+            "Conversion of each point before a run, which takes no virtual time: `identity`, none; "
             + "; ".join(f"`{name}`, {kind.description}" for name, kind in FEATURES.items() if kind)
             + ". The features are cached in the data folder."
         ),
     ] = "identity"
     clients: Annotated[
         int,
-        Meta(
+        about(
+            "Number of clients. With a data set that has its own clients (`natural`), the default is their number.",
             ge=1,
-            description=(
-                "Number of clients. With a data set that has its own clients (`natural`), the default is their number."
-            ),
         ),
     ] = 10
     partition: Annotated[
         str,
-        Meta(
-            description=(
-                "Split of the points among clients: `iid`; `dirichlet:A` (class shares from "
-                "Dirichlet(A)); `dirichlet:A/B` (half of the points with A, half with B); `classes:C` (C "
-                "classes per client); or `natural` (the data set's own clients, or the client column of a "
-                "file)."
-            )
+        about(
+            "Split of the points among clients: `iid`; `dirichlet:A` (class shares from Dirichlet(A)); "
+            "`dirichlet:A/B` (half of the points with A, half with B); `classes:C` (C classes per client); or "
+            "`natural` (the data set's own clients, or the client column of a file)."
         ),
     ] = "iid"
-    labeled: Annotated[float, Meta(gt=0, le=1, description="Share of each client's points that have a label.")] = 0.1
+    labeled: Annotated[float, about("Share of each client's points that have a label.", gt=0, le=1)] = 0.1
     labeled_clients: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description="Number of clients that have labels: the first ones (default: all clients).",
-            extra={"unit": "clients"},
-        ),
+        about("Number of clients that have labels: the first ones (default: all clients).", unit="clients"),
     ] = None
     labels_per_client: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description=(
-                "Number of labels of each client that has labels; replaces `labeled`. With `iid`, the "
-                "labels are spread over the classes as evenly as possible; otherwise they follow the "
-                "client's class proportions."
-            ),
-            extra={"unit": "labels"},
+        about(
+            "Number of labels of each client that has labels; replaces `labeled`. With `iid`, the labels are spread "
+            "over the classes as evenly as possible; otherwise they follow the client's class proportions.",
+            unit="labels",
         ),
     ] = None
     labels_of_classes: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description=(
-                "Number of classes that each client has labels of. The classes are assigned as by "
-                "`classes:C`, whatever points the client holds. `labeled` is then a share of the client's "
-                "points of these classes."
-            ),
-            extra={"unit": "classes"},
+        about(
+            "Number of classes that each client has labels of. The classes are assigned as by `classes:C`, whatever "
+            "points the client holds. `labeled` is then a share of the client's points of these classes.",
+            unit="classes",
         ),
     ] = None
     new: Annotated[
         float,
-        Meta(
+        about(
+            "New points of each client, whose labels are predicted but which are not training data: a share if below "
+            "1, otherwise a number. If there are new points, accuracy is measured on them only.",
             ge=0,
-            description=(
-                "New points of each client, whose labels are predicted but which are not training data: a "
-                "share if below 1, otherwise a number. If there are new points, accuracy is measured on "
-                "them only."
-            ),
-            extra={"unit": "points"},
+            unit="points",
         ),
     ] = 0.0
     without_labels: Annotated[
         tuple[str, ...],
-        Meta(description='Clients without training data, such as `["client/3"]`. All their points are new points.'),
+        about('Clients without training data, such as `["client/3"]`. All their points are new points.'),
     ] = ()
     unlabeled: Annotated[
         float,
-        Meta(
-            ge=0,
-            le=1,
-            description=(
-                "Share of the unlabeled training points that take part. With 0, all training data is labeled."
-            ),
+        about(
+            "Share of the unlabeled training points that take part. With 0, all training data is labeled.", ge=0, le=1
         ),
     ] = 1.0
     test: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(
-            description=(
-                "Number of test points. Tacit draws them with the seed from all rows, including "
-                "upstream's test part; clients get the other rows. By default, data sets use upstream's "
-                "split or the last fifth of the rows, and files have no test points."
-            ),
-            extra={"unit": "points"},
+        about(
+            "Number of test points. Tacit draws them with the seed from all rows, including upstream's test part; "
+            "clients get the other rows. By default, data sets use upstream's split or the last fifth of the rows, "
+            "and files have no test points.",
+            unit="points",
         ),
     ] = None
     limit: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Largest number of points to use, for quick runs.", extra={"unit": "points"}),
+        Annotated[int, Meta(ge=1)] | None, about("Largest number of points to use, for quick runs.", unit="points")
     ] = None
 
 
@@ -295,128 +242,99 @@ class Network(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     topology: Annotated[
         Literal["star", "mesh"],
-        Meta(description="`star`: the server relays between clients; `mesh`: clients have links to each other."),
+        about("`star`: the server relays between clients; `mesh`: clients have links to each other."),
     ] = "star"
     latency: Annotated[
         str,
-        Meta(
-            description=(
-                "One-way latency of each message: `5ms`, `normal:MEAN,DEVIATION`, "
-                "`lognormal:MEDIAN,SIGMA`, `uniform:LOW,HIGH` or `csv:FILE` (one latency per line)."
-            ),
-            extra={"unit": "distribution"},
+        about(
+            "One-way latency of each message: `5ms`, `normal:MEAN,DEVIATION`, `lognormal:MEDIAN,SIGMA`, "
+            "`uniform:LOW,HIGH` or `csv:FILE` (one latency per line).",
+            unit="distribution",
         ),
     ] = "lognormal:40ms,0.3"
     bandwidth: Annotated[
-        str, Meta(description="Bandwidth of each client, in each direction; or `unlimited`.", extra=_RATE)
+        str,
+        about("Bandwidth of each client, in each direction; or `unlimited`.", unit="rate"),
     ] = "20Mbit/s"
-    up: Annotated[
-        str | None, Meta(description="Uplink bandwidth of each client (default: `bandwidth`).", extra=_RATE)
-    ] = None
-    down: Annotated[
-        str | None, Meta(description="Downlink bandwidth of each client (default: `bandwidth`).", extra=_RATE)
-    ] = None
+    up: Annotated[str | None, about("Uplink bandwidth of each client (default: `bandwidth`).", unit="rate")] = None
+    down: Annotated[str | None, about("Downlink bandwidth of each client (default: `bandwidth`).", unit="rate")] = None
     server_bandwidth: Annotated[
-        str, Meta(description="Bandwidth of the server, in each direction, shared by all clients.", extra=_RATE)
+        str, about("Bandwidth of the server, in each direction, shared by all clients.", unit="rate")
     ] = "1Gbit/s"
     helper_bandwidth: Annotated[
         str | None,
-        Meta(
-            description="Bandwidth of the helper of `prio3`, in each direction (default: `server_bandwidth`).",
-            extra=_RATE,
-        ),
+        about("Bandwidth of the helper of `prio3`, in each direction (default: `server_bandwidth`).", unit="rate"),
     ] = None
     jitter: Annotated[
-        Duration, Meta(description="Random addition to each latency, uniform between 0 and this value.", extra=DURATION)
+        Duration, about("Random addition to each latency, uniform between 0 and this value.", unit="duration")
     ] = "0ms"
-    loss: Annotated[
-        float,
-        Meta(ge=0, lt=1, description="Probability that a link loses a message.", extra={"unit": "probability"}),
-    ] = 0.0
+    loss: Annotated[float, about("Probability that a link loses a message.", ge=0, lt=1, unit="probability")] = 0.0
     transport: Annotated[
         Literal["reliable", "datagram", "tcp"],
-        Meta(
-            description=(
-                "`reliable`: lost messages are sent again, duplicates are removed, and the order is kept. "
-                "`datagram`: lost messages stay lost, duplicates are removed, and the order can change. "
-                "`tcp`: TCP connections with TLS, headers, a congestion window and retransmitted "
-                "segments."
-            )
+        about(
+            "`reliable`: lost messages are sent again, duplicates are removed, and the order is kept. `datagram`: "
+            "lost messages stay lost, duplicates are removed, and the order can change. `tcp`: TCP connections with "
+            "TLS, headers, a congestion window and retransmitted segments."
         ),
     ] = "reliable"
     retransmission_timeout: Annotated[
         Duration,
-        Meta(
-            description=(
-                "With `reliable`: time before a message without acknowledgement is sent again. It doubles "
-                "with each retransmission, up to 60 s."
-            ),
-            extra=DURATION,
+        about(
+            "With `reliable`: time before a message without acknowledgement is sent again. It doubles with each "
+            "retransmission, up to 60 s.",
+            unit="duration",
         ),
     ] = "1s"
 
 
 class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[device]: what the parties compute on."""
+    """[device]: the computing power of the parties."""
 
     speed: Annotated[
         float,
-        Meta(
+        about(
+            "Speed of a client's core relative to the machine of the cost table (0.5: half as fast).",
             gt=0,
-            description="Speed of a client's core relative to the machine of the cost table (0.5: half as fast).",
-            extra={"unit": "factor"},
+            unit="factor",
         ),
     ] = 1.0
-    cores: Annotated[int, Meta(ge=1, description="Number of cores of each client.")] = 1
+    cores: Annotated[int, about("Number of cores of each client.", ge=1)] = 1
     server_speed: Annotated[
-        float,
-        Meta(
-            gt=0,
-            description="Speed of the server's core relative to the machine of the cost table.",
-            extra={"unit": "factor"},
-        ),
+        float, about("Speed of the server's core relative to the machine of the cost table.", gt=0, unit="factor")
     ] = 1.0
-    server_cores: Annotated[int, Meta(ge=1, description="Number of cores of the server.")] = 4
+    server_cores: Annotated[int, about("Number of cores of the server.", ge=1)] = 4
     helper_speed: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(
-            description=(
-                "Speed of the core of the helper of `prio3` relative to the machine of the cost table "
-                "(default: `server_speed`)."
-            ),
-            extra={"unit": "factor"},
+        about(
+            "Speed of the core of the helper of `prio3` relative to the machine of the cost table (default: "
+            "`server_speed`).",
+            unit="factor",
         ),
     ] = None
     helper_cores: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Number of cores of the helper of `prio3` (default: `server_cores`)."),
+        Annotated[int, Meta(ge=1)] | None, about("Number of cores of the helper of `prio3` (default: `server_cores`).")
     ] = None
     handling: Annotated[
         Duration,
-        Meta(
-            description=(
-                "CPU time per message that a party sends or receives, on a core of speed 1: encoding, "
-                "TLS, the event loop and the record. A party handles one message at a time, while its "
-                "jobs run; both share the cores of its machine or [[host]]. A message leaves, and is "
-                "delivered, after it was handled. `tacit bench reality --only deployed` measures this "
-                "time."
-            ),
-            extra=DURATION,
+        about(
+            "CPU time per message that a party sends or receives, on a core of speed 1: encoding, TLS, the event loop "
+            "and the record. A party handles one message at a time, while its jobs run; both share the cores of its "
+            "machine or [[host]]. A message leaves, and is delivered, after it was handled. `tacit bench reality "
+            "--only deployed` measures this time.",
+            unit="duration",
         ),
     ] = "0s"
     handling_rate: Annotated[
         str,
-        Meta(
-            description=(
-                "Bytes of messages that a core of speed 1 handles per second. This time is added to `handling`."
-            ),
-            extra={"unit": "rate"},
+        about(
+            "Bytes of messages that a core of speed 1 handles per second. This time is added to `handling`.",
+            unit="rate",
         ),
     ] = "unlimited"
     radio: Annotated[
         str,
-        Meta(
-            description="The radio of each client, to count its energy; none is counted without. "
+        about(
+            "The radio of each client, to count its energy; none is counted without. "
             + ", ".join(f"`{name}`" for name in RADIOS)
             + ", `linear:UP,DOWN,BASE` or `linear:UP,DOWN,BASE,TAIL,SECONDS`: mW for each Mbit/s sent and received, mW "
             "while it is active, mW and seconds of its tail. Sources: docs/devices.md."
@@ -424,8 +342,8 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = ""
     processor: Annotated[
         Annotated[float, Meta(ge=0)] | str,
-        Meta(
-            description="The processor of each client, to count its energy; none is counted without. "
+        about(
+            "The processor of each client, to count its energy; none is counted without. "
             + ", ".join(f"`{name}`" for name in PROCESSORS)
             + ", or the watts of one busy core. Sources: docs/devices.md."
         ),
@@ -433,62 +351,50 @@ class Device(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weakref=True):
-    """A whole scenario. Made in Python it is checked when it is run; `load` checks as it reads."""
+    """A whole scenario. One made in Python is checked when it is run; `load` checks while reading."""
 
-    title: Annotated[str, Meta(description="One line that describes the scenario.")] = ""
-    name: Annotated[str, Meta(description="Name used for run folders (default: the name of the file).")] = ""
-    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="Seed of everything random in the run.")] = 0
+    title: Annotated[str, about("One line that describes the scenario.")] = ""
+    name: Annotated[str, about("Name used for run folders (default: the name of the file).")] = ""
+    seed: Annotated[int, about("Seed of everything random in the run.", ge=0, le=2**63 - 1)] = 0
     cost: Annotated[
         str,
-        Meta(
-            description=(
-                "Virtual time of computations: `free`, `modelled` (number of operations times the cost "
-                "table), `modelled:avx512-ifma` (Paillier as on a processor with AVX-512 IFMA), "
-                "`measured` (wall-clock time) or `replayed:RUN_DIR` (times measured in that run)."
-            )
+        about(
+            "Virtual time of computations: `free`, `modelled` (number of operations times the cost table), "
+            "`modelled:avx512-ifma` (Paillier as on a processor with AVX-512 IFMA), `measured` (wall-clock time) or "
+            "`replayed:RUN_DIR` (times measured in that run)."
         ),
     ] = "modelled"
     engine: Annotated[
         str,
-        Meta(
-            description=(
-                "Where computations run: `auto`, `inline`, `pool:N`, `ray` or `ray:HOST:PORT`. This never "
-                "changes the result."
-            )
+        about(
+            "Where computations run: `auto`, `inline`, `pool:N`, `ray` or `ray:HOST:PORT`. This never changes the "
+            "result."
         ),
     ] = "auto"
     entropy: Annotated[
         Literal["seeded", "os"],
-        Meta(
-            description=(
-                "Randomness of keys, masks and noise: `seeded` follows from the seed, so runs are "
-                "repeatable and insecure; `os` draws from the operating system."
-            )
+        about(
+            "Randomness of keys, masks and noise: `seeded` follows from the seed, so runs are repeatable and "
+            "insecure; `os` draws from the operating system."
         ),
     ] = "seeded"
     fidelity: Annotated[
         Literal["real", "sized"],
-        Meta(
-            description=(
-                "`sized` skips the cryptography of SecureHamming: messages keep their real sizes, "
-                "computations keep their modelled time, and results are those of the plaintext protocol. "
-                "Use it for many rounds. A run of more than 20,000 points without training, faults and "
-                "losses then computes no results at all."
-            )
+        about(
+            "`sized` skips the cryptography of SecureHamming: messages keep their real sizes, computations keep their "
+            "modelled time, and results are those of the plaintext protocol. Use it for many rounds. A run of more "
+            "than 20,000 points without training, faults and losses then computes no results at all."
         ),
     ] = "real"
     plugins: Annotated[
         tuple[str, ...],
-        Meta(
-            description=(
-                "Python files of your own to load, in the scenario's folder or below. "
-                "`FILE#sha256=DIGEST` accepts the file only with this content. `--plugin FILE` loads "
-                "further files; `--set` cannot change this key."
-            ),
-            extra={"unit": "file"},
+        about(
+            "Python files of your own to load, in the scenario's folder or below. `FILE#sha256=DIGEST` accepts the "
+            "file only with this content. `--plugin FILE` loads further files; `--set` cannot change this key.",
+            unit="file",
         ),
     ] = ()
-    size: Annotated[Literal["", "long"], Meta(description="`long` marks a scenario that takes minutes.")] = ""
+    size: Annotated[Literal["", "long"], about("`long` marks a scenario that takes minutes.")] = ""
     data: Data = Data()
     protocol: ProtocolKeys = ProtocolKeys()
     model: Model = Model()
@@ -510,7 +416,7 @@ class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weak
 
 
 def as_table(scenario: Scenario) -> dict[str, object]:
-    """Return the scenario as plain dictionaries with every default filled in, without keys that say nothing."""
+    """Return the scenario as plain dictionaries with all defaults filled in, without keys whose value is None."""
 
     def strip(value: object) -> object:
         if isinstance(value, dict):

@@ -1,14 +1,16 @@
-"""The keys `scale`, [scales.paper] and [table] of a scenario file: many runs, laid out as a table of a paper.
+"""The keys `scale`, [scales.paper] and [table] of a scenario file: many runs that fill in a table of a paper.
 
-They say how the runs of one file differ, so they belong to files and not to the `Scenario` that a run is.
-`tacit.scenarios.files.table_layout` checks what a type cannot hold, `tacit.scenarios.sweeping.tables` runs them.
+They define how the runs of one file differ, so they belong to files and not to the `Scenario` of a run.
+`tacit.scenarios.files.table_layout` checks the rules that types cannot express, `tacit.scenarios.sweeping.tables` runs
+the table.
 """
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.table import about
 
 __all__ = ["OWN", "Column", "Order", "Part", "Row", "Scale", "ScenarioFile", "Table"]
 
@@ -19,47 +21,38 @@ _SET = 'Keys and values, such as `{ "protocol.k" = 3 }`'
 
 
 class Part(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """The shared keys of a row and a column."""
+    """The keys that rows and columns share."""
 
-    label: Annotated[str, Meta(description="Text of the row's or column's heading; must be unique.")]
-    label_paper: Annotated[str, Meta(description='Label at `scale = "paper"`, if the paper has another setting.')] = ""
+    label: Annotated[str, about("Text of the row's or column's heading; must be unique.")]
+    label_paper: Annotated[str, about('Label at `scale = "paper"`, if the paper has another setting.')] = ""
     group: Annotated[
         str,
-        Meta(
-            description=(
-                "Heading over neighbouring rows or columns with the same group. `GROUP: LABEL` then names "
-                "the row or column."
-            )
+        about(
+            "Heading over neighbouring rows or columns with the same group. `GROUP: LABEL` then names the row or "
+            "column."
         ),
     ] = ""
-    group_paper: Annotated[str, Meta(description='Group at `scale = "paper"`, if it differs.')] = ""
+    group_paper: Annotated[str, about('Group at `scale = "paper"`, if it differs.')] = ""
     only: Annotated[
-        Literal["", "small", "paper"],
-        Meta(description="Scale that the row or column is limited to (default: both scales)."),
+        Literal["", "small", "paper"], about("Scale that the row or column is limited to (default: both scales).")
     ] = ""
-    set: Annotated[
-        Overrides, Meta(description=f"{_SET}, which override the file's in the runs of the row or column.")
-    ] = {}
+    set: Annotated[Overrides, about(f"{_SET}, which override the file's in the runs of the row or column.")] = {}
     set_paper: Annotated[
-        Overrides, Meta(description='Further keys and values at `scale = "paper"`; they override those of `set`.')
+        Overrides, about('Further keys and values at `scale = "paper"`; they override those of `set`.')
     ] = {}
     measure: Annotated[
         str,
-        Meta(
-            description=(
-                "Figure to show: a field of a run's result.json, with dots for nested fields, such as "
-                "`accuracy`, `accuracy_selected`, `baselines.NAME`, `output.0` or `bytes_total`. Set it "
-                "in rows or in columns (default: `accuracy`)."
-            )
+        about(
+            "Figure to show: a field of a run's result.json, with dots for nested fields, such as `accuracy`, "
+            "`accuracy_selected`, `baselines.NAME`, `output.0` or `bytes_total`. Set it in rows or in columns "
+            "(default: `accuracy`)."
         ),
     ] = ""
     unit: Annotated[
         Literal["", "%", "1", "B", "s"],
-        Meta(
-            description=(
-                "Unit of the figure: `%` (times 100, with two digits), `1` (unchanged), `B` (bytes) or "
-                "`s` (a duration). Set it where `measure` is set (default: `%`)."
-            )
+        about(
+            "Unit of the figure: `%` (times 100, with two digits), `1` (unchanged), `B` (bytes) or `s` (a duration). "
+            "Set it where `measure` is set (default: `%`)."
         ),
     ] = ""
 
@@ -72,44 +65,32 @@ class Row(Part, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[[table.row]]: a row of the table."""
 
     paper: Annotated[
-        tuple[str, ...],
-        Meta(description='Figures of the paper as printed there, one per column; `""` if there is none.'),
+        tuple[str, ...], about('Figures of the paper as printed there, one per column; `""` if there is none.')
     ] = ()
 
 
 class Order(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[[table.order]]: what the paper claims, and each table checks: one mean is larger than another."""
+    """[[table.order]]: a claim of the paper, checked on each table: one mean is larger than another."""
 
-    above: Annotated[
-        str, Meta(description="Label of a column that must be higher in every row; or of a row, in every column.")
-    ]
-    below: Annotated[str, Meta(description="Label of the column or row that must be lower.")]
-    within: Annotated[
-        tuple[str, ...], Meta(description="Labels of the rows (or columns) to compare (default: all).")
-    ] = ()
+    above: Annotated[str, about("Label of a column that must be higher in every row; or of a row, in every column.")]
+    below: Annotated[str, about("Label of the column or row that must be lower.")]
+    within: Annotated[tuple[str, ...], about("Labels of the rows (or columns) to compare (default: all).")] = ()
 
 
 class Table(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[table]: what `tacit sweep` runs and prints of a file that has it."""
+    """[table]: the runs that `tacit sweep` makes and prints for a file with this table."""
 
-    title: Annotated[str, Meta(description="Heading of the table (default: the file's title).")] = ""
-    source: Annotated[str, Meta(description="Source of the layout and of the paper's figures.")] = ""
+    title: Annotated[str, about("Heading of the table (default: the file's title).")] = ""
+    source: Annotated[str, about("Source of the layout and of the paper's figures.")] = ""
     paper_data: Annotated[
         str,
-        Meta(
-            description=(
-                'Data set of the paper\'s figures, such as `FEMNIST`, if `scale = "small"` uses another '
-                "one. The paper's figures then have rows of their own."
-            )
+        about(
+            "Data set of the paper's figures, such as `FEMNIST`, if `scale = \"small\"` uses another one. The paper's "
+            "figures then have rows of their own."
         ),
     ] = ""
     seeds: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="Number of runs per cell, with the file's seed and the seeds after it.",
-            extra={"unit": "runs"},
-        ),
+        int, about("Number of runs per cell, with the file's seed and the seeds after it.", ge=1, unit="runs")
     ] = 3
     row: tuple[Row, ...] = ()
     column: tuple[Column, ...] = ()
@@ -119,25 +100,18 @@ class Table(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 class Scales(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[scales]: other sizes of the same file."""
 
-    paper: Annotated[
-        Overrides, Meta(description=f"{_SET}, that `--set scale=paper` sets, before any other `--set`.")
-    ] = {}
+    paper: Annotated[Overrides, about(f"{_SET}, that `--set scale=paper` sets, before any other `--set`.")] = {}
 
 
 class ScenarioFile(Scenario, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """All that a scenario file may say."""
+    """All keys of a scenario file."""
 
     scale: Annotated[
-        Scale,
-        Meta(
-            description=(
-                "`small`: the file as written; `paper`: with the values in [scales.paper], the paper's setting."
-            )
-        ),
+        Scale, about("`small`: the file as written; `paper`: with the values in [scales.paper], the paper's setting.")
     ] = "small"
     scales: Scales = Scales()
     table: Table = Table()
 
 
 OWN = ("scale", "scales", "table")
-"""The keys of a file that are not a scenario's."""
+"""The keys of a file that do not belong to a scenario."""

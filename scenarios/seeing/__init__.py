@@ -1,1 +1,1 @@
-"""Reads the record of a run, and says what happened in it and why."""
+"""Reads the record of a run, and explains its events."""

@@ -1,4 +1,5 @@
-"""Who was lost and why, each cause once: from when on, in which rounds, and how long the server waited in vain."""
+"""The lost parties with the causes, each cause once: since when, in which rounds, and how long the server waited in
+vain."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -18,10 +19,10 @@ Key = tuple[object, ...]
 class Absence(Struct, frozen=True, kw_only=True):
     """The losses of one party that have one cause.
 
-    `cause` says why, "" where it is not recorded, and `kind` is that of the reason at its end. `step` and `time`
-    (virtual seconds) are those of the first loss, `rounds` those in which its answer is missing. In `waits` of its
-    waits, `waited` seconds in all, the server waited for it until a deadline passed. `because` are the reasons of the
-    first loss, and `losses` are all of them.
+    `cause` is the reason in words, "" if it is not recorded, and `kind` is the kind of the last reason of its chain.
+    `step` and `time` (virtual seconds) are those of the first loss, `rounds` the rounds in which the party's answer is
+    missing. In `waits` waits, `waited` seconds in all, the server waited for the party until a deadline passed.
+    `because` are the reasons of the first loss, and `losses` all of the losses.
     """
 
     party: str
@@ -37,12 +38,12 @@ class Absence(Struct, frozen=True, kw_only=True):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps at which it was lost, each once."""
+        """The steps at which the party was lost, each once."""
         return tuple(dict.fromkeys(loss.step for loss in self.losses))
 
     @property
     def consequence(self) -> str:
-        """Its consequence in words: the rounds that it missed, and how long the server waited for it."""
+        """The consequence in words: the rounds that the party missed, and the time that the server waited for it."""
         found = [f"missing from {rounds_text(self.rounds)}"] if self.rounds else []
         if self.waits:
             times = f"{self.waits} times" if self.waits > 1 else "once"
@@ -51,7 +52,7 @@ class Absence(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The whole entry in a line."""
+        """The absence in one line."""
         first = self.losses[0]
         actions = dict.fromkeys(f"at {loss.step}: {loss.action}" for loss in self.losses)
         more = f" ({len(self.losses)} losses)" if len(self.losses) > 1 and not self.rounds else ""
@@ -61,7 +62,7 @@ class Absence(Struct, frozen=True, kw_only=True):
 
 
 def rounds_text(rounds: Sequence[int]) -> str:
-    """``round 2``, or ``rounds 2 to 60``, or ``rounds 2, 5 to 8``."""
+    """The numbers of rounds as text: ``round 2``, ``rounds 2 to 60``, or ``rounds 2, 5 to 8``."""
     starts = [0, *(place for place, (one, other) in enumerate(pairwise(rounds), 1) if other != one + 1)]
     spans = [(rounds[start], rounds[end - 1]) for start, end in zip(starts, [*starts[1:], len(rounds)], strict=True)]
     shown = ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in spans)
@@ -69,9 +70,10 @@ def rounds_text(rounds: Sequence[int]) -> str:
 
 
 def key_of(party: str, cause: Cause, action: str) -> Key:
-    """Return the key of an entry of losses: the party and the end of their chains.
+    """Return a key that is equal for losses of one party with one cause: the party and the ends of the chains of
+    reasons.
 
-    Faults are distinguished by the time from which on they hold; messages, jobs and refusals by their kind alone.
+    Faults are distinguished by the time at which they began; messages, jobs and refusals by their kind only.
     """
     root = cause.root
     if root is None:
@@ -80,7 +82,7 @@ def key_of(party: str, cause: Cause, action: str) -> Key:
 
 
 def grouped(losses: Iterable[Loss], facts: Facts, cause_of: Callable[[Loss], Cause]) -> list[Absence]:
-    """An entry for each party and cause, in the order of the first loss of each."""
+    """An entry for each party and cause, in the order of their first losses."""
     groups: dict[Key, list[tuple[Loss, Cause]]] = {}
     for loss in losses:
         cause = cause_of(loss)
@@ -120,7 +122,7 @@ def _words(root: Reason | None, party: str) -> str:
 
 
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
-    """The seconds that lie in at least one of the `spans`, which are sorted."""
+    """The number of seconds within at least one of the `spans`, which are sorted."""
     found, until = 0.0, 0.0
     for began, ended in spans:
         found += max(0.0, ended - max(began, until))

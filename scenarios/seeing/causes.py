@@ -1,7 +1,7 @@
-"""Why somebody was missed, late or lost: chains of recorded facts, each the reason of the one before.
+"""The reasons why parties were missed, late or lost: chains of recorded facts, each the reason for the previous one.
 
-Only what is recorded is said: who waited for what and until when, what became of each message, who was down, paused,
-slow, asleep or computing. Where the record ends, the chain says so.
+Only recorded facts are used: who waited for what and until when, what happened to each message, and who was down,
+paused, slow, asleep or computing. If the record has no further fact, the chain says so.
 """
 
 from dataclasses import dataclass, field
@@ -19,23 +19,23 @@ from tacit.sim.units import format_duration
 __all__ = ["ROOTS", "Cause", "Causes", "Chain", "Reason"]
 
 _NAMED = 3
-"""How many parties a chain names at a time."""
+"""The most parties that a chain names at a time."""
 
 ROOTS = ("fault", "link", "device", "choice")
-"""The kinds of reasons with which a chain may end: a fault of the scenario; a message that its link lost or took long
-for; a device that computes or sleeps; what a program is made to refuse."""
+"""The kinds of reasons that may end a chain: a fault of the scenario; a message that its link lost or delayed; a device
+that computes or sleeps; a program's refusal."""
 
 _TRIED = 50
-"""How many parties are asked why they were silent, until enough chains are found to be named."""
+"""The most silent parties that are explained in search of `_NAMED` chains."""
 
 _UNRECORDED = "why is not recorded"
 
 
 class Reason(Struct, frozen=True):
-    """A fact of a chain: its kind, the virtual time (s) from which on it held, and in words.
+    """A fact of a chain: its kind, the virtual time (s) at which it began, and the fact in words.
 
-    `kind` is wait, message, unknown, or one of `ROOTS`. `party` is whom it befell, and `parties` are all that it names;
-    `message` is the number of the message that it is about, 0 if it is about none.
+    `kind` is wait, message, unknown, or one of `ROOTS`. `party` is the affected party, `parties` are all parties that
+    the reason names, and `message` is the number of its message, 0 if it has none.
     """
 
     kind: str
@@ -51,7 +51,7 @@ Chain = tuple[Reason, ...]
 
 @dataclass(frozen=True)
 class Cause:
-    """Chains of reasons: in each, the first is the reason of what is explained, the next that of the first."""
+    """Chains of reasons: in each, the first reason explains the event, and the next one explains the first."""
 
     chains: tuple[Chain, ...] = ()
 
@@ -61,7 +61,7 @@ class Cause:
         return cls((reasons,) if reasons else ())
 
     def then(self, other: "Cause") -> "Cause":
-        """The last chain of this cause, with what explains its end."""
+        """The last chain of this cause, continued by the reasons in `other`."""
         if not (self.chains and other.chains):
             return self or other
         *before, last = self.chains
@@ -69,18 +69,18 @@ class Cause:
         return Cause((*before, (*last, *first), *beside))
 
     def beside(self, other: "Cause") -> "Cause":
-        """Both causes, side by side; of chains with the same end only the first."""
+        """Both causes in parallel; of chains with the same end only the first."""
         ends = {chain[-1] for chain in self.chains}
         return Cause((*self.chains, *(chain for chain in other.chains if chain[-1] not in ends)))
 
     @property
     def root(self) -> Reason | None:
-        """The end of the first chain that ends with one of `ROOTS`; else of the first; None if there is none."""
+        """The end of the first chain that ends with one of `ROOTS`, else of the first chain; None if there is none."""
         ends = [chain[-1] for chain in self.chains]
         return next((one for one in ends if one.kind in ROOTS), ends[0] if ends else None)
 
     def apart(self) -> tuple["Cause", ...]:
-        """A cause for each chain."""
+        """One cause for each chain."""
         return tuple(Cause((chain,)) for chain in self.chains)
 
     @property
@@ -90,7 +90,7 @@ class Cause:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """All reasons in words, each once, one chain after the other."""
+        """All reasons in words, each once, chain after chain."""
         return tuple(dict.fromkeys(reason.text for chain in self.chains for reason in chain))
 
     @property
@@ -100,7 +100,7 @@ class Cause:
 
     @property
     def messages(self) -> tuple[int, ...]:
-        """The numbers of all messages that the chains are about."""
+        """The numbers of all messages in the chains."""
         return tuple(dict.fromkeys(one.message for chain in self.chains for one in chain if one.message))
 
     def __bool__(self) -> bool:
@@ -109,9 +109,9 @@ class Cause:
 
 @dataclass(frozen=True)
 class _Search:
-    """A chain that is followed: until which time, from which round on, and which waits have been looked into.
+    """The state while a chain is followed: the latest time, the first round, and the waits that were already explained.
 
-    `only_lost`: nothing is said of a party that itself only waits for whoever waits.
+    `only_lost`: a party that itself only waits for the waiting party is not explained.
     """
 
     at: float
@@ -120,7 +120,7 @@ class _Search:
     seen: frozenset[tuple[str, int]] = field(default=frozenset())
 
     def by(self, at: float) -> "_Search":
-        """The same search, of what had happened by an earlier time."""
+        """The same search, limited to facts before an earlier time."""
         return _Search(min(self.at, at), self.round, self.only_lost, self.seen)
 
     def entered(self, party: str, wait: Waiting) -> "_Search":
@@ -133,13 +133,14 @@ def _cause(kind: str, time: float, text: str, *parties: str, message: Message | 
 
 
 class Causes:
-    """Explains by `facts`. `datagrams`: what is lost is not sent again."""
+    """Explains events by `facts`. `datagrams`: lost messages are not sent again."""
 
     def __init__(self, facts: Facts, *, datagrams: bool = False) -> None:
         self._facts, self._datagrams = facts, datagrams
 
     def of_loss(self, party: str, round_number: int, time: float) -> Cause:
-        """Why `party` was lost in a round: who waited for it in vain before `time`, and why in vain."""
+        """The reason why `party` was lost in a round: the wait for it that ended in vain before `time`, and its
+        explanation."""
         noticed = [step for when, step in self._facts.losses.get((party, round_number), ()) if when == time]
         wait = self._wait_before(party, round_number, time, noticed[0]) if noticed else None
         if wait is not None:
@@ -160,7 +161,7 @@ class Causes:
         return found
 
     def _of_missed(self, party: str, round_number: int, time: float) -> Cause:
-        """Return the fate of the last message that `party` waited for in the round and did not get."""
+        """The fate of the last message that `party` waited for in the round and did not get."""
         waits = [wait for wait in self._facts.waits_of(party) if wait.stamp[0] == round_number and wait.began <= time]
         for wait in reversed(waits):
             for name in wait.sources:
@@ -170,15 +171,16 @@ class Causes:
         return Cause()
 
     def of_silence(self, party: str, wait: Waiting, *, only_lost: bool = False) -> Cause:
-        """Why the `wait` had not what it wanted from `party` when it ended.
+        """The reason why the `wait` lacked messages from `party` when it ended.
 
-        `only_lost`: nothing where the party itself only waited for whoever waits.
+        `only_lost`: nothing if the party itself only waited for the waiting party.
         """
         at = wait.ended if wait.ended is not None else float("inf")
         return self._of_silence(party, wait, _Search(at, wait.stamp[0], only_lost))
 
     def of_deadline(self, wait: Waiting) -> Cause:
-        """Why the deadline of a `wait` passed: why others were silent, else what kept the party itself from work."""
+        """The reason why the deadline of a `wait` passed: why senders were silent, else what stopped the waiting party
+        itself."""
         ended = wait.ended or 0.0
         own = self._facts.spell("paused", wait.party, wait.began, ended)
         if own is not None and min(ended, own.ended or ended) - max(wait.began, own.began) > wait.deadline / 2:
@@ -193,7 +195,7 @@ class Causes:
         return self._spells(wait.party, wait.began, ended) or cause
 
     def of_delay(self, party: str, wait: Waiting) -> Cause:
-        """Why the answer of `party`, which was received last, ended the `wait` so late."""
+        """The reason why the answer of `party`, received last, ended the `wait` so late."""
         ended = wait.ended or 0.0
         found = [one for one in self._facts.between(party, wait.party, wait.types) if one.received == ended]
         if not found:
@@ -206,7 +208,8 @@ class Causes:
         return before or _cause("message", message.sent, sent, party, message=message)
 
     def of_late_entry(self, party: str, begin: float, end: float, depth: int = 0) -> Cause:
-        """Why `party` was not as far as others between the two times: what kept it, else for whom it waited longest."""
+        """The reason why `party` was behind others between `begin` and `end`: what stopped it, else its longest
+        wait."""
         found = self._spells(party, begin, end) or self._slept(party, begin, end)
         waits = [one for one in self._facts.waits_of(party) if one.ended is not None and begin < one.ended <= end]
         if found or not waits:
@@ -221,12 +224,12 @@ class Causes:
             message = next((one for one in sent if one.received == ended), None)
             if message is not None and ended - message.sent > (ended - max(longest.began, begin)) / 2:
                 return found.then(self._of_message(message, ended))
-            if depth < _NAMED:  # it was sent late, not received late
+            if depth < _NAMED:  # the message was sent late, not received late
                 until = ended if message is None else message.sent
                 found = found.then(self.of_late_entry(longest.last, begin, until, depth + 1))
         return found
 
-    # The parts of a chain
+    # Parts of chains
 
     def _of_silence(self, party: str, wait: Waiting, search: "_Search") -> Cause:
         if (party, wait.number) in search.seen:
@@ -240,7 +243,7 @@ class Causes:
         return found.then(self._of_absence(party, wait, search) or self._of_missed_heartbeat(party, wait.party, since))
 
     def _of_missed_heartbeat(self, party: str, server: str, at: float) -> Cause:
-        """Return the fate of the first heartbeat of `party` that the server had not received by then."""
+        """The fate of the first heartbeat of `party` that the server had not received by the time `at`."""
         sent = self._facts.between(party, server, (Heartbeat.__name__,))
         missed = next((one for one in sent if one.sent <= at and not one.is_taken(at)), None)
         return Cause() if missed is None else self._of_message(missed, at)
@@ -253,7 +256,8 @@ class Causes:
         return self._of_state(party, wait, search)
 
     def _wait_before(self, party: str, round_number: int, time: float, step: str) -> Waiting | None:
-        """The wait before `time` in which `party` was missed: the server's last in that `step`, else somebody's."""
+        """The wait before `time` in which `party` was missed: the server's last one in that `step`, else another
+        party's."""
         found = [
             wait
             for wait in self._facts.waits_for(party)
@@ -275,7 +279,8 @@ class Causes:
         return _cause("wait", wait.ended or 0.0, text, wait.party, party)
 
     def _sent(self, party: str, wait: Waiting, at: float) -> list[Message]:
-        """Return the messages that `party` had sent by then for the `wait`, by its present incarnation."""
+        """The messages for the `wait` that `party` had sent by `at` and that the receiver's present incarnation could
+        get."""
         back = self._facts.returned(wait.party, at)
         since = 0.0 if back is None or back.ended is None else back.ended
         return [
@@ -285,7 +290,7 @@ class Causes:
         ]
 
     def _of_message(self, one: Message, at: float, behind: tuple[int, ...] = ()) -> Cause:
-        """Return the fate of a message that was not there in time, and why, as far as it had happened `at` the time."""
+        """The fate of a message that was not received in time, with its reasons, as of the time `at`."""
         what = f"{one.type} from {one.sender} to {one.receiver}, sent at {format_duration(one.sent)},"
         lost = [(time, why) for time, why in one.lost if time <= at]
         resent = [(time, why) for time, why in one.resent if time <= at]
@@ -325,7 +330,7 @@ class Causes:
 
         times = [(time, time) for time, why in lost if why == CUT] or ([] if lost else [(one.sent, end)])
         cut = [spell for begin, until in times for spell in self._of_link("cut", one, begin, until)]
-        if cut:  # also what a relay keeps, as it is not to carry it
+        if cut:  # includes messages that a relay must not carry on
             return caused("message", max(since, cut[0].began)).then(self._spell(cut[0]))
         if any(why == SENDER_GONE for _, why in lost):
             down = self._facts.spell("down", one.sender, one.sent, lost[0][0])
@@ -354,19 +359,19 @@ class Causes:
         return caused("link")
 
     def _of_late_sending(self, one: Message) -> Cause:
-        """Return the reason why a message was sent too late, since it was due in the sender's round."""
+        """The reason why a message was sent late, from the time at which its sender began the round."""
         waits = [wait for wait in self._facts.waits_of(one.sender) if wait.stamp == one.stamp]
         return self.of_late_entry(one.sender, min((wait.began for wait in waits), default=0.0), one.sent)
 
     def _gone(self, one: Message, at: float) -> Cause:
-        """Who was down or had come back, so that a message was dropped."""
+        """The party that was down or had returned, so that a message was dropped at the time `at`."""
         for name in (one.receiver, one.relay, one.sender):
             if name and (down := self._facts.spell("down", name, one.sent, at)) is not None:
                 return self._down(down)
         return Cause()
 
     def _of_link(self, kind: str, one: Message, begin: float, end: float) -> list[Spell]:
-        """Return the cut or hold on the way of a message at any time between the two."""
+        """The spells of `kind`, cut or held, of a link on the way of a message, at any time from `begin` to `end`."""
         ways = {(one.sender, one.receiver), *(leg[:2] for leg in one.legs)}
         return [
             spell
@@ -375,7 +380,7 @@ class Causes:
         ]
 
     def _of_ends(self, kind: str, one: Message, end: float, least: float = 0.0) -> Cause:
-        """Who was paused or slow, for at least `least` seconds, while a message was on its way through it."""
+        """The party that was paused or slow (`kind`) for at least `least` seconds while a message passed through it."""
         for name in dict.fromkeys(filter(None, (one.sender, one.receiver, one.relay))):
             spell = self._facts.spell(kind, name, one.sent, end)
             if spell is not None and min(end, spell.ended or end) - max(one.sent, spell.began) >= least:
@@ -383,14 +388,14 @@ class Causes:
         return Cause()
 
     def _is_untroubled(self, one: Message, at: float) -> bool:
-        """True if nothing happened to a message that was sent before `at` and received after it."""
+        """True if a message was merely in transit at the time `at`: nothing affected it."""
         if one.received is None or one.lost or one.resent or one.dropped or one.struck:
             return False
         found = self._of_message(one, at)
         return len(found.reasons) == 1 and found.chains[0][0].kind == "link"
 
     def _later_call(self, party: str, wait: Waiting, at: float) -> Cause:
-        """Return the fate of a message from `party` that would have ended the `wait` in another way, had it arrived."""
+        """The fate of an unreceived message from `party` that would have ended the `wait` differently."""
         for one in self._facts.sent_to(wait.party, party):
             is_later = one.sent < at and one.stamp >= wait.stamp and one.type not in wait.types
             if is_later and (one.received is None or one.received > at) and not self._is_untroubled(one, at):
@@ -398,7 +403,7 @@ class Causes:
         return Cause()
 
     def _of_state(self, party: str, wait: Waiting, search: "_Search") -> Cause:
-        """Return the state of a party that had not sent what was waited for."""
+        """The state of a party that had not sent the awaited message."""
         facts, at = self._facts, search.at
         if (down := facts.spell("down", party, at, at)) is not None:
             return self._down(down)
@@ -409,10 +414,10 @@ class Causes:
         waits = [one for one in facts.waits_of(party) if one.is_open(at) and one is not wait]
         own = min(waits, key=lambda one: (one.began + one.deadline, -one.number)) if waits else None
         back = facts.returned(party, at)
-        if back is not None and (own is None or own.stamp < wait.stamp):  # it has lost what it knew of the round
+        if back is not None and (own is None or own.stamp < wait.stamp):  # the party has lost its memory of the round
             return self._of_return(back, own, at)
         if own is not None and own.stamp[0] > wait.stamp[0] and (given_up := self._of_given_up(party, wait, search)):
-            return given_up  # it is in a later round by now
+            return given_up  # the party is in a later round already
         if own is not None:
             return self._of_waiting(own, wait, search)
         found = self._of_work(party, wait.began, at) or self._slept(party, at, at)
@@ -422,7 +427,7 @@ class Causes:
         return self._of_program(party, wait, at)
 
     def _of_return(self, back: Spell, own: Waiting | None, at: float) -> Cause:
-        """Why a party that is back has not taken part: what called it was lost, or it had not been called by then."""
+        """The reason why a returned party has not taken part: its call was lost, or it had not been called yet."""
         for name in own.sources if own is not None else ():
             due = [one for one in self._sent(name, own, at) if not one.is_taken(at)] if own is not None else []
             if due and not self._is_untroubled(due[0], at):
@@ -430,7 +435,7 @@ class Causes:
         return self._down(back)
 
     def _of_work(self, party: str, began: float, at: float) -> Cause:
-        """The job that a party was in, and what made it slow."""
+        """The job that a party was in, and the reason why it was slow."""
         jobs = [job for job in self._facts.jobs.get(party, ()) if job.began <= at]
         slow = self._facts.spell("slow", party, began, at)
         if jobs and (slow is not None or jobs[-1].began + jobs[-1].seconds >= at):
@@ -443,7 +448,7 @@ class Causes:
         return Cause() if slow is None else self._spell(slow)
 
     def _slept(self, party: str, begin: float, end: float) -> Cause:
-        """The longest sleep of a party's program between the two times."""
+        """The longest sleep of a party's program between `begin` and `end`."""
         found = [one for one in self._facts.slept.get(party, ()) if one[1] <= end and one[1] + one[2] >= begin]
         if not found:
             return Cause()
@@ -452,7 +457,7 @@ class Causes:
         return _cause("device", began, text, party)
 
     def _of_program(self, party: str, wait: Waiting, at: float) -> Cause:
-        """Return the cause for a party that was up, did not wait and did not compute: its program had ended."""
+        """The reason for a party that was up and neither waited nor computed: its program had ended."""
         types = " or ".join(wait.types)
         ending = self._facts.endings.get(party, "")
         if ending and not self._facts.spell("down", party, 0.0, at):
@@ -463,7 +468,7 @@ class Causes:
         return _cause("unknown", at, f"{party} had sent no {types}; {_UNRECORDED}", party)
 
     def _of_waiting(self, own: Waiting, other: Waiting, search: "_Search") -> Cause:
-        """Why a party that is waited for waits itself."""
+        """The reason why an awaited party was waiting itself."""
         at = search.at
         types = " or ".join(own.types)
         missing = [name for name in own.sources if self._lacks(name, own, at)]
@@ -492,7 +497,7 @@ class Causes:
         return waits.then(found)
 
     def _of_given_up(self, party: str, other: Waiting, search: "_Search") -> Cause:
-        """Why a party gave up to wait for what it needed before it could send what `other` is for."""
+        """The reason why a party gave up waiting for messages that it needed before it could send those of `other`."""
         found = Cause()
         for wait in self._facts.waits_of(party):
             if wait.how in ("deadline", "gone") and wait.stamp >= other.stamp and (wait.ended or 0.0) <= search.at:
@@ -502,15 +507,17 @@ class Causes:
         return found
 
     def _of_earlier_message(self, party: str, wait: Waiting, at: float) -> Cause:
-        """Return the fate of the last lost answer of an earlier round, where the wait is for answers of any."""
+        """The fate of the last lost answer of an earlier round, for a wait that accepts answers of any round."""
         sent = [one for one in self._facts.between(party, wait.party, wait.types) if one.sent <= at]
         gone = [one for one in sent if one.received is None and (one.lost or one.dropped)]
         return self._of_message(gone[-1], at) if gone else Cause()
 
     def _of_earlier(self, own: Waiting, other: Waiting, search: "_Search") -> Cause:
-        """Why a party had not sent what `other` is for, if what it waits for by now is merely on its way.
+        """The reason why a party had not sent the messages of `other`, if those that it now waits for are merely in
+        transit.
 
-        It has given up to wait for what it needed; or it has done its part, and others lack what it has sent to them.
+        It had given up waiting for messages that it needed; or it had done its part, and other parties lack its
+        messages.
         """
         at, party = search.at, own.party
         found = self._of_given_up(party, other, search)
@@ -525,7 +532,7 @@ class Causes:
         return found or self._of_others(other, search)
 
     def _of_others(self, other: Waiting, search: "_Search") -> Cause:
-        """Return the fate of the first message of others that `other` is for and that was not on its way alone."""
+        """The fate of the first message to `other` from its missing parties that was not merely in transit."""
         for name in other.missing:
             for one in self._sent(name, other, search.at):
                 if not one.is_taken(search.at) and not self._is_untroubled(one, search.at):
@@ -533,16 +540,16 @@ class Causes:
         return Cause()
 
     def _lacks(self, name: str, wait: Waiting, at: float) -> bool:
-        """True if nothing that the `wait` is for was received from `name` by then, or more of it is on its way."""
+        """True if no message of the `wait` was received from `name` by `at`, or a further one is in transit."""
         sent = self._sent(name, wait, at)
         return not sent or not all(one.is_taken(at) for one in sent)
 
     def _has(self, name: str, wait: Waiting, at: float) -> bool:
-        """True if something that the `wait` is for was received from `name` by then."""
+        """True if a message of the `wait` was received from `name` by `at`."""
         return any(one.is_taken(at) for one in self._sent(name, wait, at))
 
     def _spells(self, party: str, begin: float, end: float) -> Cause:
-        """Return the spells that kept a party from its work between the two times."""
+        """The spells that stopped a party between `begin` and `end`."""
         found = Cause()
         for spell in self._facts.spells_of(party):
             if spell.lasts(begin, end):
@@ -561,7 +568,7 @@ class Causes:
 
 
 def fall_text(spell: Spell) -> str:
-    """How a party that is down went, in words without its name."""
+    """The fall of a party that is down, in words without its name."""
     where = f" in {spell.step}" if spell.step else ""
     trigger = f" ({spell.trigger})" if spell.trigger else ""
     return f"{spell.went} at {format_duration(spell.began)}{where}{trigger}"

@@ -1,4 +1,4 @@
-"""Two runs side by side: keys, results, bytes by step, critical paths, losses, and where their traces part."""
+"""A comparison of two runs: keys, results, bytes by step, critical paths, losses, and the first event that differs."""
 
 import itertools
 import tomllib
@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 _CONTEXT = 2
-"""How many events before the first that differs are shown."""
+"""The number of events shown before the first one that differs."""
 
 _ABSENT = object()
 
 
 class Outcome(Struct, frozen=True):
-    """The outcome in ``result.json`` of a run; empty for a run without that file."""
+    """The outcome of a run in ``result.json``; empty if there is no such file."""
 
     outcome: str = ""
     reason: str = ""
@@ -51,9 +51,9 @@ class Outcome(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """One of the runs. `keys` are those of its scenario, in full, as ``protocol.bits``; the first fault is fault.0.
+    """One of the runs. `keys` are all keys of its scenario, such as ``protocol.bits``; the first fault is fault.0.
 
-    `absences` are the `losses` by their causes.
+    `absences` are the `losses` by cause.
     """
 
     folder: Path
@@ -66,7 +66,7 @@ class Side(Struct, frozen=True):
 
     @property
     def lost(self) -> int:
-        """How many parties were lost, each counted once."""
+        """The number of parties that were lost."""
         return len({loss.party for loss in self.losses})
 
     def bytes_by_step(self) -> dict[str, int]:
@@ -78,9 +78,9 @@ class Side(Struct, frozen=True):
 
 
 class Hashed(Struct, frozen=True):
-    """An event in the fields that the trace hash covers, with its number in ``run.sqlite``.
+    """An event, with the fields that the trace hash covers, and its number in ``run.sqlite``.
 
-    Of a refused message, which the trace has as one that is dropped, `type` is that of the message.
+    A refused message is an event of kind drop in the trace; its `type` is that of the message.
     """
 
     n: int
@@ -101,16 +101,16 @@ class Hashed(Struct, frozen=True):
     digest: str
 
     def differs(self, other: "Hashed") -> list[str]:
-        """The fields in which they differ, as far as they are hashed."""
+        """The hashed fields in which two events differ."""
         names = self.__struct_fields__[1:]
         unhashed = ("round", "attempt") if self.kind in ("enter", "leave", "refuse", "metric") else ()
         return [name for name in names if name not in unhashed and getattr(self, name) != getattr(other, name)]
 
 
 class Divergence(Struct, frozen=True):
-    """The first event that differs. `first` and `second` are None where a trace has ended; `number` counts from 1.
+    """The first event that differs. `first` and `second` are None if that trace has ended; `number` counts from 1.
 
-    `before` are the last events that both have, and `fields` those in which the two differ.
+    `before` are the last common events, and `fields` those in which the two events differ.
     """
 
     number: int
@@ -121,10 +121,10 @@ class Divergence(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """Two runs side by side.
+    """A comparison of two runs.
 
-    `keys` are those that differ, with both values, `events_in_common` the events before the first that differs,
-    `first_difference` None where the traces are equal.
+    `keys` are those that differ, with both values. `events_in_common` counts the events before the first that differs.
+    `first_difference` is None if the traces are equal.
     """
 
     sides: tuple[Side, Side]
@@ -133,7 +133,7 @@ class Comparison(Struct, frozen=True):
     first_difference: Divergence | None
 
     def record(self) -> dict[str, Any]:
-        """Return it as the JSON has it."""
+        """The comparison as plain data for JSON."""
         names = ("kind", "party", "link", "step")
         runs = [
             {
@@ -161,7 +161,7 @@ class Comparison(Struct, frozen=True):
 
 
 def compare(first: Path, second: Path) -> Comparison:
-    """The runs in two folders side by side. Raises FolderError."""
+    """Compare the runs in two folders. Raises FolderError."""
     sides = read_side(first), read_side(second)
     return Comparison(sides, differing_keys(*sides), *divergence(first, second))
 
@@ -177,7 +177,7 @@ def read_side(folder: Path) -> Side:
 
 
 def differing_keys(one: Side, other: Side) -> dict[str, tuple[Any, Any]]:
-    """The keys in which the scenarios differ, with both values; None where one lacks it."""
+    """The keys in which the scenarios differ, with both values; None for a missing key."""
     names = dict.fromkeys((*one.keys, *other.keys))
     pairs = {name: (one.keys.get(name, _ABSENT), other.keys.get(name, _ABSENT)) for name in names}
     found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
@@ -185,7 +185,8 @@ def differing_keys(one: Side, other: Side) -> dict[str, tuple[Any, Any]]:
 
 
 def divergence(one: Path, other: Path) -> tuple[int, Divergence | None]:
-    """How many events both traces begin with, and the first that differs; None if there is none. Raises FolderError."""
+    """The number of events with which both traces begin, and the first one that differs, or None. Raises
+    FolderError."""
     common = 0
     before: deque[Hashed] = deque(maxlen=_CONTEXT)
     with opened(one) as first_record, opened(other) as second_record:
@@ -200,7 +201,7 @@ def divergence(one: Path, other: Path) -> tuple[int, Divergence | None]:
 
 
 def _hashed(connection: Any) -> Iterator[Hashed]:
-    """The events that are in the trace hash, in order: of metrics only those of the run itself, not of observers."""
+    """Yield the events of the trace hash, in order; metrics only if the run itself recorded them, not an observer."""
     names = ", ".join(Hashed.__struct_fields__[:-1])
     found = connection.execute(
         f"SELECT {names}, lower(hex(digest)) FROM events WHERE kind <> 'resend' "
@@ -236,7 +237,7 @@ def flat_keys(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Tables, and tables in a list, as keys with dots."""
+    """Yield nested tables, and tables in a list, as dotted keys."""
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         value = {str(number): one for number, one in enumerate(value)}
     if isinstance(value, dict):

@@ -1,16 +1,16 @@
-"""The critical path of a run: the chain of computations, transfers and waits that the end of the run waited for.
+"""The critical path of a run: the chain of computations, transfers and waits that determined the end of the run.
 
-It is followed backwards from the last event. What a party did at a moment is explained by what ended then: a wait that
-was answered, by the message that answered it, and so by the sender at the time of sending; a deadline, by the wait; a
-job, by its party as the job began. So the chain covers the run from its beginning to its end without a gap, and each
-virtual second belongs to one party, one step and, of transfers, one link.
+It is followed backwards from the last event. The activity of a party at a moment is explained by an event that ended at
+this moment: an answered wait by the message that answered it, and so by its sender at the time of sending; a deadline
+by the wait; a job by its party when the job began. So the chain covers the run from its beginning to its end without a
+gap, and each virtual second belongs to one party, one step and, for transfers, one link.
 
-What is not known. The record has no end of a job: one that was slowed or paused is taken to last until the next
-recorded event of its party. A hop's time holds latency, the queue for bandwidth and the messages before it in order,
-which are not apart. Time of a party between its events, without a wait or job (say of a wait that has no deadline), is
-`unknown`; `paused` or `down` if the party was so for at least a part of it. Of two causes that end at the same time the
-wait's message is followed, then the job: the other would have been as late. What is shown is therefore one longest
-chain, and not how much faster the run would be without one of its links.
+Limits. The record has no end of a job: a job that was slowed or paused is assumed to last until the next recorded event
+of its party. The time of a hop contains latency, the queue for bandwidth and earlier messages of the connection, which
+are not recorded separately. Time of a party between its events without a wait or job (for example, in a wait without a
+deadline) is `unknown`; `paused` or `down` if the party was so for a part of it. If two causes end at the same time, the
+wait's message is followed, then the job: the other one would have been as late. The path is therefore one longest
+chain, and does not show how much faster the run would be without one of its links.
 """
 
 import math
@@ -37,15 +37,15 @@ COMPUTING, TRANSFER, AGAIN, DEADLINE, UNKNOWN = "computing", "transfer", "sent a
 _AGAIN = Fact.AGAIN.value
 
 _CLOSE = 1e-12
-"""Times that differ by less, relative to themselves, are equal: a job's end is a sum, which may be rounded."""
+"""The relative difference below which times are equal: the end of a job is a sum, which may be rounded."""
 
 
 class Segment(Struct, frozen=True):
     """A part of the path.
 
-    `kind` is computing, transfer, sent again (a lost copy was waited for), deadline, paused, down or unknown.
-    `party` is whose time it is, of a transfer the sender of the hop, `peer` then the receiver, else "". `type` is that
-    of a message, or those that a deadline waited for.
+    `kind` is computing, transfer, sent again (waiting for a lost copy), deadline, paused, down or unknown. `party` is
+    the party that spent the time; for a transfer the sender of the hop, with the receiver as `peer` (else ""). `type`
+    is the type of the message, or the types that a deadline waited for.
     """
 
     kind: str
@@ -58,22 +58,22 @@ class Segment(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration in virtual seconds."""
         return self.ended - self.began
 
     @property
     def link(self) -> str:
-        """Sender and receiver of a hop; "" of anything else."""
+        """The sender and receiver of a hop; "" for other segments."""
         return f"{self.party} -> {self.peer}" if self.peer else ""
 
     @property
     def place(self) -> str:
-        """The link of a transfer, else the party."""
+        """The link of a transfer; the party for other segments."""
         return self.link or self.party
 
 
 def seconds_by(segments: Iterable[Segment], *names: str) -> dict[tuple[str, ...], float]:
-    """The seconds of the path by these attributes of its segments, the most first; their sum is the whole path."""
+    """The seconds of the path by these attributes of its segments, the largest first; their sum is the whole path."""
     found: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for one in segments:
         found[tuple(str(getattr(one, name)) for name in names)].append(one.seconds)
@@ -82,13 +82,13 @@ def seconds_by(segments: Iterable[Segment], *names: str) -> dict[tuple[str, ...]
 
 
 _RECEIVED = ("answered", "until", "interrupted")
-"""How waits end by a message."""
+"""The ends of waits that a message caused."""
 
 
 class _Events:
-    """Events by party, with a time and a number each, in columns: a party of a large run has few of them.
+    """Events by party, each with a time and a number, in columns: parties of a large run have few events each.
 
-    All are added first, each with a party and its time, and `sort` is called; then they can be looked at.
+    All events are added first, each with a party and its time; after `sort` they can be looked up.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class _Events:
         self.numbers.append(number)
 
     def sort(self) -> None:
-        """Put those of each party together, in the order of times."""
+        """Group the events by party, each group in the order of time."""
         if self._starts:
             return
         parties, times = np.asarray(self._parties), np.asarray(self.times)
@@ -117,56 +117,61 @@ class _Events:
         self._starts = array("q", starts.astype(np.int64).tobytes())
 
     def span(self, party: str) -> tuple[int, int]:
-        """From where, and to where, those of `party` are in the columns."""
+        """The first and the last place (exclusive) of the events of `party` in the columns."""
         place = self._places.get(party)
         return (0, 0) if place is None else (self._starts[place], self._starts[place + 1])
 
     def last(self, time: float) -> int | None:
-        """The number of the last one of the last party, in the order of their first, whose last happened then."""
+        """The number of an event that is the last of its party and happened at `time`; None if there is none.
+
+        If there are several, it is that of the party that was added last.
+        """
         for end in reversed(self._starts[1:]):
             if _is_close(self.times[end - 1], time):
                 return self.numbers[end - 1]
         return None
 
     def at(self, party: str, time: float) -> Sequence[int]:
-        """The numbers of those of `party` that happened then."""
+        """The numbers of the events of `party` at `time`."""
         span = self.span(party)
         return self.numbers[bisect_left(self.times, time, *span) : bisect_right(self.times, time, *span)]
 
 
 class Walk:
-    """Goes back from event to event: each step leads to an earlier event or an earlier time, and so there is an end.
+    """Follows the path from event to event: each step leads to an earlier event or time, so the walk ends.
 
-    All events of the record of the run in `folder` are first added, in order; `facts` are made of the same ones. Only
-    their numbers are kept, and those that the path comes by are read again.
+    All events of the record of the run in `folder` are first added, in order; `facts` are made from the same events.
+    Only the numbers of events are kept; those on the path are read again.
     """
 
     def __init__(self, folder: Path, facts: Facts) -> None:
         self._folder, self._facts = folder, facts
-        self._delivered = _Events()  # by receiver
+        self._delivered = _Events()  # deliveries by receiver
         self._waited, self._deadlines = _Events(), _Events()
-        self._jobs = _Events()  # their times are their ends at full speed
-        self._doings: dict[str, array[int]] = defaultdict(lambda: array("q"))  # from its first job on, by its program
-        self._hops = Numbers(), Numbers()  # of hops 1 and 2, by copy
-        self._first: dict[tuple[int, int], int] = {}  # by message and hop, where it is not the copy of that number
-        self._begun = Numbers()  # waits
+        self._jobs = _Events()  # by the time of their end at full speed
+        # Events of a party's program, from its first job on.
+        self._doings: dict[str, array[int]] = defaultdict(lambda: array("q"))
+        self._hops = Numbers(), Numbers()  # the events of hops 1 and 2, by copy
+        self._first: dict[tuple[int, int], int] = {}  # by message and hop, if the first copy has another number
+        self._begun = Numbers()  # the beginnings of waits
         self._last = 0
         self._read: Callable[[int], Row | int] = _unread
         self._found: list[Segment] = []
 
     def taker(self, kind: str) -> Callable[[Any], None] | None:
-        """The function that takes an event of that kind in, after the facts did; None if the path comes by none."""
+        """The function that records an event of that kind, called after the facts'; None for kinds that the path does
+        not use."""
         return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
 
     def send(self, sending: Sending) -> None:
-        """Take in a sending."""
+        """Record that a message was sent."""
         self._hops[0].put(sending.message, sending.n)
         self._last = sending.n
         if sending.party in self._jobs:
             self._doings[sending.party].append(sending.n)
 
     def deliver(self, delivery: Delivery, receiver: str) -> None:
-        """Take in that a message was delivered to `receiver`."""
+        """Record that a message was delivered to `receiver`."""
         self._delivered.add(receiver, delivery.time, delivery.n)
         self._last = delivery.n
 
@@ -242,7 +247,7 @@ class Walk:
                 party, step, time, number = sent.party, sent.step, sent.time, sent.n
 
     def _event(self, number: int) -> Row | Waiting:
-        """The event of that number; the wait that ended then."""
+        """The event of that number, or the wait that ended at it."""
         found = self._read(number)
         return self._facts.waits[found] if isinstance(found, int) else found
 
@@ -253,7 +258,8 @@ class Walk:
         return found
 
     def _at(self, party: str, time: float, number: int) -> Row | Waiting | None:
-        """Return the message, deadline or job that ended at `time`, before the event `number` of `party`."""
+        """The message, deadline or job that ended at `time`, before the event `number` of `party`; None if there is
+        none."""
         for place in reversed(self._waited.at(party, time)):
             if place >= number:
                 continue
@@ -275,7 +281,7 @@ class Walk:
         return self._delivery(party, time, number, None)
 
     def _delivery(self, party: str, time: float, number: int, types: Collection[str] | None) -> Row | None:
-        """The last message, of these types, that was delivered to `party` then and before the event `number`."""
+        """The last message, of one of `types`, delivered to `party` at `time` and before the event `number`."""
         for place in reversed(self._delivered.at(party, time)):
             if place < number:
                 row = self._row(place)
@@ -284,7 +290,7 @@ class Walk:
         return None
 
     def _stretched(self, party: str, time: float, number: int) -> Row | None:
-        """The job of `party` that lasted until then because it was slowed or paused."""
+        """The job of `party` that lasted until `time` because it was slowed or paused."""
         if not any(spell.kind in ("slow", "paused") for spell in self._facts.spells_of(party)):
             return None
         doings = self._doings.get(party, array("q"))
@@ -298,12 +304,12 @@ class Walk:
         return last if held else None
 
     def _before(self, party: str, time: float, number: int) -> float:
-        """When something last ended that explains what `party` did, before `time`; 0 at the beginning."""
+        """The time before `time` of the last end of an event that explains the party's activity; 0 if there is none."""
         found = [0.0]
         for events in (self._delivered, self._deadlines, self._jobs):
             first, last = events.span(party)
             for place in range(bisect_left(events.times, time, first, last) - 1, first - 1, -1):
-                # an answered wait is there by its message
+                # an answered wait is found by its message
                 earlier = events.numbers[place] < number and events.times[place] > 0.0
                 if earlier and (events is not self._jobs or self._row(events.numbers[place]).time > 0.0):
                     found.append(events.times[place])
@@ -311,14 +317,14 @@ class Walk:
         return max(found)
 
     def _gap(self, party: str, since: float, time: float) -> str:
-        """The kind of the time between the two, for which nothing is recorded that ended."""
+        """The kind of the time from `since` to `time`, in which nothing recorded ended."""
         for spell in self._facts.spells_of(party):
             if spell.kind in ("paused", "down") and spell.began < time and (spell.ended or time) > since:
                 return spell.kind
         return UNKNOWN
 
     def _carried(self, delivered: Row) -> Row:
-        """Add the hops of a message that was delivered, and the time that lost copies took; returns its sending."""
+        """Add the hops of a delivered message, and the time that lost copies took; return its sending."""
         time, copy = delivered.time, delivered.copy
         for hop in (2, 1):
             if not self._hops[hop - 1][copy]:
@@ -339,11 +345,11 @@ _TAKERS: dict[str, Callable[[Walk, Any], None]] = {
     "send": Walk._send, "relay": Walk._hop, "deliver": Walk._deliver, "enter": Walk._do, "leave": Walk._do,
     "compute": Walk._compute, "wait": Walk._wait, "waited": Walk._end_wait,
 }  # fmt: skip
-"""By kind of event."""
+"""The methods that record each kind of event."""
 
 
 def _when(one: Row | Waiting) -> float:
-    """When an event happened, or a wait ended."""
+    """The time of an event, or of the end of a wait."""
     return one.time if isinstance(one, Row) else one.ended or 0.0
 
 

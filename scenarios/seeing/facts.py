@@ -1,4 +1,4 @@
-"""Facts of a record, by message, wait and party, from which explanations are made."""
+"""Facts of a record, by message, wait and party, as the basis of explanations."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -20,7 +20,7 @@ __all__ = ["Facts", "Job", "Spell", "Waiting"]
 
 @dataclass(eq=False, slots=True)
 class Waiting:
-    """A wait: see the view `waits`."""
+    """A wait, with the columns of the view `waits`."""
 
     number: int
     party: str
@@ -38,15 +38,15 @@ class Waiting:
     alone: float = 0.0
 
     def is_open(self, at: float) -> bool:
-        """True if it went on then; at the very moment of its end it still did, unless it was answered."""
+        """True if the wait was open at that time. At its very end it counts as open unless it was answered."""
         return self.began <= at and (self.ended is None or at < self.ended or (at == self.ended and bool(self.missing)))
 
 
 @dataclass(eq=False, slots=True)
 class Spell:
-    """Something that lasts: a party that is ``down``, ``paused`` or ``slow``, a link that is ``cut`` or ``held``.
+    """A lasting state: a party that is ``down``, ``paused`` or ``slow``, or a link that is ``cut`` or ``held``.
 
-    `fault` is the kind of the fault that it began with, `note` says the same in words.
+    `fault` is the kind of the fault that began it, `note` the fault in words.
     """
 
     kind: str
@@ -66,22 +66,22 @@ class Spell:
 
     @property
     def trigger(self) -> str:
-        """The rest of the note, which says what it struck at."""
+        """The rest of the note after the kind of the fault, such as its step."""
         return self.note.removeprefix(self.fault).lstrip()
 
     def lasts(self, begin: float, end: float) -> bool:
-        """True if it was there at any time between the two, both included."""
+        """True if the state existed at any time from `begin` to `end`."""
         return self.began <= end and (self.ended is None or self.ended >= begin)
 
     def concerns(self, sender: str, receiver: str) -> bool:
-        """True if it is of the link between the two."""
+        """True if it affects the link between the two parties."""
         ends = ((sender, receiver), (receiver, sender))
         return any(one == self.party and fnmatchcase(other, self.peer) for one, other in ends)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job of a party: where, since when, and the virtual seconds that it takes at full speed."""
+    """A job of a party: its step, its beginning, and the virtual seconds that it takes at full speed."""
 
     step: str
     began: float
@@ -92,7 +92,7 @@ _AGAIN = Fact.AGAIN.value
 
 
 def _append(found: dict[str, Waiting | list[Waiting]], party: str, one: Waiting) -> None:
-    """Add one more to those of a party; of which there is one, as of most of a large run, it needs no list."""
+    """Add `one` to the entries of a party. A single entry is stored without a list, as most of a large run have one."""
     before = found.setdefault(party, one)
     if isinstance(before, list):
         before.append(one)
@@ -116,7 +116,8 @@ class Facts:
         self._spells: dict[str, list[Spell]] = defaultdict(list)
         self.jobs: dict[str, list[Job]] = defaultdict(list)
         self.entered: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
-        self._times: dict[tuple[str, int, int], list[float]] = defaultdict(list)  # of clients, in order
+        # The times at which clients entered a step, in order.
+        self._times: dict[tuple[str, int, int], list[float]] = defaultdict(list)
         self.losses: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self._objections: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self.least_deadline = float("inf")
@@ -125,18 +126,20 @@ class Facts:
         self.answered: dict[int, frozenset[str]] = {}
         self._troubled: dict[tuple[str, str], list[Message]] = defaultdict(list)
         self._stamps: dict[tuple[int, int], tuple[int, int]] = {}
-        self._sizes: dict[tuple[int, int, int], tuple[tuple[int, int, int], int]] = {}  # and their sum
+        self._sizes: dict[
+            tuple[int, int, int], tuple[tuple[int, int, int], int]
+        ] = {}  # equal sizes share one tuple, with their sum
         self._waits_of: dict[str, Waiting | list[Waiting]] = {}
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
         self._gone: dict[str, list[tuple[float, str]]] = defaultdict(list)
 
     def add(self, row: AnyRow) -> None:
-        """Take one more event or wait in."""
+        """Record an event or wait."""
         if (take := _TAKERS.get(row.kind)) is not None:
             take(self, row)
 
     def taker(self, kind: str) -> Callable[[Any], None] | None:
-        """The function that takes an event of that kind in; None if no fact is made of it."""
+        """The function that records events of that kind; None for kinds without facts."""
         return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
 
     def _hop_or_refusal(self, row: Row) -> None:
@@ -162,7 +165,7 @@ class Facts:
         self.endings[row.party] = row.note
 
     def take_answers(self, news: News) -> None:
-        """Take in whose answers the rounds contain that have ended."""
+        """Record whose answers the ended rounds contain."""
         self.answered.update((one.round, frozenset(one.answered)) for one in news.rounds)
 
     def _enter(self, row: Row) -> None:
@@ -173,7 +176,11 @@ class Facts:
                 self._times[step].append(row.time)
 
     def median_before(self, step: tuple[str, int, int], party: str) -> tuple[int, float]:
-        """How many other clients had entered a step when `party`, a client, did, and the median of when; 0 of none."""
+        """The number of other clients that had entered a step when the client `party` did, and the median of their
+        times.
+
+        The median is 0 if there are none.
+        """
         times = self._times[step]
         count = bisect_right(times, self.entered[step][party]) - 1
         return count, (times[(count - 1) // 2] + times[count // 2]) / 2 if count else 0.0
@@ -188,9 +195,10 @@ class Facts:
         return iter(sorted(self.messages.between(sender, receiver), key=lambda one: one.number))
 
     def before(self, message: Message, at: float) -> Message | None:
-        """The first message, struck or lost by then, that was still on a connection as `message` entered it.
+        """The first message with trouble before `at` that was still on a connection when `message` entered it; None if
+        none.
 
-        Messages of one connection arrive in the order of sending, whoever they are for.
+        Messages of one connection arrive in the order of sending, also if they are relayed to different receivers.
         """
         for source, target, entered, _ in message.legs:
             if entered is None:
@@ -208,11 +216,12 @@ class Facts:
         return None
 
     def known_gone(self, party: str, at: float) -> tuple[float, str] | None:
-        """When the server last knew by then that `party` was gone, and how it knew, in words; None if it did not."""
+        """The time at which the server last learned, by `at`, that `party` was gone, and a reason in words; None if it
+        did not."""
         return next((one for one in reversed(self._gone.get(party, ())) if one[0] <= at), None)
 
     def returned(self, party: str, at: float) -> Spell | None:
-        """The last time that `party` was down and back by then."""
+        """The last time that `party` was down and had returned by `at`."""
         downs = [one for one in self.spells_of(party) if one.kind == "down"]
         found = [one for one in downs if one.ended is not None and one.ended <= at]
         return found[-1] if found else None
@@ -223,7 +232,7 @@ class Facts:
         return self._spells.keys()
 
     def spells_of(self, party: str) -> list[Spell]:
-        """The spells of a party, in order; those of links are its that they are named after."""
+        """The spells of a party, in order; a link's spell belongs to the party that its fault names first."""
         return self._spells.get(party, [])
 
     def waits_of(self, party: str) -> list[Waiting]:
@@ -231,16 +240,17 @@ class Facts:
         return _listed(self._waits_of.get(party))
 
     def waits_for(self, party: str) -> list[Waiting]:
-        """The waits that ended while more was waited for from `party`, in the order of their ends."""
+        """The waits that ended with messages of `party` missing, in the order of their ends."""
         return self._missing.get(party, [])
 
     def spell(self, kind: str, party: str, begin: float, end: float) -> Spell | None:
-        """The last spell of that kind that `party` had at any time between the two."""
+        """The last spell of that kind of `party` at any time from `begin` to `end`."""
         found = [one for one in self.spells_of(party) if one.kind == kind and one.lasts(begin, end)]
         return found[-1] if found else None
 
     def objection(self, party: str, round_number: int, at: float) -> tuple[float, str] | None:
-        """When and in words: the last refusal of `party` in a round before `at`, or of what it sent; None if none."""
+        """The last refusal by `party` in a round before `at`, or of its messages: time and text; None if there is
+        none."""
         return next((one for one in reversed(self._objections.get((party, round_number), ())) if one[0] <= at), None)
 
     def _message(self, row: Row) -> Message:
@@ -248,15 +258,15 @@ class Facts:
 
     @property
     def transfers(self) -> Transfers:
-        """The functions that take in sendings and deliveries."""
+        """The functions that record sendings and deliveries."""
         return Transfers(self.send, lambda delivery: self.deliver(delivery) is not None)
 
     def send(self, sending: Sending) -> bool:
-        """Take in a sending; returns false, and nothing is taken in, if something of its message is known already."""
+        """Record a sending; returns false, without recording it, if its message is known already."""
         return self.messages.add(sending)
 
     def deliver(self, delivery: Delivery) -> str | None:
-        """Take in a delivery, and return its receiver; None, and nothing is taken in, if its sending is not known."""
+        """Record a delivery and return its receiver; None, without recording it, if the sending is unknown."""
         return self.messages.receive(delivery.message, delivery.time)
 
     def _deliver(self, row: Row) -> None:
@@ -267,24 +277,24 @@ class Facts:
         if not row.message:
             return
         one = self._message(row)
-        self._go(one, row)
+        self._record_hop(one, row)
         one.copies += 1
         if row.peer != row.receiver and not one.relay:
             one.relay = row.peer
-            if one.struck:  # before it was sent
+            if one.struck:  # the fault was recorded before the message was sent
                 self._enter_trouble(one)
 
     def _relay(self, row: Row) -> None:
         if not row.message:
             return
         one = self._message(row)
-        self._go(one, row)
+        self._record_hop(one, row)
         one.copies += bool(row.fact)
         if one.relayed is None:
             one.relay, one.relayed = row.party, row.time
 
-    def _go(self, one: Message, row: Row) -> None:
-        """Take in that a copy of a message has set out on a hop."""
+    def _record_hop(self, one: Message, row: Row) -> None:
+        """Record that a copy of a message was sent on a hop."""
         sizes = row.payload, row.sealing, row.envelope
         one.sizes, size = self._sizes.get(sizes) or self._sizes.setdefault(sizes, (sizes, sum(sizes)))
         one.bytes += size if row.value < 2 else int(row.value) * size
@@ -320,7 +330,7 @@ class Facts:
         stamp = row.round, row.attempt
         alike = [one for one in every if one.stamp == stamp and one.received is not None and not one.refused]
         just_now = [one for one in alike if one.received == row.time]
-        if alike:  # which of those that wait unread is not recorded; what was taken was received before them
+        if alike:  # the record does not say which unread message; accepted ones were received earlier
             one = (just_now or alike[-1:])[0]
             one.refused, one.late = (row.time, row.detail or row.note), row.fact == Fact.LATE
 
@@ -340,7 +350,7 @@ class Facts:
                 self._missing[party].append(known)
 
     def _fault(self, row: Row) -> None:
-        if row.message:  # traced before the message is sent
+        if row.message:  # the fault is traced before the message is sent
             one = self._message(row)
             self._trouble(one)
             one.struck += ((row.time, row.detail, row.note),)
@@ -348,7 +358,7 @@ class Facts:
             for spell in self.spells_of(row.party):
                 if (spell.kind, spell.peer) == (row.detail, row.peer) and spell.ended is None:
                     spell.ended = row.time
-                    if spell.kind != Fact.PAUSED:  # a party goes on when all its pauses are over
+                    if spell.kind != Fact.PAUSED:  # a party continues after the end of all its pauses
                         break
         elif row.fact and row.fact != Fact.DISCONNECTED:
             for spell in self.spells_of(row.party) if row.fact == Fact.DOWN else ():
@@ -366,4 +376,5 @@ _TAKERS: dict[str, Callable[[Facts, Any], None]] = {
     "fault": Facts._fault, "compute": Facts._compute, "enter": Facts._enter, "metric": Facts._metric,
     "outcome": Facts._outcome,
 }  # fmt: skip
-"""By kind of event. Facts that kept their own methods would stay in memory until somebody looks for garbage."""
+"""The methods that record each kind of event, unbound: objects with bound methods of their own are freed only by the
+garbage collector."""

@@ -16,16 +16,17 @@ __all__ = ["Message", "MessageColumns", "Messages", "Numbers"]
 
 @dataclass(eq=False, slots=True)
 class Message:
-    """One message. `lost` and `dropped` are times and reasons of its copies, `resent` of parts that TCP sent
-    again, `struck` the faults that affected it.
+    """One message with its history. Times are in virtual seconds.
 
-    `received` is when it was delivered, `refused` when and why the receiver's program dropped it then, and `late` if
-    because it was of an earlier round or attempt; `again` counts the copies that were sent because one was lost, and
-    `n` is the first event in which something happened to it. `relay` is the party that carries it on, "" if none does;
-    the relay had it at `relayed`.
+    `lost` and `dropped` have the times and reasons for its copies, `resent` those of parts that TCP sent again,
+    `struck` the time, kind and text of each fault that affected it. `received` is the time of delivery, `refused` the
+    time and reason if the receiver's program then dropped it, and `late` is true if it did because the message was of
+    an earlier round or attempt. `again` counts the copies sent because another was lost; `n` is the event of the first
+    loss or drop. `relay` is the party that carries the message on, "" if none does; it received the message at
+    `relayed`.
 
     `sizes` are the payload, sealing and envelope of one copy in bytes, `bytes` all bytes of all copies on all `hops`.
-    Of its copies that set out, and of those that were lost or dropped, `copies` and `ended` are the numbers.
+    `copies` counts the copies that were sent, `ended` those that were lost or dropped.
     """
 
     number: int
@@ -54,7 +55,8 @@ class Message:
 
     @property
     def is_sent(self) -> bool:
-        """True if it has a row in the view `messages`: a fault may have affected one that nobody sent."""
+        """True if the message has a row in the view `messages`; a fault may also affect a message that is never
+        sent."""
         return bool(self.hops or self.ended or self.received is not None)
 
     @property
@@ -68,7 +70,7 @@ class Message:
 
     @property
     def note(self) -> str:
-        """The rest of what happened to it, in words."""
+        """The troubles of the message, in words."""
         if not (self.struck or self.refused or self.received is None):
             return ""
         notes = [note for *_, note in self.struck]
@@ -78,19 +80,19 @@ class Message:
 
     @property
     def legs(self) -> tuple[tuple[str, str, float | None, float | None], ...]:
-        """The connections that it goes by: from whom, to whom, when it entered, and when it had arrived."""
+        """The connections on its way: sender, receiver, and the times at which it entered and left each."""
         if not self.relay:
             return ((self.sender, self.receiver, self.sent, self.received),)
         first = self.sender, self.relay, self.sent, self.relayed
         return (first, (self.relay, self.receiver, self.relayed, self.received))
 
     def is_taken(self, at: float) -> bool:
-        """True if its receiver had it by then, and did not refuse it."""
+        """True if its receiver had it by `at`, and did not refuse it."""
         return self.received is not None and self.received <= at and self.refused is None
 
 
 class Numbers:
-    """A number for each of the numbers from 0; 0 for none."""
+    """A list of numbers, by an index from 0; 0 if there is none."""
 
     def __init__(self) -> None:
         self._found = array("q")
@@ -99,7 +101,7 @@ class Numbers:
         return self._found[place] if 0 <= place < len(self._found) else 0
 
     def put(self, place: int, number: int) -> bool:
-        """Put `number` there unless there is one; returns true if there was none."""
+        """Set the number at `place` unless it has one; returns true if it had none."""
         found = self._found
         if place == len(found):
             found.append(number)

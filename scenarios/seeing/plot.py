@@ -19,26 +19,26 @@ X = {"rounds": "round", "bytes": "megabytes sent so far", "time": "virtual secon
 """The quantities for the x axis, with their labels."""
 
 _COLUMNS = ("accuracy", "seconds", "bytes", "messages", "called", "answers")
-"""The quantities for the y axis of the view `rounds`; further those that were measured, by name."""
+"""The quantities for the y axis from the view `rounds`; the names of measurements are allowed as well."""
 
 _STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 _MARKS = "osD^vX"
 _COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d1f")
-"""Colours that are distinct to the colour-blind; styles and marks differ as well, and so survive printing in grey."""
+"""Colours that are distinct to the colour-blind. Styles and marks differ as well, for printing in grey."""
 
 _NAMED = 3
-"""How many differing keys a legend names."""
+"""The most differing keys that a legend names."""
 
 
 class Curve(Struct, frozen=True):
-    """The points of one run, with the `label` that it has in the legend."""
+    """The points of one run, with the `label` for the legend."""
 
     label: str
     points: list[tuple[float, float]]
 
 
 def check_plot(path: Path) -> None:
-    """Raise FolderError unless a figure of this name can be made here."""
+    """Raise FolderError unless a figure can be written to `path`."""
     if path.suffix.lower() not in FORMATS:
         raise FolderError(f"--out: {path} must end in one of {', '.join(FORMATS)}")
     try:
@@ -48,12 +48,12 @@ def check_plot(path: Path) -> None:
 
 
 def curves(folders: Sequence[Path], x: str, y: str) -> list[Curve]:
-    """A curve for each run. Raises FolderError where a run has no rounds, or no `y`."""
+    """A curve for each run. Raises FolderError if a run has no rounds, or no `y`."""
     return [Curve(label, _measured(folder, x, y)) for label, folder in zip(labels(folders), folders, strict=True)]
 
 
 def _measured(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
-    """The values of `y` in rounds, each after its place on the axis `x`."""
+    """The values of `y` in rounds, each with its place on the axis `x`. Raises FolderError if there are none."""
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
     columns = ("round", "ended", *_COLUMNS)
@@ -85,7 +85,7 @@ def _measured(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
 
 
 def on_axes(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], dict[str, float]]]:
-    """Each of the `rounds` that has ended, and its place on each axis of `X`; they are rows of the view `rounds`."""
+    """Yield each ended round of `rounds`, rows of the view `rounds`, with its place on each axis of `X`."""
     sent = 0
     for one in rounds:
         if one["ended"] is not None:
@@ -94,7 +94,7 @@ def on_axes(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, 
 
 
 def labels(folders: Sequence[Path]) -> list[str]:
-    """By what runs differ: the keys of their scenarios, else their folders."""
+    """Labels that distinguish the runs: the keys that differ, else the names of their folders."""
     keys = [keys_of(folder) for folder in folders] if len(folders) > 1 else []
     names = [name for name in dict.fromkeys(name for one in keys for name in one) if name not in ("name", "title")]
     differ = [name for name in names if any(one.get(name) != keys[0].get(name) for one in keys)]
@@ -106,7 +106,7 @@ def labels(folders: Sequence[Path]) -> list[str]:
 
 
 def draw(path: Path, found: Sequence[Curve], x: str, y: str) -> None:
-    """Write the figure, as wide as a column of a paper; the same curves give the same SVG. Raises OSError."""
+    """Write the figure, as wide as a column of a paper. The same curves give the same SVG. Raises OSError."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator

@@ -1,4 +1,4 @@
-"""Reads ``run.sqlite``, also while the run goes on."""
+"""Reads ``run.sqlite``, also during the run."""
 
 import gc
 import sqlite3
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Row(NamedTuple):
-    """An event, with the columns of the view `events` that its story needs."""
+    """An event, with the columns of the view `events` that are needed for explanations."""
 
     n: int
     time: float
@@ -69,7 +69,7 @@ class Delivery(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """The sending of a message, straight to its receiver, by its first copy: so most messages are sent."""
+    """The sending of the first copy of a message straight to its receiver, with the columns that its story needs."""
 
     n: int
     time: float
@@ -86,7 +86,7 @@ class Sending(NamedTuple):
 
 
 class Transfers(NamedTuple):
-    """Functions that take in sendings and deliveries, which are most of a record; each returns false if it needs a row.
+    """Functions that record sendings and deliveries, most events of a record; each returns False if it needs a row.
 
     They have fewer columns than a `Row`, which `see` of `Record.news` has.
     """
@@ -96,7 +96,7 @@ class Transfers(NamedTuple):
 
 
 class WaitBegun(NamedTuple):
-    """A wait as it begins: see the table `wait_begins`."""
+    """The beginning of a wait: a row of the table `wait_begins`."""
 
     n: int
     wait: int
@@ -111,12 +111,12 @@ class WaitBegun(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind beside those of events."""
+        """The kind of this row, as for events."""
         return "wait"
 
 
 class WaitEnded(NamedTuple):
-    """The end of a wait: see the table `wait_ends`."""
+    """The end of a wait: a row of the table `wait_ends`."""
 
     n: int
     wait: int
@@ -129,7 +129,7 @@ class WaitEnded(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind beside those of events."""
+        """The kind of this row, as for events."""
         return "waited"
 
 
@@ -137,7 +137,8 @@ AnyRow = Row | WaitBegun | WaitEnded
 
 
 class EndedRound(NamedTuple):
-    """A row of the table `ended_rounds`: `called` clients, and the `answered` of those whose answer counts."""
+    """A row of the table `ended_rounds`: the number of `called` clients, and the clients whose answers count
+    (`answered`)."""
 
     n: int
     round: int
@@ -149,9 +150,10 @@ class EndedRound(NamedTuple):
 
 
 class News(NamedTuple):
-    """The new rows since the last look. `about` is the table `run`, `losses` are there once the run has ended.
+    """The rows that are new since the last read. `about` is the table `run`; there are `losses` once the run has ended.
 
-    `rows` are events and waits, or those that were to be kept; `last` is the number of the last, `time` when it was.
+    `rows` are events and waits, possibly only some kinds; `last` and `time` are the number and time of the last one
+    read.
     """
 
     rows: Sequence[AnyRow]
@@ -163,13 +165,13 @@ class News(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """True if the run has ended by itself."""
+        """True if the run has recorded its end."""
         return "outcome" in self.about
 
 
 @contextmanager
 def opened(folder: Path) -> Iterator[sqlite3.Connection]:
-    """The record of the run in `folder`, to be read as it was at one moment. Raises FolderError, also for bad rows."""
+    """Open the record of the run in `folder`, as it is at one moment. Raises FolderError, also for invalid rows."""
     path = folder / "run.sqlite"
     if not path.is_file():
         swept = "; this is a sweep's, whose folders are those of its runs" if (folder / "sweep.csv").is_file() else ""
@@ -190,7 +192,7 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def without_collecting() -> Iterator[None]:
-    """Suspend the search for garbage: what is made of a record stays, and the search takes a third of the time."""
+    """Suspend garbage collection, which would take a third of the time: objects made from a record stay in use."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -202,8 +204,10 @@ def without_collecting() -> Iterator[None]:
 
 @contextmanager
 def reader_of(folder: Path) -> Iterator[Callable[[int], Row | int]]:
-    """A function that reads one event of the run in `folder` by its number; of one at which a wait ended it returns the
-    wait's number. Raises FolderError.
+    """Yield a function that reads one event of the run in `folder` by its number, or the number of the wait that ended
+    at it.
+
+    Raises FolderError.
     """
     with opened(folder) as connection:
         yield lru_cache(maxsize=4096)(lambda number: _row(connection, number) or _wait(connection, number))
@@ -222,7 +226,7 @@ def _wait(connection: sqlite3.Connection, number: int) -> int:
 
 
 class Record:
-    """The record of the run in `folder`. Each look opens it and closes it again, and so keeps nobody from writing."""
+    """The record of the run in `folder`. It is open only while it is read, so that it never blocks the writer."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "run.sqlite"
@@ -231,7 +235,7 @@ class Record:
 
     @property
     def is_there(self) -> bool:
-        """True if the run has begun to record."""
+        """True if the record exists."""
         return self.path.is_file()
 
     def news(
@@ -240,11 +244,11 @@ class Record:
         kept: Collection[str] | None = None,
         transfers: Transfers | None = None,
     ) -> News:
-        """Return the new rows since the last look; at first all there are. Raises FolderError.
+        """Return the rows that are new since the last call; all rows at first. Raises FolderError.
 
-        `see` is called with each event and wait, in order. `kept`: the kinds that the result has; None: all.
-        `transfers` are called with each sending and delivery of their kinds instead, in its turn, and `see` only where
-        they return false. The result has none of them then.
+        `see` is called with each event and wait, in order. `kept`: the kinds to return; None: all. With `transfers`,
+        those functions are called with each sending and delivery instead, in order, and `see` only if they return
+        False; the result then has no such events.
         """
         with opened(self.path.parent) as connection, without_collecting():
             found = self._read(connection, see or (lambda row: None), kept, transfers)
@@ -267,7 +271,7 @@ class Record:
         waits = _Waits(connection, self._seen, see, kept, rows, self._names)
 
         def catch_up(n: int) -> int:
-            """Have all seen that come before the event `n`; returns the number of the first that does not."""
+            """Process all transfers and waits before the event `n`; return the number of the first later one."""
             while True:
                 transfer, wait = transferred.next, waits.next
                 if min(transfer, wait) >= n:
@@ -307,12 +311,12 @@ class Record:
 
 
 def _shared(row: Row) -> Row:
-    """The row with texts that others share, as a record has few: it is kept, and needs none of its own."""
+    """The row with texts that it shares with others: one object for all occurrences, since a record has few texts."""
     return Row._make([intern(one) if isinstance(one, str) else one for one in row])
 
 
 class _Names(dict[str, tuple[str, ...]]):
-    """The names in each list of them, which is a text; one object, however often it occurs."""
+    """The names in each space-separated list; one tuple for all occurrences of a list."""
 
     def __missing__(self, text: str) -> tuple[str, ...]:
         names = self[text] = tuple(text.split())
@@ -331,9 +335,10 @@ WHERE kind = 'deliver' AND n > ? ORDER BY n"""
 
 
 class _Transferred:
-    """The new sendings and deliveries of a record after the event `seen`, for `transfers`; none if that is None.
+    """The sendings and deliveries of a record after the event `seen`, to be passed to `transfers`; none if it is None.
 
-    `next` is the number of the first that was not seen yet, `last` the number and the time of the last one that was.
+    `next` is the number of the first one that was not passed yet, `last` the number and the time of the last one
+    passed.
     """
 
     def __init__(
@@ -350,7 +355,7 @@ class _Transferred:
         self.last = (0, 0.0)
 
     def see_until(self, n: int) -> None:
-        """Have those seen that come before the event `n`."""
+        """Process all sendings and deliveries before the event `n`."""
         if self._transfers is None:
             return
         row, (send, deliver) = self._row, self._transfers
@@ -370,9 +375,10 @@ UNION ALL SELECT n, wait, time, NULL, how, 0, 0, missing, silent, alone, last FR
 
 
 class _Waits:
-    """The new beginnings and ends of waits after the event `seen`, for `see`. Kinds in `kept` go to `rows`.
+    """The beginnings and ends of waits after the event `seen`, to be passed to `see`. Kinds in `kept` are added to
+    `rows`.
 
-    `next` and `last` are as those of `_Deliveries`.
+    `next` and `last` are as for `_Deliveries`.
     """
 
     def __init__(
@@ -392,7 +398,7 @@ class _Waits:
         self.last = (0, 0.0)
 
     def see_until(self, n: int) -> None:
-        """Have those seen that come before the event `n`."""
+        """Process all beginnings and ends of waits before the event `n`."""
         found, names = self._row, self._names
         while found is not None and found[0] < n:
             place, wait, time, party, step, number, attempt, types, sources, seconds, last = found

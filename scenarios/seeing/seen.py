@@ -1,4 +1,4 @@
-"""All that is made of the events of a record in one pass: facts, the critical path, and what a timeline shows."""
+"""All results of reading the events of a record once: facts, the critical path, and the data of a timeline."""
 
 import math
 from array import array
@@ -20,10 +20,11 @@ _DOINGS = frozenset(("enter", "leave", "compute"))
 
 
 class Seen:
-    """Return the record of the run in `folder`, as it is now. Raises FolderError.
+    """The record of the run in `folder`, as read now. Raises FolderError.
 
-    `news` has the events of faults alone. `end` is the last moment of the run, `moments` are of all events, each once.
-    `doings` are those at which a party did something, from its first job on; `last_round` is the latest of any party.
+    `news` has the events of faults only. `end` is the time of the last event of the run, `moments` are the times of all
+    events, each once. `doings` are the times of each party's activities, from its first job on; `last_round` is the
+    latest round of any party.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,9 +34,9 @@ class Seen:
         self.doings: dict[str, array[float]] = defaultdict(lambda: array("d"))
         self.last_round = 0
         self._walk = Walk(folder, self.facts)
-        self._takers: dict[str, tuple[Callable[[Any], None], ...]] = {}  # of each kind of event
+        self._takers: dict[str, tuple[Callable[[Any], None], ...]] = {}  # the functions for each kind of event
         self.news = Record(folder).news(self._see, ("fault",), Transfers(self._see_sending, self._see_delivery))
-        self._takers.clear()  # they have this object, which would stay in memory until somebody looks for garbage
+        self._takers.clear()  # they refer to this object, and only the garbage collector would free it
         self.facts.take_answers(self.news)
         self._named.update(dict.fromkeys(self.facts.messages.parties))
         last = max(self.moments, default=0.0)
@@ -56,7 +57,7 @@ class Seen:
         return self.facts.messages.columns(self.parties)
 
     def _see_sending(self, sending: Sending) -> bool:
-        """Take in a sending, unless a fault of its message is recorded before it."""
+        """Record a sending; returns False if its message is known already, as of a fault that is recorded before."""
         if not self.facts.send(sending):
             return False
         if sending.time != self._last:
@@ -70,7 +71,7 @@ class Seen:
         return True
 
     def _see_delivery(self, delivery: Delivery) -> bool:
-        """Take in a delivery of which the sending is recorded, as it is not in a party's own record."""
+        """Record a delivery whose sending is recorded; returns False for others, as in the record of one party."""
         if (receiver := self.facts.deliver(delivery)) is None:
             return False
         if delivery.time != self._last:
@@ -87,9 +88,9 @@ class Seen:
             take(row)
 
     def _takers_of(self, kind: str) -> tuple[Callable[[Any], None], ...]:
-        """The functions that take an event of that kind: a large run has too many to ask of each what it is."""
+        """The functions that record events of that kind, looked up once per kind, since a large run has many events."""
         more: dict[str, tuple[Callable[[Any], None], ...]] = {
-            "send": (self._do,),  # its sender and receiver are those of its message
+            "send": (self._do,),  # sender and receiver are those of the message
             "wait": (self._name_waiting,),
             "waited": (self._end_wait,),
         }
@@ -117,5 +118,5 @@ class Seen:
             self.last_round = row.round
 
     def path(self, end: float | None = None) -> list[Segment]:
-        """The critical path up to `end`, by default that of the run."""
+        """The critical path up to `end`, by default the end of the run."""
         return self._walk.back(self.end if end is None else end)

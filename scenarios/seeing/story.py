@@ -1,4 +1,4 @@
-"""The story of a run: one line for each event that matters, in the order of virtual time, with its reasons."""
+"""The story of a run: one line for each important event, in the order of virtual time, with its reasons."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
@@ -33,28 +33,28 @@ from tacit.sim.units import format_duration
 __all__ = ["Line", "Story", "absences", "events"]
 
 _LATE = 0.1
-"""A party is late, or holds others up, if it is so by more than this share of the shortest deadline of the run."""
+"""The share of the shortest deadline above which a party counts as late, or as holding others up."""
 
 _STRIKES = 24
-"""How many faults of messages are shown one by one."""
+"""The most faults of messages that are shown one by one."""
 
 _WORTH = ("metric", "outcome", "fault", "waited", "enter")
 """The kinds of events that may have a line."""
 
 _ALIKE = 4
-"""How many clients whose parts ended alike are shown one by one."""
+"""The most clients with the same ending that are shown one by one."""
 
 
 _NONE = Cause()
 
 
 class Line(Struct, frozen=True):
-    """One event: `time` in virtual seconds, to whom, what happened in words, and `because` of what.
+    """One event: its virtual `time` in seconds, the party, the event in words, and its reasons (`because`).
 
     `kind` is fault, return, message, deadline, held-up, late, lost, absence, round, ending, outcome, summary, or in the
-    full story that of the event in the record. `consequence` is what the loss of a message led to, or a cause with
-    several losses. `parties` are all that the line concerns, `n` the number of the event in ``run.sqlite``. `causes`
-    are the reasons with their kinds and times, a list for each that was missed.
+    full story the kind of event in the record. `consequence`: the result of the loss of a message, or of a cause with
+    several losses. `parties` are all parties that the line concerns, `n` is the number of the event in ``run.sqlite``.
+    `causes` are the reasons with their kinds and times, one list for each missing party.
     """
 
     n: int
@@ -70,14 +70,14 @@ class Line(Struct, frozen=True):
     causes: tuple[Chain, ...] = ()
 
     def concerns(self, party: str = "", step: str = "") -> bool:
-        """True if it is about this party, and this step; "": any."""
+        """True if the line is about this party and this step; "" matches any."""
         return (not party or party in (self.party, *self.parties)) and (not step or step == self.step)
 
 
 class Story:
-    """Makes the lines of a run from what is recorded of it, as it is recorded; `everything`: one for each event.
+    """Makes the lines of a run from its record, as it grows; `everything`: a line for every event.
 
-    A loss or a missed deadline with a cause that has a line already has one of its own only if `unfolded`.
+    A loss or missed deadline whose cause has a line already gets its own line only if `unfolded`.
     """
 
     def __init__(self, *, everything: bool = False, unfolded: bool = False) -> None:
@@ -91,12 +91,12 @@ class Story:
         self._time = 0.0
         self._noticed: set[tuple[str, int]] = set()
         self._endings: list[tuple[str, str]] = []
-        self._explained: dict[int, str] = {}  # of messages, what their loss led to
+        self._explained: dict[int, str] = {}  # the consequence of each message's loss
 
     def look(self, record: Record) -> tuple[News, list[Line]]:
-        """Look at a `record`: the news, of which all rows that no line is made of are left out, and their lines.
+        """Read the new rows of a `record`; return them, without those that give no line, and their lines.
 
-        All of the news is known to each of its lines.
+        Each line is made with knowledge of all new rows.
         """
         begun, messages, facts = self._last > 0, set[int](), self._facts
 
@@ -121,7 +121,7 @@ class Story:
         return news, self._take(news, messages if begun else self._facts.messages.keys())
 
     def _take(self, news: News, messages: Set[int]) -> list[Line]:
-        """The lines of what is new; `messages`: those that something happened to."""
+        """The lines for `news`; `messages`: the numbers of the messages that it concerns."""
         if "transport" in news.about:
             self._causes = Causes(self._facts, datagrams=news.about["transport"] == "datagram")
         self._facts.take_answers(news)
@@ -132,32 +132,32 @@ class Story:
             self._last, self._time = news.last, news.time
         for one in news.rounds:
             found += self._of_round(one)
-        if news.ended:  # with those that the server did not notice
+        if news.ended:  # includes losses that the server did not notice
             unnoticed = (loss for loss in news.losses if (loss.party, loss.round) not in self._noticed)
             found += [line for loss in unnoticed for line in self._of_loss(self._last, loss)]
         if not self._everything:
             found += self._of_messages(messages)
         found.sort(key=lambda line: (line.time, line.n))
         if news.ended:
-            self._losses = list(news.losses)  # each at the step at which it fell
+            self._losses = list(news.losses)  # the final losses name the step at which each party fell
         return found + (self._end(news) if news.ended else [])
 
     def break_off(self) -> list[Line]:
-        """The last line of a run that has not ended, and that nobody runs any more."""
+        """The last lines of a run that has not ended and whose process is gone."""
         text = "the record ends here: the run was broken off, and what followed is not known"
         return [*self._of_absences(), *self._summary(), Line(self._last, self._time, "outcome", "run", text)]
 
     def cause_of(self, loss: Loss) -> Cause:
-        """Why somebody was lost."""
+        """The cause of a loss."""
         if loss not in self._why:
             self._why[loss] = self._causes.of_loss(loss.party, loss.round, loss.time)
         return self._why[loss]
 
     def absences(self, losses: Iterable[Loss] | None = None) -> list[Absence]:
-        """An entry for each cause of the `losses`, of all that are known by default."""
+        """An entry for each cause of the `losses`; by default of all known losses."""
         return grouped(self._losses if losses is None else losses, self._facts, self.cause_of)
 
-    # What one event is worth
+    # The lines for one event
 
     def _of_row(self, row: AnyRow) -> Iterator[Line]:
         lines = list(self._worth(row))
@@ -235,7 +235,7 @@ class Story:
         return seconds > _LATE * wait.deadline
 
     def _of_step(self, row: Row) -> Line | None:
-        """A client that enters a step long after most others have."""
+        """A line if a client enters a step much later than most other clients."""
         step = row.step, row.round, row.attempt
         if row.party == "server" or self._facts.entered[step].get(row.party) != row.time:
             return None
@@ -248,7 +248,7 @@ class Story:
         return self._line(row, "late", text, cause, cause.parties)
 
     def _is_known(self, *key: object) -> bool:
-        """True if there is a line of this key already, and no second is wanted."""
+        """True if there is a line with this key already, and the story is not `unfolded`."""
         known = key in self._said and not self._unfolded
         self._said.add(key)
         return known
@@ -265,7 +265,7 @@ class Story:
         yield Line(n, loss.time, "lost", loss.party, text, because, "", step, number, named, cause.chains)
 
     def _of_absences(self) -> list[Line]:
-        """Return the lines about a cause of several losses and its consequences."""
+        """The lines about causes of several losses, with their consequences."""
         return [
             Line(self._last, self._time, "absence", one.party, f"was lost {len(one.losses)} times", one.because[-1:],
                  one.consequence, one.step, one.losses[0].round, (one.party,))
@@ -273,7 +273,7 @@ class Story:
         ]  # fmt: skip
 
     def _of_messages(self, new: Set[int]) -> Iterator[Line]:
-        """The messages whose loss or delay explains that somebody was lost, where they are among the new ones."""
+        """Yield lines for those of the `new` messages whose loss or drop explains the loss of a party."""
         for number, consequence in self._explained.items():
             one = self._facts.messages[number]
             if number in new and (one.lost or one.dropped):
@@ -293,7 +293,7 @@ class Story:
             yield Line(one.n, time, "round", "server", f"round {one.round} ends with {counts}", round=one.round)
 
     def _end(self, news: News) -> list[Line]:
-        """How clients' parts ended, and the outcome."""
+        """The last lines: the endings of clients' programs, absences, the summary and the outcome."""
         time = float(str(news.about.get("virtual_seconds", self._time)))
         found = []
         endings: dict[str, list[str]] = {}
@@ -310,7 +310,7 @@ class Story:
         return [*found, *self._of_absences(), *self._summary(), outcome]
 
     def _summary(self) -> list[Line]:
-        """Return the lines about the fate of messages, in figures."""
+        """The lines with the numbers of lost, repeated and refused messages."""
         messages = list(self._facts.messages.made)
         why = Counter(reason for one in messages for _, reason in one.lost)
         again = sum(one.again for one in messages)
@@ -348,7 +348,7 @@ def _afterwards(one: Message) -> str:
 
 
 def _names(names: Iterable[str]) -> str:
-    """All of a few names, and how many more there are."""
+    """The first names, with the number of further ones."""
     every = list(names)
     return ", ".join(every[:_ALIKE]) + (f" and {len(every) - _ALIKE} more" if len(every) > _ALIKE else "")
 
@@ -356,9 +356,9 @@ def _names(names: Iterable[str]) -> str:
 def events(run: Result | str | Path, *, everything: bool = False, unfolded: bool = False) -> list[Line]:
     """Return the events of a run, in virtual time, with their causes, as `tacit events` prints them.
 
-    `run` is a result or a run's folder; of a run that is under way what is recorded so far. `everything`: a line
-    for every event; `unfolded`: one for each loss and missed deadline, also where there is one of the cause already.
-    Each line has time, party, text, because and others. Raises FolderError, a ValueError, for what is no run's folder.
+    `run` is a result or a run's folder; for a run in progress the result has the events so far. `everything`: a line
+    for every event; `unfolded`: a line for each loss and missed deadline, even if its cause has a line already. Each
+    line has time, party, text, because and more. Raises FolderError, a ValueError, for a folder without a run.
     """
     check_type("run", run, (Result, str, Path), "a Result, or a run's folder as str or Path")
     folder = run.folder if isinstance(run, Result) else Path(run)
@@ -368,9 +368,9 @@ def events(run: Result | str | Path, *, everything: bool = False, unfolded: bool
 
 
 def absences(folder: Path, losses: Iterable[Loss] | None = None, seen: Seen | None = None) -> list[Absence]:
-    """An entry for each cause of the `losses` of the run in `folder`, of all that are recorded by default.
+    """An entry for each cause of the `losses` of the run in `folder`; by default of all recorded losses.
 
-    `seen` is what has been read of its record already. Raises FolderError.
+    `seen` is the part of its record that has been read already. Raises FolderError.
     """
     if losses is not None:
         facts = Facts() if seen is None else seen.facts

@@ -1,1 +1,1 @@
-"""Many runs of one scenario, and tables of papers made of them."""
+"""Many runs of one scenario, and tables of papers filled in by such runs."""

@@ -1,4 +1,4 @@
-"""The folder of a sweep: its options, so that an interrupted sweep can go on, and the runs that have ended."""
+"""The folder of a sweep: its options, so that an interrupted sweep can be resumed, and the runs that have ended."""
 
 import csv
 import hashlib
@@ -15,7 +15,7 @@ from tacit.scenarios.running.environment import version
 from tacit.scenarios.running.folder import FolderError, Result, ending_of, read_result
 from tacit.scenarios.sweeping.runs import Plan
 
-__all__ = ["NAME", "Asked", "ended", "pinned", "read_asked", "runs_of", "unpinned", "write_asked"]
+__all__ = ["NAME", "Asked", "ended", "pinned", "read_options", "runs_of", "unpinned", "write_options"]
 
 NAME = "sweep.toml"
 """The name of the file that marks a folder as a sweep's."""
@@ -25,7 +25,7 @@ _PIN = "#sha256="
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The command line of a sweep, each option as it was written; to plugins the SHA-256 of their content is added."""
+    """The command line of a sweep, with each option as written; plugins have the SHA-256 of their content added."""
 
     file: str
     over: list[str] = []
@@ -74,14 +74,14 @@ def _digest(path: Path) -> str:
         raise FolderError(f"{path}: this plugin cannot be read ({error.strerror or error})") from None
 
 
-def write_asked(folder: Path, asked: Asked) -> None:
+def write_options(folder: Path, asked: Asked) -> None:
     """Store the options of the sweep in its folder."""
     options = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}
     (folder / NAME).write_text(tomli_w.dumps(options), encoding="utf-8")
 
 
-def read_asked(folder: Path) -> Asked:
-    """Return the options that `write_asked` stored. Raises FolderError."""
+def read_options(folder: Path) -> Asked:
+    """Return the options that `write_options` stored. Raises FolderError."""
     path = folder / NAME
     try:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Asked)
@@ -94,8 +94,8 @@ def read_asked(folder: Path) -> Asked:
 def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
     """Return the results of the `plans` whose runs in the sweep's `folder` have ended, by their places.
 
-    An interrupted run is not among them. Files that scenarios read are assumed to be unchanged. Raises
-    FolderError where a run's folder holds another scenario than its plan, or was made by another version.
+    Interrupted runs are left out. Files that scenarios read are assumed to be unchanged. Raises FolderError if a run's
+    folder holds another scenario than its plan, or was made by another version.
     """
     found: dict[int, Result] = {}
     for place, one in enumerate(plans):
@@ -107,7 +107,7 @@ def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
         ending = ending_of(path)
         if ending is not None and ending.version != version():
             raise FolderError(f"{path}: of Tacit {ending.version}, and this is {version()}; begin a new sweep")
-        _check_same(path / "scenario.toml", one)
+        _check_same_scenario(path / "scenario.toml", one)
         if ending is not None:
             found[place] = read_result(path)
     return found
@@ -116,7 +116,8 @@ def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
 def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
     """Return the folders of the runs that ended in the sweep's `folder`, each with its values of the swept keys.
 
-    For a sweep that makes a table: with its row and column, and once for each cell that it is in. Raises FolderError.
+    For a sweep that fills in a table, the values are row, column and measure; a run that several cells share is
+    repeated. Raises FolderError.
     """
     path = folder / "sweep.csv"
     try:
@@ -130,8 +131,8 @@ def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
     return [(folder / line[-1], tuple(zip(head[:swept], line[:swept], strict=True))) for line in lines]
 
 
-def _check_same(path: Path, one: Plan) -> None:
-    """Raise FolderError unless the file contains the plan's scenario; its engine may differ, as it changes no
+def _check_same_scenario(path: Path, one: Plan) -> None:
+    """Raise FolderError unless the file contains the plan's scenario. The engine may differ, since it changes no
     result."""
     try:
         kept = tomllib.loads(path.read_text(encoding="utf-8"))

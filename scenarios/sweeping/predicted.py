@@ -19,16 +19,16 @@ from tacit.scenarios.sweeping.runs import Plan
 __all__ = ["FEW_SEEDS", "MANY", "Predicted", "check_energy", "predicted_of"]
 
 FEW_SEEDS = 5
-"""The number of seeds whose median is the predicted time, unless the user names another."""
+"""The default number of seeds for the predicted time, which is their median."""
 
 MANY = 100_000
-"""The messages of a run from which one seed is enough, unless the user decides: with many, times differ little."""
+"""The number of messages above which the default is one seed: times of large runs differ little."""
 
 _COLUMNS = ("messages", "payload", "sealing", "envelope", "total", "headers")
 
 
 def check_energy(loaded: Loaded) -> None:
-    """Raise ScenarioError unless the scenario counts the energy of its clients, as --by energy needs."""
+    """Raise ScenarioError unless the scenario counts the energy of its clients, which --by energy needs."""
     if energy_meter(loaded.scenario) is None:
         raise ScenarioError(loaded.where, "device.radio", "is needed for --by energy, or device.processor")
 
@@ -36,8 +36,8 @@ def check_energy(loaded: Loaded) -> None:
 class Predicted(NamedTuple):
     """The prediction for the run of a `plan`: `rows` by step and type, and bytes of peak `memory`.
 
-    `seconds` are virtual seconds by seed, of which the first is the plan's. `outcome`, `reason`, the parties that the
-    server has `lost`, and `energy` (None if it is not counted) are those of the first.
+    `seconds` are virtual seconds by seed, the plan's seed first. `outcome`, `reason`, `lost` (the parties that the
+    server has lost) and `energy` (None if it is not counted) are those for the plan's seed.
     """
 
     plan: Plan
@@ -52,7 +52,7 @@ class Predicted(NamedTuple):
 
     @property
     def extent(self) -> dict[str, int]:
-        """The work in the run: its rounds, its clients and their points."""
+        """The size of the run: its rounds, its clients and their points."""
         scenario = self.plan.loaded.scenario
         rounds = PROTOCOLS[scenario.protocol.name].rounds(scenario)
         return {"rounds": rounds, "clients": scenario.data.clients, "points": self.points}
@@ -77,7 +77,7 @@ class Predicted(NamedTuple):
         return data_frame(self.lines())
 
     def record(self) -> dict[str, Any]:
-        """Return the prediction as the JSON file has it."""
+        """Return the prediction as data for the JSON file."""
         scenario = self.plan.loaded.scenario
         about = {
             "scenario": self.plan.loaded.name, "protocol": scenario.protocol.name, "seed": scenario.seed,
@@ -93,7 +93,7 @@ class Predicted(NamedTuple):
 def predicted_of(plans: Sequence[Plan], most: int | None) -> Predicted:
     """Return the prediction for the first of `plans`, which differ only in their seeds.
 
-    Above `most` messages its time is of the first seed alone, else of each.
+    If the run has more than `most` messages, the time is predicted for the first seed only, otherwise for each.
     """
     first, *others = plans
     scenario = first.loaded.scenario

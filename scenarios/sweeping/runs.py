@@ -46,7 +46,7 @@ __all__ = [
 
 
 class Plan(Struct, frozen=True):
-    """One run of a sweep: its values of the swept keys, its checked scenario, its folder's name."""
+    """One run of a sweep: its values of the swept keys, its checked scenario, and its folder's name."""
 
     values: tuple[tuple[str, str], ...]
     loaded: Loaded
@@ -54,11 +54,12 @@ class Plan(Struct, frozen=True):
 
 
 class Cell(Struct, frozen=True):
-    """One row of the summary; a figure is a mean and a deviation (None below two values) over the completed runs.
+    """One row of the summary. A figure is a mean and a deviation (None below two values) over the completed runs.
 
-    `values`: a table's title of each swept key, and its value. `lost`: who was lost in any of the `runs`, in words, as
-    are the endings of those that did not complete. `accuracy_range` is the lowest and the highest. `output` has a
-    figure for each number that runs of a declared protocol end with; it is empty where they end with different counts.
+    `values`: the title of each swept key and its value. `lost`: the parties lost in any of the `runs`, in words;
+    `endings`: the ends of runs that did not complete, in words. `accuracy_range`: the lowest and the highest accuracy.
+    `output`: a figure for each number in the output of a declared protocol; () if runs have different counts of
+    numbers.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -79,7 +80,7 @@ FIGURES = (
     "outcome", "reason", "lost", "unmet", "fidelity", "entropy", "accuracy", "output", "virtual_seconds",
     "wall_seconds", "bytes_total", "joules", "trace_hash",
 )  # fmt: skip
-"""The names that the results of `fields` have in a sweep's table of runs."""
+"""The column titles of the values of `fields` in a sweep's table of runs."""
 
 _SHOWN = 3
 """The most lost parties that a row of the summary names."""
@@ -122,10 +123,10 @@ def plan(
     *,
     to_run: bool = True,
 ) -> list[Plan]:
-    """Plan all runs and check each before any starts: every combination of `over` with each of `seeds` seeds.
+    """Plan all runs and check each before any starts: every combination of `over`, with each of `seeds` seeds.
 
-    The first seed is the scenario's, and the others follow it. With `to_run`, each run must fit into this machine's
-    memory. Raises ScenarioError.
+    The seeds are the scenario's and the following ones. With `to_run`, each run must fit into this machine's memory.
+    Raises ScenarioError.
     """
     axes = [axis(text) for text in over]
     options = {key: called("--over") for one in axes for key, _, _ in one}
@@ -143,7 +144,7 @@ def plan(
 
 
 def folder_name(number: int, label: str, seed: int) -> str:
-    """Return the name of the folder of the run `number` of many."""
+    """Return the name of the folder of run `number` of a sweep."""
     stem = re.sub(r"[^\w.=,-]+", "_", label)[:80]
     return f"{number:03d}-{stem}-seed={seed}" if stem else f"{number:03d}-seed={seed}"
 
@@ -153,9 +154,9 @@ def perform(
 ) -> Generator[tuple[int, Result, int], None, None]:
     """Carry the plans out, `jobs` at a time; yield each one's place, result and exit code as it ends.
 
-    With more than one job each run has a process of its own, here or on Ray, and computes inline. If the generator is
+    With more than one job, each run has a process of its own, here or on Ray, and computes inline. If the generator is
     closed before its end, runs that have begun are interrupted, and their folders are complete. Plans at the places
-    `ended` are left out. An interrupted run among the others goes on, or begins again.
+    `ended` are left out. Other runs that were interrupted earlier are resumed, or begin again.
     """
     calls = [(place, one, folder) for place, one in enumerate(plans) if place not in ended]
     if not calls:
@@ -199,8 +200,7 @@ def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
 
 
 def fields(result: Result) -> list[object]:
-    """Return the values of a line for one run, in the order of `FIGURES`; the entries of a list joined by
-    semicolons."""
+    """Return the values of the table's line for one run, in the order of `FIGURES`; lists are joined by semicolons."""
     many = len(result.round_records) > 1
     lost = (f"round {loss.round}: " * many + f"{loss.party} at {loss.step}" for loss in result.lost)
     numbers = map(str, result.output or ())
@@ -221,7 +221,7 @@ def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -
 
 
 def _labels(plans: Sequence[Plan]) -> dict[str, str]:
-    """Return the title that a table gives to each of the swept keys."""
+    """Return a title for each of the swept keys."""
     return {key: label(key, [one.loaded.scenario for one in plans]) for key, _ in plans[0].values}
 
 
@@ -249,7 +249,7 @@ def cell(values: tuple[tuple[str, str], ...], runs: Sequence[Result]) -> Cell:
 
 
 def _losers(runs: Sequence[Result]) -> str:
-    """Return the parties lost in any run: each of a few by name, with the number of runs if not lost in all."""
+    """Return the parties lost in any run, in words: a few by name, with the number of runs if not lost in all."""
     counts = Counter(party for run in runs for party in {loss.party for loss in run.lost})
     if len(counts) > _SHOWN:
         fewest, most = (of(len({loss.party for loss in run.lost}) for run in runs) for of in (min, max))
@@ -263,7 +263,7 @@ def _spread(values: list[float]) -> tuple[float, float | None]:
 
 
 def _spreads(outputs: Sequence[list[float]]) -> tuple[tuple[float, float | None], ...]:
-    """Return `_spread` of the first number of each output, of the second, and so on."""
+    """Return the `_spread` of the first numbers of all outputs, of the second numbers, and so on."""
     if len({len(output) for output in outputs}) > 1:
         return ()
     return tuple(_spread(list(values)) for values in zip(*outputs, strict=True))
@@ -278,34 +278,34 @@ def _perform(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
         with suppress(FileNotFoundError):
             discard_unwritten(path)
         result = carry_out(scenario, one.loaded.name, out=path)
-    result.error = None  # an exception need not survive the way out of a worker
-    gc.collect()  # a world is a cycle that holds its data set, with too few objects to start the collector by itself
+    result.error = None  # an exception may not be picklable
+    gc.collect()  # a world is a cycle with large data but few objects, so the collector would not start by itself
     return place, result, exit_code(result, scenario.expect)
 
 
 def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
-    """Run `_perform` in a worker, which SIGTERM interrupts for good: the calls still in its queue are refused."""
+    """Run `_perform` in a worker. After SIGTERM has interrupted it, the worker refuses the calls left in its queue."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
         raise CancelledError
     signal.signal(signal.SIGTERM, _stop)
     try:
         done = _perform(place, _inline(one), folder)
         stopped = done[1].outcome == "interrupted"
-        signal.signal(signal.SIGTERM, signal.SIG_IGN if stopped else signal.SIG_DFL)  # idle, it simply ends
-    except KeyboardInterrupt:  # it was raised before the run began, or after it had ended
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if stopped else signal.SIG_DFL)  # an idle worker ends at SIGTERM
+    except KeyboardInterrupt:  # raised before the run began, or after it had ended
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise CancelledError from None
     return done
 
 
 def _inline(one: Plan) -> Plan:
-    """Return the plan with a run that computes in its own process."""
+    """Return the plan with a scenario that computes in the run's own process."""
     scenario = structs.replace(one.loaded.scenario, engine="inline")
     return structs.replace(one, loaded=structs.replace(one.loaded, scenario=scenario))
 
 
 def _on_ray(calls: Sequence[tuple[int, Plan, Path]], address: str) -> Generator[tuple[int, Result, int], None, None]:
-    """Make the calls of `_perform` on a Ray cluster. Existing folders travel to it, and all folders travel back."""
+    """Make the calls of `_perform` on a Ray cluster. Existing folders are sent to it, and all folders are sent back."""
     plans, folder = {place: one for place, one, _ in calls}, calls[0][2]
 
     def written(found: tuple[int, Result, int, Files]) -> tuple[int, Result, int]:
@@ -329,7 +329,7 @@ def _on_ray(calls: Sequence[tuple[int, Plan, Path]], address: str) -> Generator[
 
 
 def _perform_on_node(scenario: Scenario, place: int, one: Plan, files: Files) -> tuple[int, Result, int, Files]:
-    """Run `_perform` on another machine and return the files of the run too. `scenario` comes with its data."""
+    """Run `_perform` on another machine, and return the files of the run as well. `scenario` carries its data along."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / one.folder
         note_folder(path)

@@ -1,4 +1,4 @@
-"""Survival of a scenario: how often many runs of it complete under losses, at which costs, and who is lost where."""
+"""Survival of a scenario: the share of completed runs under losses, the costs, and the losses by step."""
 
 import math
 import re
@@ -25,16 +25,16 @@ _Z = 1.959963984540054
 """The quantile of the standard normal distribution for an interval of 95 %."""
 
 _CHUNK = 5
-"""Runs that a worker makes in one call: few, so that progress is seen where a run takes seconds."""
+"""The number of runs in one call of a worker; small, so that progress is visible even if runs take seconds."""
 
 FIGURES = ("bytes", "seconds", "rounds_lost", "joules", "most_joules")
-"""The numbers of a run whose distribution is shown; the last two only where energy is counted."""
+"""The numbers of a run whose distributions are shown; the last two only if energy is counted."""
 
 COSTS = {"bytes": "bytes", "time": "seconds", "memory": "memory", "energy": "joules"}
-"""The number of a run that is minimized, by the value of the option --by."""
+"""The number that is minimized, by the value of the option --by."""
 
 Report = Callable[[int, int], None]
-"""Reports progress: the number of runs that have ended, and of all."""
+"""Reports progress: the number of runs that have ended, and the total number."""
 
 
 class Figure(Struct, frozen=True):
@@ -50,7 +50,8 @@ class Figure(Struct, frozen=True):
 class Survival(Struct, frozen=True):
     """The fates of many runs of one scenario, in the order of their seeds.
 
-    `values` are the values of the swept keys. `exact` is the probability by formula, None if none applies.
+    `values` are those of the swept keys. `exact` is the probability of completion by formula, None if no formula
+    applies.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -80,16 +81,17 @@ class Survival(Struct, frozen=True):
         return wilson(self.completed, self.runs)
 
     def survives(self, probability: float) -> bool:
-        """Return True if a run completes with at least this probability: by formula, else by the lower end of
+        """Return true if a run completes with at least this probability: by formula, else by the lower end of
         `interval`."""
         return (self.interval[0] if self.exact is None else self.exact.probability) >= probability
 
     def may_survive(self, probability: float) -> bool:
-        """Return True if these runs leave it open: `survives` is false, but the probability lies in `interval`."""
+        """Return true if the runs do not decide it: `survives` is false, but the probability lies in `interval`."""
         return self.exact is None and not self.survives(probability) and self.interval[1] >= probability
 
     def verdict(self, probability: float) -> str:
-        """Return the answer to `survives` in words: yes, no or not shown, with what would show it."""
+        """Return the answer of `survives` in words: yes, no, or not shown with the number of runs that could show
+        it."""
         if self.survives(probability):
             return f"yes: with a probability of {probability} or more"
         if not self.may_survive(probability):
@@ -107,10 +109,10 @@ class Survival(Struct, frozen=True):
         return self.fates[0].joules is not None
 
     def figure(self, name: str, *, completed: bool = False) -> Figure | None:
-        """The distribution of one of `FIGURES`; None over no run, and of energy that is not counted.
+        """The distribution of one of `FIGURES`; None without runs, and for energy that is not counted.
 
-        `completed`: over the runs that complete alone. ``joules`` are those of all clients, ``most_joules`` those of
-        the client that uses the most.
+        `completed`: only over runs that complete. ``joules`` are those of all clients, ``most_joules`` those of the
+        client that uses the most.
         """
         every = [getattr(one, name) for one in self.fates if one.completed or not completed]
         if not every or every[0] is None:
@@ -120,16 +122,16 @@ class Survival(Struct, frozen=True):
         return Figure(len(found), statistics.fmean(found), statistics.median(found), found[place], found[-1])
 
     def cost(self, name: str) -> float:
-        """The mean of one of `FIGURES` over the runs that complete, or ``memory``; infinite where none does."""
+        """The mean of one of `FIGURES`, or of ``memory``, over the runs that complete; infinity if none completes."""
         if name == "memory":
             return max(one.memory for one in self.fates)
         figure = self.figure(name, completed=True)
         return math.inf if figure is None else figure.mean
 
     def endings(self) -> list[tuple[str, int]]:
-        """Return the reasons for which runs do not complete and their counts, most frequent first.
+        """Return the reasons why runs did not complete, with their counts, the most frequent first.
 
-        Names of parties are left out. Reasons that differ only in numbers are one, with the range of each number.
+        Names of parties are left out. Reasons that differ only in numbers are merged, with the range of each number.
         """
         found: dict[str, list[list[str]]] = {}
         for one in self.fates:
@@ -140,7 +142,7 @@ class Survival(Struct, frozen=True):
         return sorted(counted, key=lambda item: -item[1])
 
     def steps(self) -> list[tuple[str, int, float]]:
-        """Return each step at which a party is lost: the runs with such a loss, and the mean number of losses in a
+        """Return for each step with losses the number of runs with such losses, and the mean number of losses per
         run."""
         runs, losses = Counter[str](), Counter[str]()
         for one in self.fates:
@@ -149,12 +151,12 @@ class Survival(Struct, frozen=True):
         return [(step, count, losses[step] / self.runs) for step, count in runs.most_common()]
 
     def parties_at(self, step: str) -> list[tuple[str, int]]:
-        """Return each party that is lost at a step, with the number of these runs, the largest first."""
+        """Return each party that is lost at a step, with the number of runs, the largest number first."""
         found = Counter(party for one in self.fates for party, where in set(one.lost) if where == step)
         return sorted(found.items(), key=lambda item: (-item[1], _number(item[0])))
 
     def parties(self) -> list[tuple[str, int]]:
-        """Return each party that is lost in a run, with the number of these runs, the largest first."""
+        """Return each party that is lost in any run, with the number of runs, the largest number first."""
         found = Counter(party for one in self.fates for party in {party for party, _ in one.lost})
         return sorted(found.items(), key=lambda item: (-item[1], _number(item[0])))
 
@@ -174,11 +176,11 @@ class Survival(Struct, frozen=True):
         return data_frame(self.lines())
 
     def record(self) -> dict[str, Any]:
-        """Return the survival as the JSON file has it."""
+        """Return the survival as data for the JSON file."""
         scenario, low_high = self.loaded.scenario, self.interval
         figures = {
             name: {
-                over: None if (one := self.figure(name, completed=over == "completed")) is None else _plain(one)
+                over: None if (one := self.figure(name, completed=over == "completed")) is None else _as_dict(one)
                 for over in ("all", "completed")
             }
             for name in (FIGURES if self.counts_energy else FIGURES[:3])
@@ -198,21 +200,21 @@ class Survival(Struct, frozen=True):
         }  # fmt: skip
 
 
-def _plain(figure: Figure) -> dict[str, float]:
+def _as_dict(figure: Figure) -> dict[str, float]:
     return {name: getattr(figure, name) for name in Figure.__struct_fields__}
 
 
 def _general(reason: str) -> str:
-    """Return a reason in which no client is named, so that equal ones are counted together."""
+    """Return a reason without clients' names, so that equal reasons can be counted together."""
     return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", reason) or "no reason"
 
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w|\.\d)")
-"""A number by itself in a text, no part of a name and without a unit."""
+"""A number that stands alone in a text: no part of a name, and without a unit."""
 
 
 def _with_ranges(text: str, numbers: Sequence[Sequence[str]]) -> str:
-    """Return the text with the least and the largest of `numbers` at each place of a number."""
+    """Return the text with each number replaced by the range of the `numbers` at its place."""
     for place in zip(*numbers, strict=True):
         low, *_, high = sorted([*place, place[0]], key=lambda number: float(number.replace(",", "")))
         text = text.replace("\0", low if low == high else f"{low} to {high}", 1)
@@ -225,7 +227,10 @@ def _number(party: str) -> int:
 
 
 def wilson(successes: int, runs: int, z: float = _Z) -> tuple[float, float]:
-    """Return Wilson's (1927) interval of a probability: `successes` of `runs` independent ones; of 95 % by default."""
+    """Return Wilson's (1927) interval of a probability from `successes` in `runs` independent runs; 95 % by default.
+
+    Raises ValueError for no runs, or for more successes than runs.
+    """
     if not 0 <= successes <= runs or runs < 1:
         raise ValueError(f"{successes} of {runs} runs: 1 run is needed, and no more successes than runs")
     share, square = successes / runs, z * z
@@ -236,15 +241,16 @@ def wilson(successes: int, runs: int, z: float = _Z) -> tuple[float, float]:
 
 
 def enough_runs(probability: float) -> int:
-    """Return the number of runs, all completed, whose Wilson interval (95 %) lies above `probability`, below 1."""
+    """Return the fewest runs that show a `probability` below 1 if all complete: the Wilson interval (95 %) is above
+    it."""
     runs = math.ceil(_Z * _Z * probability / (1 - probability))
     return runs if wilson(runs, runs)[0] >= probability else runs + 1
 
 
 def too_few(scenarios: Iterable[Scenario], runs: int, loss: Sequence[str], survive: float | None) -> str:
-    """Return a warning if `runs` runs cannot show the probability `survive`, though all complete; else "".
+    """Return a warning if `runs` runs cannot show the probability `survive` even if all complete; else "".
 
-    A formula needs no runs. Raises ScenarioError for a dropout in `loss` that does not fit one of the `scenarios`.
+    No warning is given if a formula applies to all `scenarios`. Raises ScenarioError for an invalid dropout in `loss`.
     """
     exact = [odds_of(scenario, dropouts(loss, scenario)) is not None for scenario in scenarios]
     if survive is None or all(exact) or wilson(runs, runs)[0] >= survive:
@@ -254,11 +260,11 @@ def too_few(scenarios: Iterable[Scenario], runs: int, loss: Sequence[str], survi
 
 
 def choose(found: Iterable[Survival], by: str, survive: float | None) -> Survival | None:
-    """Return the cheapest of `found` that completes with the probability `survive`; without it, the cheapest that ever
+    """Return the cheapest of `found` that completes with the probability `survive`, or, if that is None, that ever
     completes.
 
-    The cost is the mean over the runs that complete. `by` is one of `COSTS`. Of costs that are equal to three digits,
-    as they are printed, the one with the fewest lost rounds is returned.
+    The cost is the mean over the runs that complete. `by` is one of `COSTS`. Among costs that are equal to three
+    digits, as printed, the one with the fewest lost rounds is returned. Returns None if no combination qualifies.
     """
     good = [one for one in found if one.completed and (survive is None or one.survives(survive))]
     return min(good, key=lambda one: (_shown(one, by), one.cost("rounds_lost"), one.cost(COSTS[by])), default=None)
@@ -269,8 +275,7 @@ def _shown(one: Survival, by: str) -> float:
 
 
 def left_open(found: Sequence[Survival], by: str, survive: float) -> list[Survival]:
-    """Return the combinations that are cheaper than the chosen one if more runs show that they survive, cheapest
-    first."""
+    """Return the combinations, cheapest first, that may survive and would then be cheaper than the chosen one."""
     chosen = choose(found, by, survive)
     most = math.inf if chosen is None else _shown(chosen, by)
     undecided = [one for one in found if one.may_survive(survive) and _shown(one, by) < most]
@@ -285,10 +290,10 @@ def survival_of(
     values: tuple[tuple[str, str], ...] = (),
     report: Report = lambda done, runs: None,
 ) -> Survival:
-    """Return the fates of `runs` runs of the scenario, with its seed and the next ones.
+    """Return the fates of `runs` runs of the scenario, with its seed and the following ones.
 
-    `loss` holds texts of --loss: dropouts besides those of the scenario. The runs are made in `jobs` processes, whose
-    number changes nothing in the result. Raises ScenarioError.
+    `loss` has texts of --loss: dropouts in addition to the scenario's. The number of processes, `jobs`, does not change
+    the result. Raises ScenarioError.
     """
     scenario = loaded.scenario
     found = tuple(dropouts(loss, scenario))
@@ -300,7 +305,7 @@ def survival_of(
     calls = [(scenario, tuple(chunk), found, steps, loaded.where) for chunk in chunks]
     fates: dict[int, list[Fate]] = {}
     ended = 0
-    for place, some in _made(calls, jobs):
+    for place, some in _fates_by_place(calls, jobs):
         fates[place] = some
         ended += len(some)
         report(ended, runs)
@@ -308,7 +313,7 @@ def survival_of(
     return Survival(values, loaded, found, every, odds_of(scenario, found))
 
 
-def _made(calls: Sequence[tuple[Any, ...]], jobs: Jobs) -> Iterable[tuple[int, list[Fate]]]:
+def _fates_by_place(calls: Sequence[tuple[Any, ...]], jobs: Jobs) -> Iterable[tuple[int, list[Fate]]]:
     if jobs == 1 or len(calls) == 1:
         return ((place, fates_of(*call)) for place, call in enumerate(calls))
     return in_workers(jobs, fates_of, calls, lambda *call: f"runs with the seeds {call[1][0]} to {call[1][-1]}")

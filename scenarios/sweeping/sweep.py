@@ -1,4 +1,4 @@
-"""A sweep from Python; and what it has in common with that of the command line: its runs, and the files it leaves."""
+"""Sweeps from Python, and the parts shared with the command line: the runs and the files of a sweep."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -16,7 +16,7 @@ from tacit.scenarios.running.runner import INTERRUPTED
 from tacit.scenarios.running.workers import Jobs, check_jobs
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, as_table
-from tacit.scenarios.sweeping.folder import Asked, write_asked
+from tacit.scenarios.sweeping.folder import Asked, write_options
 from tacit.scenarios.sweeping.runs import FIGURES, Plan, fields, perform, plan, write_table
 from tacit.scenarios.sweeping.tables import Planned, fill, keep_table, plan_table, write_runs
 
@@ -48,21 +48,22 @@ def sweep(
     out: str | Path | None = None,
     watch: Callable[[int, int, Result], None] | None = None,
 ) -> Sweep:
-    """Run `scenario` with every combination of the values in `over`, and return for each run its values and its result.
+    """Run `scenario` with every combination of the values in `over`; return the values and the result of each run.
 
     The list has `frame()`: a pandas DataFrame with a row for each run.
 
-    `scenario`: one made in Python or by `load`; or a name or path as `load` takes it. `over` has lists of values by
-    key, such as ``{"protocol.k": [3, 10]}``; without it, a file that lays out a table gives the runs of the table, the
-    values of which are the names of ``row`` and ``column``. Each combination is run with `seeds` seeds: the scenario's
-    and those after it; by default one, or as many as the table says. `changes` are as in `load`. With more than one of
-    `jobs`, each run has a process of its own; a script then needs ``if __name__ == "__main__":``. With "ray" or
-    "ray:HOST:PORT" runs are made on Ray. `out` is the folder
-    to make, by default ``runs/NAME-sweep-NUMBER``; it holds the folders of the runs and ``sweep.csv``. `watch` is
-    called after each run with how many are done, how many there are, and its result.
+    `scenario`: one made in Python or by `load`; or a name or path for `load`. `over` has lists of values by key, such
+    as ``{"protocol.k": [3, 10]}``. Without it, a file that defines a table gives the runs of the table, whose values
+    are the names of ``row`` and ``column``. Each combination is run with `seeds` seeds: the scenario's and the
+    following ones; by default one, or the table's number. `changes` are as in `load`. With more than one of `jobs`,
+    each run has a process of its own; a script then needs ``if __name__ == "__main__":``. With "ray" or "ray:HOST:PORT"
+    runs are made on Ray. `out` is the folder to make, by default ``runs/NAME-sweep-NUMBER``; it holds the folders of
+    the runs and ``sweep.csv``. `watch` is called after each run with the number of runs done, the total number, and the
+    result.
 
-    All runs are checked before any starts. Raises ScenarioError, TypeError, FileExistsError if `out` exists, and
-    KeyboardInterrupt after Ctrl-C; ``tacit sweep --resume FOLDER`` then goes on. Runs that fail are in the results.
+    All runs are checked before any starts. Runs that fail are in the results. Raises ScenarioError, TypeError,
+    FileExistsError if `out` exists, and KeyboardInterrupt after Ctrl-C; ``tacit sweep --resume FOLDER`` then resumes
+    it.
     """
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
     values = _values(over)
@@ -76,13 +77,13 @@ def sweep(
     first, plans, table = plan_all(scenario, asked)
     folder = new_folder(None if out is None else Path(out), first.name + "-sweep")
     with locked(folder):
-        write_asked(folder, _repeatable(scenario, asked, first, folder))
+        write_options(folder, _repeatable(scenario, asked, first, folder))
         results = _run(asked, plans, table, folder, jobs, watch)
     return Sweep((_named(one, values), results[place]) for place, one in enumerate(plans))
 
 
 def plan_all(scenario: Source, asked: Asked) -> tuple[Loaded, Sequence[Plan], Planned | None]:
-    """Return the scenario, all runs of the sweep, and the table whose runs they are, None if it makes no table.
+    """Return the scenario, all runs of the sweep, and the table that they fill in, None if there is no table.
 
     A `scenario` replaces the file that `asked` names. Raises ScenarioError.
     """
@@ -96,9 +97,8 @@ def plan_all(scenario: Source, asked: Asked) -> tuple[Loaded, Sequence[Plan], Pl
 def write_tables(
     asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, results: dict[int, Result]
 ) -> None:
-    """Write the files of the sweep's `folder` besides its runs: ``sweep.csv``, and of a table ``table.json`` and
-    ``table.md``.
-    """
+    """Write the files of the sweep's `folder` besides its runs: ``sweep.csv``, and for a table ``table.json`` and
+    ``table.md``."""
     if table is None:
         write_table(folder / "sweep.csv", plans, results)
     else:
@@ -114,12 +114,12 @@ def _values(over: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
         check_type("a key of over", key, str, "a text such as protocol.k")
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
             raise TypeError(f"over[{key!r}] is {values!r}, of type {type(values).__name__}; allowed: {allowed}")
-        found[key] = [msgspec.to_builtins(value, enc_hook=_plain) for value in values]
+        found[key] = [msgspec.to_builtins(value, enc_hook=_python_number) for value in values]
     return found
 
 
-def _plain(value: Any) -> Any:
-    """Return a number of numpy as Python's."""
+def _python_number(value: Any) -> Any:
+    """Return a number of numpy as a number of Python."""
     try:
         return value.item()
     except AttributeError:
@@ -127,7 +127,7 @@ def _plain(value: Any) -> Any:
 
 
 def _repeatable(scenario: Source, asked: Asked, first: Loaded, folder: Path) -> Asked:
-    """Return `asked`, with a file in the sweep's `folder` in place of a scenario that was made in Python."""
+    """Return `asked`, in which a scenario made in Python is replaced by a file in the sweep's `folder`."""
     if not isinstance(scenario, Scenario):
         return asked
     file = folder / "swept.toml"
@@ -160,7 +160,7 @@ def _run(
 
 
 def _named(one: Plan, values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Return the values of the swept keys in a run, as they were given."""
+    """Return the values of the swept keys in a run, as they were passed."""
     shown = {key: {_shown(value): value for value in listed} for key, listed in values.items()}
     return {key: shown[key][text] if key in shown else text for key, text in one.values}
 

@@ -1,6 +1,6 @@
-"""A table of a paper by runs of our own: every cell a mean over seeds, beside the paper's figure.
+"""A table of a paper, filled in by runs: each cell is a mean over seeds, shown with the paper's figure.
 
-Cells that come down to the same scenario share their runs.
+Cells with the same scenario share their runs.
 """
 
 import csv
@@ -42,7 +42,8 @@ __all__ = [
 
 
 class Planned(Struct, frozen=True):
-    """The runs of a table; `cells[row][column]` holds the places in `plans` whose mean is the figure of the cell."""
+    """The runs of a table; `cells[row][column]` has the places in `plans` of the runs whose mean is the cell's
+    figure."""
 
     layout: Layout
     loaded: Loaded
@@ -51,10 +52,10 @@ class Planned(Struct, frozen=True):
 
 
 class Figure(Struct, frozen=True):
-    """The value of a cell: mean and deviation (None below two runs) of the `counted` runs of `runs`.
+    """The value of a cell: mean and deviation (None below two runs) over the `counted` runs of `runs`.
 
-    `values` has the value of each run, in the order of the seeds, None if it is not counted; `unfit` says in words how
-    the runs ended that are not counted.
+    `values` has the value of each run, in the order of the seeds, None if it is not counted; `unfit` describes the ends
+    of the runs that are not counted.
     """
 
     runs: int
@@ -66,7 +67,7 @@ class Figure(Struct, frozen=True):
     unfit: str
 
     def text(self) -> str:
-        """Return the figure as a table shows it: a number only of completed runs, the others beside it."""
+        """Return the figure as the table shows it: a number from completed runs only, with the number of other runs."""
         if self.mean is None:
             return self.unfit or "-"
         shown = _number(self.mean, self.unit)
@@ -76,10 +77,9 @@ class Figure(Struct, frozen=True):
 
 
 class Tabled(Struct, frozen=True):
-    """A table filled in. `fidelity` is its runs' fidelity; `caveats` say why their epsilons are no guarantee.
+    """A filled-in table. `fidelity` is that of its runs; `caveats` explain why their epsilons are no guarantee.
 
-    `made_by` holds the version of Tacit and the digest of its code (`tacit.sim.own_code`), for each by which runs were
-    made.
+    `made_by` has the version of Tacit and the digest of its code (`tacit.sim.own_code`), once for each that made runs.
     """
 
     planned: Planned
@@ -92,7 +92,7 @@ class Tabled(Struct, frozen=True):
 def plan_table(file: Source, first: Loaded, seeds: int | None, changes: Sequence[str]) -> Planned:
     """Plan all runs of the table of `file`, and check each before any starts. Raises ScenarioError.
 
-    `first` is the file as read with these `changes` and no cell. The seeds are the file's and the next ones.
+    `first` is the file as read with these `changes` and no cell. The seeds are the file's and the following ones.
     """
     layout = first.layout
     assert layout is not None
@@ -120,7 +120,7 @@ def plan_table(file: Source, first: Loaded, seeds: int | None, changes: Sequence
 
 
 def fill(planned: Planned, results: Mapping[int, Result]) -> Tabled:
-    """Fill the table in with the `results` that exist, by the places of their plans."""
+    """Fill in the table with the `results` that exist, by the places of their plans."""
     figures = tuple(
         tuple(
             _figure([results.get(place) for place in places], *planned.layout.measure(row, column))
@@ -161,7 +161,7 @@ def _figure(results: Sequence[Result | None], measure: str, unit: str) -> Figure
 def _value(result: Result, measure: str) -> float | None:
     """Return the number at the dotted path `measure` in a result, or None if there is none.
 
-    A number in a list is named by its place; the only number of a list also without.
+    A number in a list is named by its index; the only number of a list also without an index.
     """
     found: Any = result.record()
     for name in measure.split("."):
@@ -188,14 +188,15 @@ def _number(value: float, unit: str) -> str:
 
 
 LEVEL = 0.95
-"""The level of the confidence interval of an order: the order holds beyond the spread if the interval excludes 0."""
+"""The level of the confidence interval of a claim: it holds beyond the spread if the interval lies above 0."""
 
 
 def verdicts(tabled: Tabled) -> list[str]:
-    """Return one line for each of the paper's claims: the rows (or columns) in which it holds, and the differences.
+    """Return one line for each of the paper's claims, with the rows (or columns) in which it holds, and the
+    differences.
 
     A claim holds beyond the spread if the 95 % interval of Student's t for the mean difference, paired over seeds, is
-    above 0, and by the means alone if only the mean difference is. With one seed it can hold only by the means.
+    above 0; and by the means alone if only the mean difference is. With one seed it can hold only by the means.
     """
     return [_verdict(tabled, claim) for claim in tabled.planned.layout.claims]
 
@@ -225,14 +226,14 @@ def _verdict(tabled: Tabled, claim: Claim) -> str:
 
 
 def _difference(above: Figure, below: Figure) -> tuple[str, str]:
-    """Compare `above` with `below`: "beyond" the spread, by the "means" alone, "broken" or "unknown"; and in
+    """Compare `above` with `below`: "beyond" the spread, by the "means" alone, "broken" or "unknown"; and the
     figures."""
     if above.mean is None or below.mean is None:
         return "unknown", ""
     pairs = zip(above.values, below.values, strict=True)
     gaps = [mine - other for mine, other in pairs if mine is not None and other is not None]
     gap = statistics.fmean(gaps) if gaps else above.mean - below.mean
-    gap = 0.0 if abs(gap) < 1e-12 else gap  # of means that are equal but for the order of additions
+    gap = 0.0 if abs(gap) < 1e-12 else gap  # equal up to the order of additions
     holds, shown = gap > 0, _signed(gap, above.unit)
     if len(gaps) < 2:
         return "means" if holds else "broken", f"{shown}, without spread"
@@ -246,8 +247,7 @@ def _signed(value: float, unit: str) -> str:
 
 
 def caption(tabled: Tabled) -> list[str]:
-    """Return the heading of the table, in lines: its title and source; scale, seeds, sizes, and the code that made
-    it."""
+    """Return the lines above the table: its title and source; scale, seeds, sizes, and the code that made it."""
     planned = tabled.planned
     layout, first = planned.layout, planned.loaded.scenario
     seeds = sorted({one.loaded.scenario.seed for one in planned.plans})
@@ -275,7 +275,7 @@ def _sizes(planned: Planned) -> list[tuple[str, str]]:
 
 
 class Written(Struct, frozen=True):
-    """A table with all that is said of it, as ``table.json`` has it; a cell of several lines has line feeds."""
+    """A table with all its texts, as in ``table.json``; a cell of several lines has line feeds."""
 
     title: str
     command: str
@@ -289,7 +289,7 @@ _JSON = "table.json"
 
 
 def written(tabled: Tabled, command: str) -> Written:
-    """Return the table with the command that made it, and its remarks."""
+    """Return the table as texts, with the `command` that made it, and remarks."""
     title, facts = caption(tabled)
     heads, *rows = _cells(tabled, whole=True)
     remarks = [*verdicts(tabled), *(f"No epsilon of these runs is guaranteed: {caveat}" for caveat in tabled.caveats)]
@@ -306,7 +306,7 @@ def keep_table(folder: Path, tabled: Tabled, command: str) -> None:
 def read_table(folder: Path) -> Written | None:
     """Return the table of the sweep in `folder`; None if it makes none.
 
-    Raises FolderError for one that cannot be read, or is of a version that wrote only ``table.md``.
+    Raises FolderError for a table that cannot be read, or that was written by a version with only ``table.md``.
     """
     path = folder / _JSON
     try:
@@ -321,16 +321,17 @@ def read_table(folder: Path) -> Written | None:
 
 
 def markdown(found: Written) -> str:
-    """Return the table for a page of results."""
+    """Return the table as Markdown for a page of results."""
     lines = [found.title, "", f"`{found.command}`", "", found.facts, ""]
     lines += map(_line, (found.columns, ["---"] * len(found.columns), *found.rows))
     return "\n".join([*lines, *([""] if found.remarks else []), *(f"- {line}" for line in found.remarks)]) + "\n"
 
 
 def _cells(tabled: Tabled, *, whole: bool) -> list[list[str]]:
-    """Return the heads and the rows of the table, with `whole` names in place of groups and labels below each other.
+    """Return the headings and the rows of the table; with `whole` names, otherwise with the label on a line below the
+    group.
 
-    The paper's figures stand below ours, or, if they are of other data, in rows of their own below the rows.
+    The paper's figures are below ours, or, if they belong to other data, in further rows.
     """
     layout = tabled.planned.layout
     apart = layout.paper_data
@@ -352,7 +353,7 @@ def _head(place: Place, whole: bool, paper: bool) -> str:
 
 
 def show(console: Console, tabled: Tabled) -> None:
-    """Print the table with the paper's figures, and whether the paper's claims hold in it."""
+    """Print the table with the paper's figures, and the verdicts on the paper's claims."""
     printing.print_lines(console, caption(tabled))
     heads, *rows = _cells(tabled, whole=False)
     console.print(printing.table(heads, rows, heads[1:]))
@@ -365,8 +366,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def write_runs(path: Path, planned: Planned, results: Mapping[int, Result]) -> None:
-    """Write one line for each run of each cell that ended, as comma-separated values; a shared run once for each
-    cell."""
+    """Write one line for each run of each cell that ended, as comma-separated values; a shared run once per cell."""
     layout = planned.layout
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""The problems of a run as continuous integration shows them: annotations on GitHub, code quality on GitLab."""
+"""The problems of a run as annotations of continuous integration: on GitHub, and as code quality on GitLab."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from tacit.sim.units import format_bytes, format_duration
 __all__ = ["CODE_QUALITY", "annotate", "github_line"]
 
 CODE_QUALITY = "gl-code-quality-report.json"
-"""The file in the current folder that collects the problems on GitLab; a job gives it as a code quality report."""
+"""The file in the current folder that collects the problems on GitLab; a job publishes it as a code quality report."""
 
 
 def annotate(
@@ -23,8 +23,8 @@ def annotate(
     """Report the `problems` of the scenario `file` to the service that `environ` names, and return the lines to print.
 
     On GitHub Actions each problem is an annotation, and the `result` a line in the summary of the job. On GitLab CI
-    problems go into the file `CODE_QUALITY`, in place of those that it has of the same scenario file. Elsewhere each
-    is a line such as compilers print.
+    problems go into the file `CODE_QUALITY`, where they replace those of the same scenario file. Elsewhere each problem
+    is a line in the style of compilers.
     """
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     place = _place(file)
@@ -41,7 +41,8 @@ def annotate(
 
 
 def _place(file: Path) -> str:
-    """Return the file's path from the current folder, the repository's in a job; an absolute path if it is outside."""
+    """Return the file's path relative to the current folder, which is the repository in a job; absolute if it is
+    outside."""
     path, here = file.absolute(), Path.cwd()
     return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.as_posix()
 
@@ -75,8 +76,7 @@ def _summarize(path: Path, result: Result, problems: Iterable[str]) -> None:
 
 
 def _collect(path: Path, place: str, problems: Iterable[tuple[int, str]]) -> None:
-    """Add the problems of the file `place` to a code quality report, in place of its old ones; make the file if
-    needed."""
+    """Replace the problems of the file `place` in a code quality report, which is made if needed."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -18,14 +18,14 @@ _SHOWN = 4
 
 
 class Problem(Struct, frozen=True):
-    """A reason why the test of a scenario file fails: the key that it is about, or "", and one line of text."""
+    """A reason why the test of a scenario file fails: the key that it concerns, or "", and one line of text."""
 
     key: str
     text: str
 
 
 def problems_of(result: Result, expect: Expect) -> list[Problem]:
-    """Return the reasons why `result` is not as expected; an empty list if it is."""
+    """Return the differences of `result` from the expectations; an empty list if there are none."""
     if not exit_code(result, expect):
         return []
     found = [Problem(key, text) for key, text in map(_parted, result.unmet)]
@@ -43,7 +43,7 @@ def _parted(line: str) -> tuple[str, str]:
 
 
 def losses_in_words(result: Result) -> list[str]:
-    """Return one line for each party that was lost, with the reason; the rest of many only by their number."""
+    """Return one line for each lost party with the reason; after the first few only their number."""
     absences = absences_of(result)
     lines = [f"lost: {one.text}" + "".join(f"; because {reason}" for reason in one.because) for one in absences]
     more = len(lines) - _SHOWN
@@ -51,7 +51,8 @@ def losses_in_words(result: Result) -> list[str]:
 
 
 def report_of(result: Result, problems: Sequence[Problem], file: Path) -> list[str]:
-    """Return the lines that a test which fails shows: expected and found, losses with reasons, how to repeat it."""
+    """Return the lines for a failed test: expected and found, losses with reasons, and the command to repeat the
+    run."""
     return [
         *(f"NOT AS EXPECTED  {problem.text}" for problem in problems),
         "",
@@ -65,16 +66,16 @@ def report_of(result: Result, problems: Sequence[Problem], file: Path) -> list[s
 
 
 def repeat_command(file: Path) -> str:
-    """Return the command that runs the scenario `file` again, with a path from the current folder."""
+    """Return the command that runs the scenario `file` again, with a path relative to the current folder."""
     path = file.absolute()
     here = Path.cwd()
     return f"tacit run {shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))}"
 
 
 def line_of(text: str, key: str) -> int:
-    """Return the line, from 1, of the scenario file `text` at which `key` stands, or its table, or 1.
+    """Return the line, from 1, of `key` in the scenario file `text`; else the line of its table, or 1.
 
-    `key` is written as errors write it: ``expect.lost``, ``fault.1.at``, ``seed``, or ``line 3, column 5``.
+    `key` has the form used in errors: ``expect.lost``, ``fault.1.at``, ``seed``, or ``line 3, column 5``.
     """
     if key.startswith("line "):
         digits = key.removeprefix("line ").partition(",")[0]

@@ -1,8 +1,8 @@
-"""The plugin of pytest that collects scenario files as tests; pytest loads it where Tacit is installed.
+"""The plugin of pytest that collects scenario files as tests; pytest loads it if Tacit is installed.
 
-Files named ``test_*.tacit.toml`` are collected, those that match the setting `tacit_files`, and those that are named on
-the command line; no others. A file is a test that runs it, and, with ``--tacit-chaos N``, a second one that runs it
-under crashes and random faults. Nothing of Tacit is imported before a test of a scenario begins.
+Files named ``test_*.tacit.toml`` are collected, files that match the setting `tacit_files`, and files named on the
+command line; no others. A file is a test that runs it, and, with ``--tacit-chaos N``, a second test that runs it under
+crashes and random faults. Nothing else of Tacit is imported before a test of a scenario begins.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _count(text: str) -> int:
-    """Return the number of schedules in `text`. Raises ArgumentTypeError unless it is a whole number, 0 or more."""
+    """Return the number of schedules in `text`. Raises ArgumentTypeError unless it is an integer, 0 or more."""
     if not re.fullmatch(r"\d+", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of schedules: a whole number, 0 or more")
     return int(text)
@@ -80,7 +80,7 @@ def _matches(path: PurePath, pattern: str) -> bool:
 
 
 class ScenarioFile(pytest.File):
-    """A scenario file: the test that runs it, and the one under chaos if it is asked for."""
+    """A scenario file: the test that runs it, and, if requested, the test under chaos."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the tests of the file."""
@@ -90,7 +90,7 @@ class ScenarioFile(pytest.File):
 
 
 class _Unmet(Exception):
-    """A test that fails, with the lines that say why."""
+    """The failure of a test, with lines that explain it."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = [*lines]
@@ -111,13 +111,14 @@ class _ScenarioTest(pytest.Item):
         return self.path, 0, self.nodeid.replace("::", ": ")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *arguments: Any) -> Any:
-        """Return the lines of a test that fails, or the user's mistake in one line; else the traceback."""
+        """Return the lines of a failed test, or the user's mistake in one line; otherwise the traceback."""
         if isinstance(excinfo.value, _Unmet):
             return "\n".join(excinfo.value.lines)
         return super().repr_failure(excinfo, *arguments)
 
     def runtest(self) -> None:
-        """Carry out the test; the folder of the run goes where the options say, or with the test if it passes."""
+        """Carry out the test. The run's folder is at the place that the options name, or is removed if the test
+        passes."""
         from tacit.parties.datasets.error import DataError
         from tacit.scenarios.schema.scenario import ScenarioError
 
@@ -135,11 +136,11 @@ class _ScenarioTest(pytest.Item):
             shutil.rmtree(base)
 
     def carry_out(self, base: Path) -> None:
-        """Run the scenario, with folders below `base`. Raises _Unmet where the test fails."""
+        """Run the scenario, with folders below `base`. Raises _Unmet if the test fails."""
         raise NotImplementedError
 
     def note(self, problems: "list[Problem]") -> None:
-        """Keep the annotations of GitHub Actions for these problems, to be printed at the end of the session."""
+        """Store the annotations of GitHub Actions for these problems, to be printed at the end of the session."""
         from tacit.scenarios.testing.annotations import annotate
 
         if os.environ.get("GITHUB_ACTIONS") == "true":
@@ -154,7 +155,7 @@ def _of_error(error: ValueError) -> "Problem":
 
 
 class RunTest(_ScenarioTest):
-    """Runs the scenario, and fails where `tacit run` would end with another exit code than 0."""
+    """Runs the scenario, and fails if `tacit run` would have an exit code other than 0."""
 
     def carry_out(self, base: Path) -> None:
         """Run the scenario below `base`. Raises _Unmet if the run is not as expected."""
@@ -167,7 +168,7 @@ class RunTest(_ScenarioTest):
         limit = seconds_of(self.config.getoption("tacit_limit"), "--tacit-limit")
         loaded = read(self.path)
         folder = new_folder(None, f"{loaded.name}-{loaded.scenario.seed}", base)
-        folder.rmdir()  # a free name; the run makes the folder
+        folder.rmdir()  # only the free name is needed; the run makes the folder
         result = runner.carry_out(loaded.scenario, loaded.name, out=folder, limit=limit)
         if result.outcome == "interrupted":
             raise KeyboardInterrupt
@@ -185,7 +186,8 @@ class RunTest(_ScenarioTest):
 
 
 class ChaosTest(_ScenarioTest):
-    """Runs the scenario under crashes and random faults, as `tacit chaos --quick`, and fails if a promise is broken."""
+    """Runs the scenario under crashes and random faults, like `tacit chaos --quick`, and fails if a promise is
+    broken."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)

@@ -15,7 +15,6 @@ __all__ = ["BROKEN", "Connection", "Limits", "Log", "address_of"]
 BROKEN = (OSError, EOFError, ssl.SSLError, TimeoutError)
 """The exceptions with which a connection is lost. IncompleteReadError is an EOFError."""
 
-_BUFFER = 1 << 18
 _SMALL = 4096
 """The most bytes of a record before the connection is accepted."""
 

@@ -1,4 +1,4 @@
-"""Each attack that the protocols withstand works on a weakened copy, and not on ours."""
+"""Each attack works on a weakened copy of the protocols, and fails on ours."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ def guessed() -> list[hashes.Guess]:
 
 PREVENTED = [letter for letter in ATTACKS if letter not in NOT_PREVENTED]
 TOO_FEW = ("i, pads",)
-"""Attacks whose result is not above luck when they are carried out quickly."""
+"""Attacks whose result in a quick run is not significant."""
 
 
 def assert_broken_where_weakened_alone(finding: Finding) -> None:
@@ -48,7 +48,7 @@ def test_the_weakened_copy_breaks_and_ours_holds_at_full_size(letter: str) -> No
 
 
 def test_labels_by_guessed_coefficients() -> None:
-    """The leak with rows = "unlabeled" is smaller than with "paper", and not zero: the table must not claim that."""
+    """The leak with rows = "unlabeled" is smaller than with "paper", but not zero, and the table must show that."""
     finding = ATTACKS["d, guessed"](False)
     assert finding.remark.startswith("residual leak, by specification")
     assert finding.weakened >= 0.85
@@ -56,7 +56,7 @@ def test_labels_by_guessed_coefficients() -> None:
 
 
 def test_a_client_that_returns_no_distances_lets_the_server_read_bits(quick: dict[str, Finding]) -> None:
-    """Nothing prevents it, and the table must say so."""
+    """Nothing prevents this, and the table must state it."""
     finding = quick["g, no distances"]
     assert (finding.ours, finding.outside) == (1.0, True)
     assert finding.remark.startswith("OUTSIDE the semi-honest model")
@@ -66,7 +66,7 @@ def test_a_client_that_returns_no_distances_lets_the_server_read_bits(quick: dic
 def test_no_client_sees_a_graph_that_is_not_drawn_at_random_nor_other_survivors(
     letter: str, quick: dict[str, Finding]
 ) -> None:
-    """Nothing prevents it, and the table must say so."""
+    """Nothing prevents this, and the table must state it."""
     finding = quick[letter]
     assert (finding.ours, finding.outside) == (1.0, True) and finding.remark
 
@@ -100,7 +100,8 @@ def test_the_table(tmp_path, capsys, monkeypatch, quick: dict[str, Finding], gue
 
 
 def test_what_hashes_and_distances_give_away_is_as_stated(guessed: list[hashes.Guess]) -> None:
-    """Angles alone; points with the help of a client: from its planes and the bits, or from H and enough points."""
+    """Alone, the server finds angles; with a client's help points: from planes and bits, or from H and enough
+    points."""
     found = guessed
     assert hashes.problems(found) == []
     alone = {one.estimator for one in found if one.sees == "bits" and one.error is not None}

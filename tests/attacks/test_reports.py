@@ -1,4 +1,4 @@
-"""Forged reports of Prio3, and an aggregator that deviates: what honest aggregators refuse, and how a batch goes on."""
+"""Forged reports of Prio3 and deviating aggregators: honest aggregators refuse them, and the batch continues."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tacit import Result, load, run
 from tacit.protocols.crypto.agreement import KeyPair
@@ -22,7 +23,7 @@ LARGEST = np.full(5, 255)
 honest = reports._shard
 
 Verdict = tuple[bool, bool]
-"""Two truth values: the helper accepts the report, and the leader does."""
+"""Two truth values: the helper accepts the report; the leader accepts it."""
 
 
 def report(seed: int, batch: Batch = INTEGERS, measurement: Any = LARGEST, added: Any = None) -> Report:
@@ -32,7 +33,7 @@ def report(seed: int, batch: Batch = INTEGERS, measurement: Any = LARGEST, added
 
 
 def verdict(sent: Report, batch: Batch = INTEGERS, opened: Batch | None = None) -> Verdict:
-    """The verdicts of the two aggregators of a `batch`; the helper takes the batch for the one `opened`."""
+    """The verdicts of the two aggregators of a `batch`; the helper is shown the batch `opened` instead, if given."""
     held = reports._prepare(batch, KEY, [sent])
     part = HelperPart(BOUND, sent.nonce, sent.public_share, sent.helper_share, held[0].prepare_share)
     if held[0].problem:
@@ -45,10 +46,10 @@ def verdict(sent: Report, batch: Batch = INTEGERS, opened: Batch | None = None) 
 def two_faced(
     batch: Batch, measurement: Any, nonce: bytes, rand: bytes, added: Any, pair: KeyPair, key: bytes, bound: bytes
 ) -> tuple[bytes, ...]:
-    """A report that the helper accepts and the leader refuses: the leader is shown a false part of the helper's.
+    """A report that the helper accepts and the leader refuses: the leader is shown a false part of the helper's share.
 
-    The two then use different joint randomness, and the proof is made for the sum of their wires. It passes, as all
-    bits are 1: then the products that the circuit sums are 0 whatever the randomness.
+    The two then use different joint randomness, and the proof is made for the sum of their wires. The proof passes
+    because all bits are 1: then the products that the circuit sums are 0 for any randomness.
     """
     prio3, context = batch.prio3, batch.context
     circuit, system, field = prio3.circuit, prio3._system, prio3.field
@@ -73,7 +74,7 @@ def two_faced(
 
 
 class _Wired:
-    """A circuit whose wires are given."""
+    """A circuit with given wires."""
 
     def __init__(self, circuit: Any, wires: Any) -> None:
         self._circuit, self._given = circuit, wires
@@ -164,7 +165,7 @@ def test_a_report_that_one_aggregator_accepts_does_not_end_the_batch(
 
 
 def lying(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any, Any], Any]) -> None:
-    """Let every message of a type be what `change` makes of it, with its sender."""
+    """Replace every message of a type by `change` of the message and its sender."""
     send = reports.Party.send
 
     def changed(me: Any, receiver: str, message: Any) -> None:
@@ -175,7 +176,8 @@ def lying(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any, Any
 
 
 def test_a_leader_gets_one_sum_of_enough_reports(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It leaves all but one out after they were accepted, asks twice, and asks for others than were accepted."""
+    """The leader leaves out all reports but one after they were accepted, asks twice, and asks for reports not
+    accepted."""
 
     def one_alone(me: Any, wanted: Any) -> list[Any]:
         nonces = me.disk[reports._TAKEN][1]
@@ -194,6 +196,38 @@ def test_a_leader_gets_one_sum_of_enough_reports(file: Path, monkeypatch: pytest
     result = ran(file)
     sent = result.frame("messages")
     assert (sent.type == "HelperAggregate").sum() == len(result.round_records) == 3
+
+
+def test_a_signed_report_is_taken_once_and_from_who_has_signed_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server shows the helper reports under other names, twice, or changed: each such report is refused."""
+
+    def changed(place: int, **fields: Any) -> Callable[[Any, Any], Any]:
+        def change(me: Any, job: Any) -> list[Any]:
+            parts = list(job.reports)
+            parts[place] = replace(parts[place], **{name: value(parts) for name, value in fields.items()})
+            return [type(job)(parts)]
+
+        return change
+
+    signed = "protocol.identity=signed"
+    plain, other = (run(load(file, some), out=file.parent / f"plain{len(some)}") for some in ([], [signed]))
+    assert (other.outcome, other.labels_digest, other.lost) == ("completed", plain.labels_digest, [])
+    for number, (change, reason) in enumerate((
+        (changed(1, bound=lambda parts: b"client/9#1"), "the signature of client/9 on its report does not verify"),
+        (changed(1, bound=lambda parts: parts[0].bound), "another report of the same client is in the batch"),
+        (changed(1, bound=lambda parts: b"client/1#2"), "the signature of client/1 on its report does not verify"),
+        (changed(1, bound=lambda parts: b"server#1"), "it has no client's name"),
+        (changed(1, bound=lambda parts: b"\xff"), "it has no client's name"),
+        (changed(1, nonce=lambda parts: bytes(16)), "the signature of client/1 on its report does not verify"),
+        (changed(1, helper_share=lambda parts: parts[0].helper_share), "the signature of client/1"),
+        (changed(1, helper_share=lambda parts: b""), "the signature of client/1"),
+    )):  # fmt: skip
+        with monkeypatch.context() as patch:
+            lying(patch, "AggregationJob", change)
+            result = run(load(file, [signed]), out=file.parent / f"run{number}")
+        assert {loss.party for loss in result.lost} == {"client/1"}, number
+        assert all(reason in loss.action for loss in result.lost), (number, result.lost)
+        assert {one.answered for one in result.round_records} == {("client/0", "client/2", "client/3")}
 
 
 def test_a_helper_that_answers_twice_or_short_does_not_confuse_the_leader(
@@ -216,7 +250,7 @@ def test_a_helper_that_answers_twice_or_short_does_not_confuse_the_leader(
 
 
 def test_a_nonce_is_taken_once_over_a_crash(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two clients send one nonce: the second is refused. A helper that comes back has not forgotten those it took."""
+    """If two clients send one nonce, the second is refused, also by a helper that crashed and returned in between."""
 
     def shard(batch: Batch, measurement: Any, nonce: bytes, *rest: Any) -> tuple[bytes, ...]:
         return honest(batch, measurement, bytes(16) if rest[-1] != reports._bound(batch, "client/0") else nonce, *rest)

@@ -1,4 +1,4 @@
-"""The bytes benchmark: measured equals formula, a wrong formula is reported, and where the crossover lies."""
+"""The bytes benchmark: measured bytes equal the formulas, a wrong formula is reported, and the crossover is found."""
 
 import contextlib
 import json
@@ -36,7 +36,7 @@ def test_what_is_measured_equals_the_formulas(case: Case) -> None:
         measured = row.variant in case.run
         assert (row.payload, row.round_payload) == ((row.formula, row.round_formula) if measured else (None, None))
         assert not measured or (row.sealing % 28 == 0 and row.envelope)
-        assert not measured or (row.sealing > 0) == (row.variant != "direct")  # which has no pairs
+        assert not measured or (row.sealing > 0) == (row.variant != "direct")  # the direct variant has no pairs
 
 
 def test_the_files_are_readable(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The bytes of secure sums by the number of clients: measured, by formula, and beside Flower's."""
+"""The bytes of secure sums by the number of clients: measured, by formula, and Flower's."""
 
 import pytest
 from rich.console import Console

@@ -1,4 +1,4 @@
-"""Machines in namespaces: their links are as slow as asked for, can be cut, and nothing of them stays."""
+"""Machines in namespaces: links have the requested delays, can be cut, and nothing remains afterwards."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def started(lab: Loopback) -> None:
     assert server.stdout.readline() == "ready\n"
 
 
-def asked(lab: Loopback, timeout: float = 5.0) -> subprocess.CompletedProcess[str]:
+def send_request(lab: Loopback, timeout: float = 5.0) -> subprocess.CompletedProcess[str]:
     arguments = [sys.executable, "-c", ASK, lab.address("server"), str(timeout)]
     return lab.run("client/0", arguments, capture_output=True, text=True)
 
@@ -51,11 +51,11 @@ def namespaces() -> str:
 def test_a_lab_has_the_latency_and_the_cuts_asked_for_and_leaves_nothing_behind() -> None:
     with Lab({"server": Line(0.01), "client/0": Line(0.02, 20e6, 20e6)}) as lab:
         started(lab)
-        assert 0.06 <= float(asked(lab).stdout) < 0.5
+        assert 0.06 <= float(send_request(lab).stdout) < 0.5
         lab.cut("client/0", "server")
-        assert "TimeoutError" in asked(lab, 0.2).stderr
+        assert "TimeoutError" in send_request(lab, 0.2).stderr
         lab.heal("client/0", "server")
-        assert asked(lab).returncode == 0
+        assert send_request(lab).returncode == 0
         counted = lab.statistics()
         made = lab.command("server", [])[3]
         assert made in namespaces()
@@ -72,7 +72,7 @@ def test_without_namespaces_everything_goes_over_loopback(
         assert not loopback.is_shaped
         assert loopback.statistics() is None
         started(loopback)
-        assert asked(loopback).returncode == 0
+        assert send_request(loopback).returncode == 0
         with pytest.raises(RuntimeError, match="no links that could be cut"):
             loopback.cut("client/0", "server")
     assert "need root; everything goes over loopback" in capsys.readouterr().err

@@ -1,8 +1,11 @@
 """The table of secure sums: real and hollow cells agree, and results are those of the oracle under all losses."""
 
 import csv
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -68,7 +71,9 @@ def test_the_command_writes_a_row_for_each_cell(
         ("lightsecagg", "completed", "True"),
         ("lightsecagg", "completed", "True"),
     ]
-    assert "10 clients, 500 numbers, network home, real" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "10 clients, 500 numbers, network home, real" in printed.out
+    assert "3 of 3 cells" in printed.err and "3 cells took" in printed.err and "of CPU time" in printed.err
     read = read_rows(tmp_path / "sums.csv")
     assert [row.trace for row in read] == [measured(cell).trace for cell in few]
     for name in ("sums.svg", "sums-recovery.svg"):
@@ -87,6 +92,38 @@ def test_a_peer_that_is_not_installed_has_a_row_that_says_so(monkeypatch: pytest
     monkeypatch.setattr(peers, "_has", lambda name: False)
     assert {function(cell).outcome for function, cell in peers.calls(True)} == {"not installed"}
     assert len(peers.missing()) == 2
+
+
+def test_an_omitted_cell_is_listed() -> None:
+    """Two cells of Flower among 100 clients are measured; rows say that the others were not run."""
+    whole = [(function, cell) for function, cell in peers.calls(False) if cell.clients == 100]
+    flower = [cell for _, cell in whole if cell.sum == peers.FLOWER]
+    assert {(cell.before, cell.lost) for cell in flower if cell.numbers == 10_000} == {
+        ("", 0.0), *((step, lost) for step in peers._STEPS[peers.FLOWER] for lost in table.LOST)
+    }  # fmt: skip
+    measured_ones = [(cell.numbers, cell.lost, cell.before) for cell in flower if cell.fidelity == "measured"]
+    assert measured_ones == [(10_000, 0.0, ""), (10_000, 0.3, "flower.collect_masked_vectors")]
+    for function, cell in whole:
+        if cell.fidelity == "omitted":
+            row = function(cell)
+            assert (row.fidelity, row.outcome, row.server_bytes) == ("omitted", "not run", None)
+
+
+@pytest.mark.parametrize(("free", "expected"), [(4 * 10**9, [1, 2]), (12 * 10**9, [2, 2])])
+def test_the_largest_cells_run_first_and_only_as_many_at_a_time_as_fit(
+    free: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, list[int]]] = []
+
+    def one_by_one(jobs: int, function: Any, calls: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        asked.append((jobs, [cell.clients * cell.numbers for _, cell in calls]))
+        yield from ((place, function(*call)) for place, call in enumerate(calls))
+
+    monkeypatch.setattr(run, "in_workers", one_by_one)
+    monkeypatch.setattr(run.psutil, "virtual_memory", lambda: SimpleNamespace(available=free))
+    made = [Cell("secure", n, d, "home") for n, d in ((10, 100), (1_000, 100), (10, 10_000), (1_000, 10_000))]
+    assert run._performed([(lambda cell: cell, cell) for cell in made], 2) == made
+    assert asked == [(expected[0], [10**7, 10**5]), (expected[1], [10**5, 10**3])]
 
 
 def test_the_published_comparison_is_repeated_with_their_waits_beside_ours(

@@ -1,4 +1,4 @@
-"""The benchmark of predicted survival: its files, and the independence of draws with neighbouring seeds."""
+"""The benchmark of predicted survival: its files, and the independence of draws with consecutive seeds."""
 
 import json
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def by_dropout(seed: int) -> int:
 
 @pytest.mark.parametrize("lost", [by_fault, by_dropout])
 def test_neighbouring_seeds_give_independent_losses(lost: Callable[[int], int]) -> None:
-    """Seeds without a loss, in 60 ranges of 100, and pairs of neighbours without one are as many as expected."""
+    """The numbers of seeds without a loss, in 60 ranges of 100, and of consecutive such seeds are as expected."""
     whole = [lost(seed) == 0 for seed in range(6000)]
     found = Spread("", 100, tuple(sum(whole[first : first + 100]) for first in range(0, 6000, 100)))
     assert 0.001 < found.probability < 0.999
@@ -84,32 +84,33 @@ def test_neighbouring_seeds_give_independent_losses(lost: Callable[[int], int]) 
     assert abs(pairs - 3000 * exact**2) <= 3 * (3000 * exact**2 * (1 - exact**2)) ** 0.5
 
 
-# --- three scenarios whose ends follow from the losses alone
+# --- three scenarios whose ends follow from the losses only
 
 
-def kept(seed: int, fault: int, chance: float, times: int) -> list[list[bool]]:
-    """For each of four clients, the times that it comes to a step without being lost by the fault there."""
+def survivals(seed: int, fault: int, chance: float, times: int) -> list[list[bool]]:
+    """For each of four clients, the number of times that it survives the fault at a step."""
     streams = [generator(seed, "fault", fault, f"client/{number}", "chance") for number in range(4)]
     return [(stream.random(times) >= chance).tolist() for stream in streams]
 
 
 def restarted(seed: int) -> bool:
-    """fedavg+xclp: at most one client is lost in the first Hamming step, and not all others in the second."""
-    every = kept(seed, 0, 0.15, 2)
+    """The end of fedavg+xclp: at most one client is lost in the first Hamming step, and not all others in the
+    second."""
+    every = survivals(seed, 0, 0.15, 2)
     left = [second for first, second in every if first]
     return len(left) >= 3 and any(left)
 
 
 def opened(seed: int) -> bool:
-    """xclp with shares: three clients deal, and a majority of those who deal reveal."""
-    dealt = [number for number, (first,) in enumerate(kept(seed, 0, 0.12, 1)) if first]
-    revealed = kept(seed, 1, 0.12, 1)
+    """The end of xclp with shares: three clients deal, and a majority of the dealing clients reveal shares."""
+    dealt = [number for number, (first,) in enumerate(survivals(seed, 0, 0.12, 1)) if first]
+    revealed = survivals(seed, 1, 0.12, 1)
     return len(dealt) >= 3 and sum(revealed[number][0] for number in dealt) > len(dealt) // 2
 
 
 def buffered(seed: int) -> bool:
-    """fedbuff: two clients send an update, and one of them another."""
-    every = [first + (first and second) for first, second in kept(seed, 0, 0.45, 2)]
+    """The end of fedbuff: two clients send an update, and one of them another one."""
+    every = [first + (first and second) for first, second in survivals(seed, 0, 0.45, 2)]
     return sum(count > 0 for count in every) >= 2 and max(every) == 2
 
 
@@ -119,7 +120,7 @@ def at_least(least: int, clients: int, chance: float) -> float:
 
 ENDS = {
     "fedavg+xclp": (restarted, sum(float(stats.binom.pmf(n, 4, 0.85)) * (1 - 0.15**n) for n in (3, 4))),
-    # two or more send an update, less those cases in which none sends another
+    # two or more send an update, minus the cases in which none sends another one
     "fedbuff": (buffered, at_least(2, 4, 0.55) - sum(
         float(stats.multinomial.pmf([4 - n, n, 0], 4, [0.45, 0.55 * 0.45, 0.55**2])) for n in (2, 3, 4)
     )),
@@ -130,11 +131,16 @@ ENDS = {
 @pytest.mark.long
 @pytest.mark.parametrize("title", ENDS)
 def test_the_shares_of_many_ranges_of_seeds_vary_as_binomial_ones(title: str) -> None:
-    """200 ranges of 1,000 neighbouring seeds, the first of which are those of the table in docs/howto/survival.md."""
+    """200 ranges of 250 consecutive seeds, the first of which are those of the table in docs/howto/survival.md.
+
+    A test of 199 degrees of freedom at 0.001 on each side finds shares whose variance is 1.53 times that of independent
+    draws, or 0.63 times, with a probability of 90 %, however long the ranges are. The share of all 50,000 seeds is
+    within 0.7 % of the exact one.
+    """
     (ends, exact), scenario = ENDS[title], read(case(title)).scenario
     seeds = range(scenario.seed, scenario.seed + 200)
     assert [fate.completed for fate in fates_of(scenario, seeds)] == list(map(ends, seeds))
-    firsts = range(scenario.seed, scenario.seed + 200_000, 1000)
-    found = Spread(title, 1000, tuple(sum(map(ends, range(first, first + 1000))) for first in firsts))
+    firsts = range(scenario.seed, scenario.seed + 50_000, 250)
+    found = Spread(title, 250, tuple(sum(map(ends, range(first, first + 250))) for first in firsts))
     assert 0.001 < found.probability < 0.999
-    assert abs(found.share - exact) <= 3 * (exact * (1 - exact) / 200_000) ** 0.5
+    assert abs(found.share - exact) <= 3 * (exact * (1 - exact) / 50_000) ** 0.5

@@ -22,11 +22,11 @@ def test_the_plain_loop_ends_with_the_very_model_that_tacit_ends_with(tmp_path, 
     content = json.loads((tmp_path / "rounds.json").read_text())
     assert [one["contender"] for one in content["standings"]] == ["plain loop", "Tacit", "Tacit, pool:2"]
     for one in content["standings"]:
-        beside = 2 if one["contender"] == "plain loop" else 1  # it runs beside each of the two others
+        beside = 2 if one["contender"] == "plain loop" else 1  # it runs in turns with each of the two others
         assert len(one["rates"]) == beside * TINY.turns
         assert min(one["rates"]) > 0
     assert content["size"]["rounds"] == TINY.rounds
-    assert store.root() == tmp_path / "own"  # the images were its own for as long as it ran
+    assert store.root() == tmp_path / "own"  # the random images replaced the data only during the run
 
 
 def looped(federation):

@@ -1,4 +1,4 @@
-"""A federation that is small enough to be struck a hundred times in a test."""
+"""A federation small enough to be run under a hundred faults in a test."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ bandwidth = "unlimited"
 
 @pytest.fixture
 def small_file(tmp_path: Path) -> Path:
-    """Its scenario file."""
+    """The scenario file of the small federation."""
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
     return path
@@ -36,5 +36,5 @@ def small_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small(small_file: Path) -> Scenario:
-    """Its scenario."""
+    """The scenario of the small federation."""
     return load(small_file)

@@ -1,4 +1,4 @@
-"""Chaos of training that waits for nobody finds nothing, and finds what is planted."""
+"""Chaos finds nothing in asynchronous training, and finds planted bugs."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Broad chaos: what it goes through, that it finds what is planted, and what it leaves when it is interrupted."""
+"""Broad chaos: its configurations, planted bugs that it finds, and the results of an interrupted campaign."""
 
 import json
 import os
@@ -40,8 +40,8 @@ def test_every_protocol_with_promises_is_there_in_all_its_ways() -> None:
     assert len({one.seed for one in scenarios}) == len(scenarios)
     assert not any(one.fault for one in scenarios) and all(map(promises_of, scenarios))
     there = {one.protocol.name for one in scenarios}
-    left_out = {"fedavg-then-xclp", "dp-fedavg", "centralised"}  # a prediction at the end, noise, nobody to talk to
-    left_out |= {"flower"}  # an app of somebody's own
+    left_out = {"fedavg-then-xclp", "dp-fedavg", "centralised"}  # a final prediction, noise, a single party
+    left_out |= {"flower"}  # runs a user's app
     assert there == set(PROTOCOLS) - left_out
     xclp, training, cotraining = (
         [one for one in scenarios if one.protocol.name in using(key)]
@@ -65,7 +65,7 @@ def test_every_protocol_with_promises_is_there_in_all_its_ways() -> None:
 
 @pytest.mark.long
 def test_all_configurations_keep_their_promises() -> None:
-    """The first of the hour that `make chaos` takes: five mixtures for each, always the same."""
+    """The beginning of the hour of `make chaos`: five mixtures for each configuration, always the same."""
     found = BroadFindings({}, [])
     plan = Broad(schedules=5 * len(CONFIGURATIONS), seed=20261122, jobs=os.cpu_count() or 1)
     broad_campaign(CONFIGURATIONS, plan, lambda *_: None, found)

@@ -43,8 +43,8 @@ def test_random_mixtures(small: Scenario, keys: dict[str, object], transport: st
 @pytest.mark.long
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
 def test_every_crash_of_the_main_scenario(recovery: str) -> None:
-    """40 vectors a client, Paillier with short keys: `tacit chaos xclp-digits --set data.limit=400`."""
-    keys = ["data.limit=400", "fault=[]", "protocol.key_bits=512", "protocol.insecure_keys=true"]
+    """40 vectors of 128 bits a client, Paillier with short keys: `tacit chaos xclp-digits --set data.limit=400`."""
+    keys = ["data.limit=400", "fault=[]", "protocol.bits=128", "protocol.key_bits=512", "protocol.insecure_keys=true"]
     scenario = load(ROOT / "scenarios/library/xclp-digits.toml", [*keys, f'protocol.recovery="{recovery}"'])
     findings = campaign(scenario, Plan(schedules=0, jobs=os.cpu_count() or 1))
     assert_held(findings)
@@ -60,14 +60,14 @@ def test_every_crash_of_the_main_scenario(recovery: str) -> None:
 def test_pairs_of_crashes_of_a_small_federation(
     small: Scenario, recovery: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every fourth pair, those of the other steps in turn with the other recovery."""
+    """Every eighth pair, those of other steps with the other recovery; `tacit chaos --pairs` tries all."""
     every_pair = module._pairs
-    start = 2 * (recovery == "shamir")
-    monkeypatch.setattr(module, "_pairs", lambda *found: every_pair(*found)[start::4])
+    start = 4 * (recovery == "shamir")
+    monkeypatch.setattr(module, "_pairs", lambda *found: every_pair(*found)[start::8])
     findings = campaign(with_keys(small, recovery=recovery), Plan(schedules=0, pairs=True, jobs=os.cpu_count() or 1))
     assert_held(findings)
-    assert len(findings.verdicts) > 300
+    assert len(findings.verdicts) > 200
     occurring = [fault for one in findings.verdicts for fault in one.faults if fault.get("occurrence") == 2]
     twice = {fault.get("before") or fault.get("after") for fault in occurring}
-    # A loss makes a step that is taken again; by shares, the sum goes on as it is.
+    # With `restart`, a loss lets the clients mask their sums a second time; with `shamir`, the sum goes on as it is.
     assert twice == ({"rowsums.mask"} if recovery == "restart" else set())

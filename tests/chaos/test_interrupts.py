@@ -1,4 +1,4 @@
-"""Ctrl-C amid Paillier ends the command and all its processes by its own exit code, wherever it strikes."""
+"""Ctrl-C during Paillier ends the command and all its processes with its own exit code, at any moment."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Links that lose: who is well stays in, and what a retransmission costs is said and counted."""
+"""Links that lose messages: unaffected clients stay in, and the cost of retransmissions is reported and counted."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ NAMED = {one.name: one for one in CONFIGURATIONS}
 
 
 def test_shares_that_are_late_cost_nobody_a_sum_that_is_there(small: Scenario) -> None:
-    """The next round has been called while the client still waits for shares: the sum that it has counts."""
+    """The next round is called while the client still waits for shares: the sum that it has received counts."""
     protocol = structs.replace(small.protocol, recovery="shamir", rounds=2, deadline="10s")
     network = structs.replace(small.network, topology="mesh")
     late = Fault(kind="delay", party="client/0", peer="client/3", message="DealtShares", by="4s")
@@ -52,7 +52,7 @@ def test_chaos_without_any_run_that_completes_is_an_error(small: Scenario, tmp_p
 
 
 def test_a_connection_that_waits_after_a_partition_excuses_its_client() -> None:
-    """TCP sends again after timeouts that double: for long after the partition has healed nothing gets through."""
+    """TCP's retransmission timeouts double, so for a long time after the end of the partition nothing is received."""
     scenario = calm_scenario(NAMED["scaffold, secure, star, uneven, lossy TCP"], 7001)
     cut = Fault(kind="partition", party="client/3", peer="server", message="SeedCheck", lasts="20s")
     found = verdict(structs.replace(scenario, fault=(cut,)))

@@ -1,4 +1,4 @@
-"""A lying server learns no client's input from honest clients, and does from a weakened copy of them."""
+"""A lying server learns no client's input from honest clients, but does from a weakened copy of them."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from tacit.protocols.sums.dealing import SHARE, DealtKey, DealtKeys, DealtShares
 from tacit.protocols.sums.masking import joined, masks
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.xclp import rowsums, rowsums_shamir
-from tacit.scenarios.chaos.server import Sweep, sums_of, sweep, tried
+from tacit.scenarios.chaos.server import Sweep, run_trial, sums_of, sweep
 from tacit.scenarios.chaos.server_lies import parse, programs, single_lies, text
 from tacit.scenarios.chaos.server_view import Relation, exposed
 from tacit.scenarios.chaos.server_world import Miniature, Outcome, perform
@@ -58,7 +58,7 @@ LIES = {
 
 
 def relation(inputs: str, masks: str = "") -> Relation:
-    """Such as ``relation("+a -b", "+m")``: clients' inputs on one block, and masks."""
+    """A relation such as ``relation("+a -b", "+m")``: clients' inputs on one block, and masks."""
     named = {(word[1:], 1, 0): int(word[0] + "1") for word in inputs.split()}
     return Relation(named, {(word[1:].encode(), 0): int(word[0] + "1") for word in masks.split()})
 
@@ -73,7 +73,7 @@ def relation(inputs: str, masks: str = "") -> Relation:
         ([relation("+a", "+m"), relation("+b", "-m")], 2, ()),
         ([relation("+a", "+m"), relation("+b", "-m"), relation("", "+m")], 2, ("a",)),
         ([relation("+a", "+m"), relation("+b", "-m"), relation("+b", "+m")], 2, ("a",)),  # 2 a
-        ([relation("+a", "+m +n"), relation("", "+m -n")], 2, ("a",)),  # modulo 2, as 2^63 times both shows
+        ([relation("+a", "+m +n"), relation("", "+m -n")], 2, ("a",)),  # modulo 2: multiplying both by 2^63 shows it
         ([relation("+a", "+m +n"), relation("", "+m +o")], 2, ()),
     ],
 )
@@ -100,10 +100,10 @@ def split(
 
 
 class Obedient:
-    """A client's part in a sum that does whatever the server asks for.
+    """A client's part in a sum that does whatever the server asks.
 
-    It takes the server's word for who takes part and for who is left, and masks the same vector in as many attempts as
-    there are; of each it answers one U3. The mathematics is that of production.
+    It believes the server about the members and the survivors, and masks the same vector in every attempt. In each
+    attempt it answers one U3. The mathematics is that of production.
     """
 
     def __init__(self, me: Client, values: NDArray[np.float64], secrets: Mapping[str, SharedSecret]) -> None:
@@ -182,7 +182,7 @@ async def obedient(
     await Obedient(me, values, secrets).main(miniature)
 
 
-# What is found
+# Results
 
 
 @pytest.mark.parametrize("lie", LIES)
@@ -216,7 +216,8 @@ def test_sets_that_differ_from_client_to_client_open_no_sum_over_too_few(lie: st
 
 
 def test_rows_of_clients_that_are_shown_other_sets_stay_masked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block goes by its place in A: where that differs, keys that do not would cancel, the owner's masks, too."""
+    """A block's number is its place in A. If clients see different A, keys that do not depend on A would cancel
+    masks."""
     miniature, program = (
         Miniature("restart", clients=5, min_clients=3),
         parse(
@@ -233,7 +234,7 @@ def test_rows_of_clients_that_are_shown_other_sets_stay_masked(monkeypatch: pyte
 
 @pytest.mark.parametrize("miniature", SUMS, ids=lambda miniature: miniature.kind)
 def test_an_honest_server_gets_its_sum_and_no_more(miniature: Miniature) -> None:
-    """Nothing is refused: all blocks of both rounds come, and where there are shares the masks are opened."""
+    """No request is refused: all blocks of both rounds are received, and if there are shares, the masks are opened."""
     honest = perform(miniature, ())
     assert honest.relations == 2 * (8 if miniature.kind == "secure_sum" else 4 * 3)
     assert (honest.opened > 0) == miniature.deals
@@ -251,11 +252,11 @@ TWO_SETS = {
 
 @pytest.mark.parametrize("program", TWO_SETS.values(), ids=TWO_SETS)
 def test_a_committee_opens_one_set_and_no_part_of_another(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of four members colludes. Without signatures, sums of the other set show relations of the difference."""
+    """One of four members colludes. Without signatures, sums of the other set give relations of the difference."""
     miniature = Miniature("committee", clients=5, min_clients=3)
-    ours = tried(miniature, parse(program, 5))
+    ours = run_trial(miniature, parse(program, 5))
     assert not ours.broken and ours.outcome.relations <= 4
-    if program not in list(TWO_SETS.values())[:2]:  # in which members still answer two sets when they do not sign
+    if program not in list(TWO_SETS.values())[:2]:  # members without signatures answer both sets of these
         return
 
     async def agreed(*_: object) -> bool:
@@ -268,13 +269,13 @@ def test_a_committee_opens_one_set_and_no_part_of_another(program: str, monkeypa
 @pytest.mark.parametrize("kind", ["secure_sum", "secagg+"])
 @pytest.mark.parametrize("bits", [2, 6, 32])
 def test_sums_of_integers_are_judged_in_their_words(kind: str, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A round that begins with the model of an earlier one would show a client's input, if clients answered."""
+    """A later round with an earlier model would reveal a client's input, if clients answered."""
     miniature = Miniature(kind, 4, 3, value_bits=bits)
     assert miniature.word_bits == bits + 2  # of a sum of four
     honest = perform(miniature, ())
     assert honest == perform(Miniature(kind, 4, 3), ()) and honest.relations == 2 * 8 and not honest.exposed
     some = f"start 0 1 2 3; {ALL}; left 0 1 2 3; stay; start 0 1 2; keys 0 1 2; want 0 1 2; left 0 1 2"
-    assert not tried(miniature, parse(some, 4)).broken
+    assert not run_trial(miniature, parse(some, 4)).broken
     monkeypatch.setattr(refusal, "may_answer", lambda me, basis, **_: True)
     assert perform(miniature, parse(some, 4)).exposed == ("client/3",)
 
@@ -296,9 +297,9 @@ def test_a_sum_with_coded_masks_opens_one_set_and_no_part_of_another(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of eight clients colludes, and five must answer. Without signatures, relations of one vector follow."""
-    ours = tried(CODED, parse(program, 8))
+    ours = run_trial(CODED, parse(program, 8))
     assert not ours.broken and ours.outcome.relations <= 8 + 8  # masked vectors, and sums of pieces
-    if program != SETS_OF_EIGHT["to two parts"]:  # in the others, clients refuse the second set alone
+    if program != SETS_OF_EIGHT["to two parts"]:  # in the other programs, clients refuse the second set by themselves
         return
 
     async def agreed(*_: object) -> bool:
@@ -315,16 +316,16 @@ def test_clients_that_forget_open_a_second_set(monkeypatch: pytest.MonkeyPatch) 
 
 def test_an_honest_server_gets_a_sum_with_coded_masks_and_no_more() -> None:
     honest = perform(Miniature("lightsecagg", clients=5, min_clients=3), ())
-    assert (honest.relations, honest.opened) == (2 * (5 + 5), 2 * 5)  # the latter: pieces of the one that colludes
+    assert (honest.relations, honest.opened) == (2 * (5 + 5), 2 * 5)  # opened: pieces of the colluding client
     assert not honest.exposed and not honest.failure
     more = perform(Miniature("lightsecagg", clients=5, min_clients=5), ())
-    assert (more.relations, more.exposed) == (2 * (5 + 5), ())  # they enrol, and the sum is of all
+    assert (more.relations, more.exposed) == (2 * (5 + 5), ())  # they enrol, and the sum is over all clients
     assert perform(Miniature("lightsecagg", clients=5, min_clients=6), ()).relations == 0  # too few to begin
 
 
 def test_an_honest_server_gets_a_committees_sum_and_no_more() -> None:
     honest = perform(Miniature("committee", clients=5, min_clients=3), ())
-    assert (honest.relations, honest.opened) == (2 * 4, 2 * 5)  # sums of members, and shares of the one that colludes
+    assert (honest.relations, honest.opened) == (2 * 4, 2 * 5)  # sums of members, and shares of the colluding member
     assert not honest.exposed and not honest.failure
     assert perform(Miniature("committee", clients=5, min_clients=6), ()).exposed == ()  # too few to begin
 
@@ -334,18 +335,18 @@ FLAMINGO = Miniature("flamingo", clients=5, min_clients=3)
 
 @pytest.mark.parametrize("program", TWO_SETS.values(), ids=TWO_SETS)
 def test_decryptors_open_one_set_and_no_part_of_another(program: str) -> None:
-    """One of four decryptors colludes, so each answer of an honest one opens what it is about."""
-    ours = tried(FLAMINGO, parse(program, 5))
+    """One of four decryptors colludes, so each honest decryptor's answer opens its mask."""
+    ours = run_trial(FLAMINGO, parse(program, 5))
     assert not ours.broken and ours.outcome.relations == 5
 
 
 def test_a_client_that_is_shown_itself_alone_makes_no_keys() -> None:
-    found = tried(Miniature("flamingo", clients=4, min_clients=3), parse("SeedAgreed#1 alone 0", 4))
+    found = run_trial(Miniature("flamingo", clients=4, min_clients=3), parse("SeedAgreed#1 alone 0", 4))
     assert not found.broken
 
 
 def test_without_signatures_decryptors_open_both_masks_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Client/0 is shown client/3 as in, and client/1 as out. Client/4 colludes."""
+    """client/0 sees client/3 as a survivor, and client/1 sees it as lost; client/4 colludes."""
 
     async def agreed(*_: object) -> bool:
         return True
@@ -356,30 +357,30 @@ def test_without_signatures_decryptors_open_both_masks_of_a_client(monkeypatch: 
 
 
 def test_an_honest_server_gets_flamingos_sum_and_no_more_with_as_many_decryptors_as_may_collude() -> None:
-    """Each of the two rounds opens the own masks of all, and the masks of the pairs of the one that colludes."""
+    """Each of the two rounds opens the own masks of all clients, and the pair masks of the colluding client."""
     honest = perform(FLAMINGO, ())
     assert (honest.relations, honest.opened) == (2 * 5, 2 * (5 + 4))
     assert not honest.exposed and not honest.failure
-    assert perform(structs.replace(FLAMINGO, colluding=2), ()).exposed  # t + 1 need no honest decryptor
+    assert perform(structs.replace(FLAMINGO, colluding=2), ()).exposed  # t + 1 colluding decryptors need no honest one
 
 
 @pytest.mark.parametrize("miniature", SUMS[1:], ids=lambda miniature: miniature.kind)
 def test_a_second_attempt_over_rows_is_answered_and_tells_nothing(miniature: Miniature) -> None:
-    """On each block the masks of its owner stay."""
+    """On each block the owner's masks remain."""
     one = perform(miniature, parse(SECOND_ATTEMPT, 4))
     assert one.relations == 4 * 3 + 3 * 2
     assert not one.exposed and not one.failure
 
 
 def test_attempts_of_later_rounds_under_the_same_number_do_not_repeat_masks() -> None:
-    """Keys follow from the attempt's number and the set-up, so one set-up answers for one round."""
+    """Keys depend on the attempt's number and the set-up, so clients use a set-up in one round only."""
     one = perform(SUMS[1], parse("start 0 1 2 3; ahead 0 1; ahead 0 2 3", 4))
     assert one.relations == 4 * 3
     assert not one.exposed and not one.failure
 
 
 def test_without_the_owners_masks_a_second_attempt_would_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The weakened copy masks the block of a client that is lost under its dealt key, which the others reveal."""
+    """The weakened copy masks the block of a lost client under its dealt key, which other clients reveal."""
     program = parse(f"start 0 1 2 3; {ALL}; left 0 1 2; start 0 1 3; keys 0 1 3; left 0 1", 4)
     ours = perform(SUMS[2], program)
     assert ours.relations == 4 * 3 + 3 * 2 and not ours.exposed
@@ -396,7 +397,7 @@ def test_without_the_owners_masks_a_second_attempt_would_tell(monkeypatch: pytes
 @pytest.mark.parametrize("miniature", [*SUMS, *SIGNING], ids=lambda miniature: miniature.kind)
 def test_some_lies_and_programs(miniature: Miniature) -> None:
     some = [*programs(4, miniature.deals, quick=True)][::13] + [*single_lies(perform(miniature, ()).sent, (0, 3))][::13]
-    broken = {text(program): one.broken for program in some if (one := tried(miniature, program)).broken}
+    broken = {text(program): one.broken for program in some if (one := run_trial(miniature, program)).broken}
     assert not broken
 
 
@@ -407,7 +408,8 @@ def test_some_lies_and_programs(miniature: Miniature) -> None:
     ids=lambda value: getattr(value, "kind", str(value)),
 )
 def test_every_lie_and_every_short_program(miniature: Miniature, least: int, quick: bool) -> None:
-    found = sweep([Miniature(miniature.kind, 5, least)], Sweep(schedules=150, seed=least, quick=quick))
+    """All that are not random, which find each planted weakening, and 30 random ones; the command tries 20."""
+    found = sweep([Miniature(miniature.kind, 5, least)], Sweep(schedules=30, seed=least, quick=quick))
     assert not found.breaches, found.breaches
     assert len(found.trials) > (200 if quick else 500)
 
@@ -428,7 +430,7 @@ def test_a_sweep_finds_and_shrinks_what_the_weakened_copy_gives_away() -> None:
     assert {("client/0",), ("client/3",)} <= victims  # a sum of one, and the difference of two sums
 
 
-# What is swept, and the command
+# The programs of a sweep, and the command
 
 
 @pytest.mark.parametrize("miniature", SUMS, ids=lambda miniature: miniature.kind)
@@ -464,7 +466,7 @@ def test_the_sums_of_a_scenario(name: str, changes: list[str], kinds: list[str])
 
 def test_the_sums_of_a_scenario_have_its_words() -> None:
     sums = sums_of(load("training-secure-average", ["fault=[]", "expect={}", "training.value_bits=9"]))
-    assert {one.value_bits for one in sums} == {9} and sums[0].word_bits == 12  # of a sum of five
+    assert {one.value_bits for one in sums} == {9} and sums[0].word_bits == 12  # a sum of five 9-bit values
 
 
 def tacit(*arguments: str | int | Path) -> Result:

@@ -1,4 +1,4 @@
-"""Chaos remembers the results of jobs, and no run differs for it."""
+"""Chaos stores the results of jobs, which changes no run."""
 
 import pytest
 from msgspec import structs
@@ -36,7 +36,7 @@ def test_it_runs_when_its_result_is_due_and_not_if_nobody_asks() -> None:
 
 
 def test_what_was_wanted_last_is_kept() -> None:
-    engine = Remembering(most=60)  # some three results
+    engine = Remembering(most=60)  # room for about three results
     for number in (1, 2, 1, 3, 1, 4, 1, 5, 1):
         assert engine.submit(squares, (number,)).result() == [number * number]
     assert CALLS == [1, 2, 3, 4, 5]

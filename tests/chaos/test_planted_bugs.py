@@ -1,4 +1,4 @@
-"""Bugs that are planted for a test are found by chaos, and shrunk to what they need to show themselves."""
+"""Chaos finds planted bugs, and shrinks the faults to those that show them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +41,7 @@ def test_without_a_bug_nothing_is_found(scenario: str, request: pytest.FixtureRe
 
 @pytest.mark.long
 def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The result stays right, and the server learns the lost client's masks: only the keys show it."""
+    """The result stays right, and the server learns the lost client's masks: only the keys show the bug."""
     key = SharedSecret.key
     monkeypatch.setattr(
         SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 1))
@@ -50,13 +50,13 @@ def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) 
     assert set(found) == {"fresh masks"}
     (fault,) = found["fresh masks"].faults
     assert (fault.kind, fault.party.partition("/")[0]) == ("crash", "client")
-    # Lost before its masked values were sent: nothing else makes a new attempt.
+    # Only a loss before masked values are sent makes a new attempt.
     assert fault.before in ("influence.request", "rowsums.mask") or fault.after == "influence.request"
     assert "uses a mask key of round 1" in found["fresh masks"].how
 
 
 def test_survivors_that_are_not_agreed(with_shamir: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a client was lost, the first of the others is sent that it was not."""
+    """After a loss, the first survivor is sent a list that still has the lost client."""
     broadcast, everyone = Server.broadcast, list[str]()
 
     def disagreeing(self: Server, parties: Sequence[str], message: Message) -> None:
@@ -70,7 +70,8 @@ def test_survivors_that_are_not_agreed(with_shamir: Scenario, monkeypatch: pytes
     monkeypatch.setattr(Server, "broadcast", disagreeing)
     found = failures(with_shamir)
     assert "the same set for all" in found
-    assert set(found) & {"equal to the oracle", "aborts only for a loss"}  # shares of both kinds do not fit together
+    # Shares of both kinds do not combine.
+    assert set(found) & {"equal to the oracle", "aborts only for a loss"}
     for failure in found.values():
         assert len(failure.faults) == 1
         assert failure.faults[0].party.startswith("client/")
@@ -91,7 +92,7 @@ def test_a_wait_without_a_deadline(small: Scenario, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_wait_that_nothing_ends(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even a timer is left: a deadlock, reported at once, with whom it holds up."""
+    """Not even a timer is left: a deadlock, which is reported at once with the waiting parties."""
     collect = Party.collect
 
     async def for_ever(self: Party, kind: type[Message], sources: Sequence[str], **how: Any) -> Collected[Any]:
@@ -107,7 +108,7 @@ def test_a_wait_that_nothing_ends(small: Scenario, monkeypatch: pytest.MonkeyPat
 
 
 def test_models_that_count_alike_whatever_they_were_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only clients with different numbers of points show it, so some configurations have these."""
+    """Only clients with different numbers of points show the bug, so some configurations have such clients."""
     average = averaging.average
     monkeypatch.setattr(averaging, "average", lambda column, weights: average(column, None))
     plain = {one.name: one for one in CONFIGURATIONS if one.name.startswith("fedavg, plain, star")}
@@ -119,7 +120,7 @@ def test_models_that_count_alike_whatever_they_were_trained_on(monkeypatch: pyte
 
 
 def test_a_mixture_is_shrunk_to_what_it_takes(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The masks of the third attempt are those of the second: two losses, one after the other."""
+    """The third attempt repeats the masks of the second, so two losses in a row are needed."""
     key = SharedSecret.key
     monkeypatch.setattr(
         SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 5))

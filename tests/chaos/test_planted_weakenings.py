@@ -1,4 +1,4 @@
-"""Weakenings that are planted in clients: the sweep of a lying server finds each, and names what follows."""
+"""Weakenings planted in clients: the sweep of a lying server finds each, and names the inputs that follow."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from tacit.protocols.sums import dealing, masking, neighbours, quorum, refusal, 
 from tacit.protocols.sums.dealing import Dealt, OwnKeys
 from tacit.protocols.sums.refusal import Least, latest
 from tacit.protocols.xclp import rowsums_shamir, xclp
-from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, tried
+from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial
 from tacit.scenarios.chaos.server_noise import NoiseTrial, ask, askings, has_noise
 from tacit.scenarios.chaos.server_world import Miniature
 from tacit.scenarios.command.main import app
@@ -36,13 +36,13 @@ def sum_of(kind: str, clients: int, least: int = 3) -> Miniature:
 
 def first_breach(miniature: Miniature) -> Trial | None:
     """The first trial of a sweep of `miniature` that breaks a promise."""
-    honest = tried(miniature, ())
-    trials = (tried(miniature, program) for program in programs_of(honest, Sweep(schedules=0, quick=True)))
+    honest = run_trial(miniature, ())
+    trials = (run_trial(miniature, program) for program in programs_of(honest, Sweep(schedules=0, quick=True)))
     return honest if honest.broken else next((one for one in trials if one.broken), None)
 
 
 def seal_not_bound(plant: pytest.MonkeyPatch) -> None:
-    """Shares that are dealt among one set can be opened by who was shown another."""
+    """Shares dealt among one set can be opened by clients that were shown another set."""
     plant.setattr(PairChannel, "bind", lambda self, context: None)
 
 
@@ -53,13 +53,13 @@ def mask_reused(plant: pytest.MonkeyPatch) -> None:
 
 
 def threshold_below_a_majority(plant: pytest.MonkeyPatch) -> None:
-    """Half of the clients restore a secret, and are enough to be left."""
+    """Half of the clients can restore a secret, and are enough survivors."""
     plant.setattr(quorum, "threshold_of", lambda chosen, members: max(1, members // 2))
     plant.setattr(quorum, "fewest_left", lambda members, threshold, least: max(threshold, least))
 
 
 def threshold_in_a_graph(plant: pytest.MonkeyPatch) -> None:
-    """Half of the neighbours restore a secret."""
+    """Half of the neighbours can restore a secret."""
 
     def halved(clients: int, tolerance: Any) -> Any:
         degree = degree_of(clients, tolerance)
@@ -69,13 +69,13 @@ def threshold_in_a_graph(plant: pytest.MonkeyPatch) -> None:
 
 
 def too_few_clients(plant: pytest.MonkeyPatch) -> None:
-    """Clients let a sum be opened over any number."""
+    """Clients answer for a sum over any number of clients."""
     plant.setattr(Least, "problem", lambda self, names: "")
     plant.setattr(quorum, "fewest_left", lambda members, threshold, least: threshold)
 
 
 def guessable_keys(plant: pytest.MonkeyPatch) -> None:
-    """The keys and seeds that are dealt follow from the run's id and the client's name."""
+    """The dealt keys and seeds follow from the run's id and the client's name."""
 
     async def make_keys(me: Client) -> OwnKeys:
         private, seed = (derive(me.world.run_id, purpose, me.name, me.round) for purpose in ("key", "seed"))
@@ -86,12 +86,13 @@ def guessable_keys(plant: pytest.MonkeyPatch) -> None:
 
 
 def guessable_set_up_keys(plant: pytest.MonkeyPatch) -> None:
-    """The keys of the set-up follow from the seed in the scenario's file: so do the masks of a sum without dealing."""
+    """The keys of the set-up follow from the seed in the scenario's file, and so do the masks of a sum without
+    dealing."""
     plant.setattr(KeyPair, "generate", classmethod(lambda cls, entropy: cls(bytes([7] * KEY_BYTES))))
 
 
 def second_survivors(plant: pytest.MonkeyPatch) -> None:
-    """A client answers each message that names who is left."""
+    """A client answers each message that names survivors."""
     accepts = Dealt.accepts
 
     def forgetful(self: Dealt, me: Client, survivors: Any) -> bool:
@@ -102,7 +103,7 @@ def second_survivors(plant: pytest.MonkeyPatch) -> None:
 
 
 def second_sum(plant: pytest.MonkeyPatch) -> None:
-    """A client masks its vector in as many attempts as there are."""
+    """A client masks its vector in every attempt."""
     plant.setattr(secure_sum, "_may_begin", lambda me, number: me.round == number)
 
 
@@ -112,12 +113,12 @@ def later_round(plant: pytest.MonkeyPatch) -> None:
 
 
 def same_model(plant: pytest.MonkeyPatch) -> None:
-    """A client takes part in rounds that begin with the same model."""
+    """A client takes part in several rounds that begin with the same model."""
     plant.setattr(refusal, "may_answer", lambda me, basis, **_: True)
 
 
 def the_last_model_alone(plant: pytest.MonkeyPatch) -> None:
-    """A client forgets for which models it has masked, but for the last."""
+    """A client remembers only the last of the models for which it has masked."""
     plant.setattr(
         refusal, "sum_masked", lambda me: me.disk.update({"summed over": {me.disk["called over"]: (me.round, False)}})
     )
@@ -143,7 +144,7 @@ def forgotten_in_a_crash(plant: pytest.MonkeyPatch) -> None:
 
 
 def no_personal_mask(plant: pytest.MonkeyPatch) -> None:
-    """Values are under the masks of pairs alone, which others take off where a client is said to be lost."""
+    """Values have only pair masks, which other clients remove if the client is reported as lost."""
     send = secure_sum._send_chunks
     masks = masking.masks
 
@@ -159,7 +160,7 @@ def no_personal_mask(plant: pytest.MonkeyPatch) -> None:
 
 
 def no_mask_of_the_owner(plant: pytest.MonkeyPatch) -> None:
-    """The block of a client is under its dealt keys, which others reveal where it is lost."""
+    """A client's block has masks of its dealt keys, which other clients reveal if it is lost."""
     masked = rowsums_shamir._masks
     plant.setattr(
         rowsums_shamir,
@@ -203,15 +204,15 @@ def test_a_weakening_is_found_among_thirty(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("miniature", dict.fromkeys(PLANTED.values()), ids=lambda one: one.label)
 def test_nothing_is_found_where_nothing_is_planted(miniature: Miniature) -> None:
-    programs = [*programs_of(tried(miniature, ()), Sweep(schedules=0, quick=True))][:29]
-    assert not [one.broken for program in programs if (one := tried(miniature, program)).broken]
+    programs = [*programs_of(run_trial(miniature, ()), Sweep(schedules=0, quick=True))][:29]
+    assert not [one.broken for program in programs if (one := run_trial(miniature, program)).broken]
 
 
 def test_the_graph_that_is_not_complete_is_not_said_to_hold() -> None:
-    """The lie that is outside the model reads a client's input among 30, and the sweep says so."""
+    """The lie outside the model reads a client's input among 30 clients, and the sweep reports it."""
     miniature = sum_of("secagg+", 30)
-    *_, last = programs_of(tried(miniature, ()), Sweep(schedules=0))
-    one = tried(miniature, last)
+    *_, last = programs_of(run_trial(miniature, ()), Sweep(schedules=0))
+    one = run_trial(miniature, last)
     assert one.outcome.exposed == ("client/0",) and one.outside and not one.broken
 
 
@@ -236,7 +237,7 @@ def trials_with_noise(name: str) -> list[NoiseTrial]:
 
 
 def disk_is_forgotten(plant: pytest.MonkeyPatch) -> None:
-    """The releases of a client are remembered in memory only."""
+    """A client remembers its releases in memory only."""
     rejoin = Device.rejoin
 
     def forgetful(self: Device) -> None:
@@ -248,7 +249,7 @@ def disk_is_forgotten(plant: pytest.MonkeyPatch) -> None:
 
 
 def no_ledger(plant: pytest.MonkeyPatch) -> None:
-    """Nobody asks the ledger, and a vector goes into any number of sums."""
+    """Clients do not consult the ledger, and a vector is used in any number of sums."""
     for module in (cells, cotraining, xclp, training):
         plant.setattr(module, "release", lambda *_: None)
     for module in (secure_sum, dealing):

@@ -1,6 +1,6 @@
-"""Every promise, broken by a bug that is planted for it, leaves a line that replays the run to the last bit.
+"""Every promise, broken by a bug planted for it, gives a line that replays the run to the last bit.
 
-The bugs show themselves only once a fault has struck, as bugs do that chaos is for.
+The bugs show only after a fault was applied, like the bugs that chaos searches for.
 """
 
 import dataclasses
@@ -71,7 +71,7 @@ def struck(party: Any) -> bool:
 
 
 def in_what_came_out(change: Callable[[Simulation, Simulated], None]) -> Callable[[Patch], None]:
-    """A runner that misreports a run."""
+    """A bug of the runner, which misreports a run."""
 
     def plant(patch: Patch) -> None:
         run = Simulation.run
@@ -88,7 +88,7 @@ def in_what_came_out(change: Callable[[Simulation, Simulated], None]) -> Callabl
 
 
 def in_a_broadcast(kind: type[Message], change: Callable[[Server, list[str], Any], Sequence[tuple[Any, Any]]]) -> Any:
-    """A server that sends something else where `kind` is due: `change` gives whom what."""
+    """A bug of the server, which replaces messages of `kind`: `change` returns receivers and messages."""
 
     def plant(patch: Patch) -> None:
         broadcast = Server.broadcast
@@ -106,7 +106,7 @@ def in_a_broadcast(kind: type[Message], change: Callable[[Server, list[str], Any
 
 
 def in_a_record(server: type, change: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Patch], None]:
-    """A server that misreports a round."""
+    """A bug of the server, which misreports a round."""
 
     def plant(patch: Patch) -> None:
         hold = server.run_round
@@ -131,12 +131,12 @@ def for_ever(patch: Patch) -> None:
 
 
 def old_masks(patch: Patch) -> None:
-    key = SharedSecret.key  # purposes of sums have the names of those who take part behind them
+    key = SharedSecret.key  # the names of members follow in a sum's purpose
     patch.setattr(SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 1)))
 
 
 def nobody_again(patch: Patch) -> None:
-    """A server that calls nobody again whom it has lost."""
+    """A server that never calls a lost client again."""
 
     def planted(self: CotrainingServer, number: int) -> Sequence[str]:
         lost = {loss.party for loss in self.lost}
@@ -185,13 +185,13 @@ def a_byte_too_many(patch: Patch) -> None:
     def planted(self: Ledger, packet: Any, *arguments: Any) -> None:
         count(self, packet, *arguments)
         row: LedgerRow = next(reversed(self.rows()))
-        row.envelope += packet.type == "Dismissed"  # which nobody is without a fault
+        row.envelope += packet.type == "Dismissed"  # nobody is dismissed without a fault
 
     patch.setattr(Ledger, "count", planted)
 
 
 def the_earlier_last(patch: Patch) -> None:
-    """A network that delivers the first message between two, once a fault has struck, after the next one."""
+    """A network that, after a fault, swaps the first two messages between two parties."""
     deliver, kept = LinkNetwork._deliver, dict[Any, Any]()
 
     def planted(self: LinkNetwork, journey: Any) -> None:
@@ -211,7 +211,7 @@ def strike_again(patch: Patch) -> None:
     due = Faults._due
 
     def planted(self: Faults, faults: Any, party: str, count: int) -> Any:
-        return due(self, faults, party, max(1, count - 1))  # the first time and the second
+        return due(self, faults, party, max(1, count - 1))  # at the first and the second occurrence
 
     patch.setattr(Faults, "_due", planted)
 
@@ -290,7 +290,7 @@ def misnumbered(server: Any, record: Any) -> dict[str, Any]:
 
 
 def without_the_last(patch: Patch) -> None:
-    """A server whose result leaves a client out."""
+    """A server whose result leaves out a client."""
     understood = OneShotServer._understood
 
     def planted(self: OneShotServer, part: Any, found: Any, group: Any) -> Found:
@@ -301,7 +301,7 @@ def without_the_last(patch: Patch) -> None:
 
 
 class Bug(NamedTuple):
-    """How it is planted, and the protocol that has it."""
+    """The function that plants a bug, and the protocol that has it."""
 
     plant: Callable[[Patch], None]
     protocol: str = "xclp"
@@ -352,7 +352,7 @@ def scenarios(small: Scenario, tmp_path: Path) -> dict[str, Scenario]:
 
 
 QUICK = [*BUGS][::3]
-"""Promises of every protocol; the others' turn comes with the long tests."""
+"""The promises tested by default; the long tests cover all of them."""
 
 
 def test_there_is_a_bug_for_every_promise(scenarios: dict[str, Scenario]) -> None:
@@ -386,4 +386,4 @@ def test_a_broken_promise_is_broken_again_by_its_line(
     assert again.exit_code == 1, again.output
     assert f"BROKEN    {promise}: {failure.how}" in again.stdout
     assert f"trace     {failure.trace_hash}" in lines and f"trace     {failure.trace_hash}" in again.stdout
-    assert f"BROKEN    {promise}" not in CliRunner().invoke(app, command[1:]).stdout  # the bug is gone
+    assert f"BROKEN    {promise}" not in CliRunner().invoke(app, command[1:]).stdout  # without the bug

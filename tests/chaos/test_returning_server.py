@@ -1,4 +1,4 @@
-"""A server that comes back amid a run: which promises hold then, and that a bug of its next incarnation is found."""
+"""A server that returns during a run: the promises that then hold, and a bug of its next incarnation that is found."""
 
 from collections.abc import Sequence
 

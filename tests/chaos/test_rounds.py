@@ -1,4 +1,4 @@
-"""Who is back takes part in the next round, whatever it missed: chaos finds where it does not."""
+"""A returned client takes part in the next round, no matter what it missed; chaos finds bugs that prevent this."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ def test_who_missed_enrolment_takes_part_when_it_is_back(rounds: Scenario, way: 
 
 @pytest.mark.parametrize("rounds", ["plain", "secure", "cotraining"], indirect=True)
 def test_who_is_back_after_all_missed_enrolment_takes_part(rounds: Scenario) -> None:
-    """The rounds do not go by while nobody is there."""
+    """Rounds do not pass while no client is enrolled."""
     trial = observed(structs.replace(rounds, fault=(Fault(party="client/*", time="0s", back_after="15s"),)))
     assert trial.outcome == "completed"
     assert len(trial.simulated.round_records[-1].counted) == 5
@@ -133,16 +133,16 @@ def test_a_server_that_calls_nobody_again_whom_it_lost_is_found(
 def test_who_is_well_again_is_excused_no_longer(
     rounds: Scenario, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that never again counts a client that a fault struck in the first round is found."""
+    """A server is found that never again counts a client after a fault in the first round."""
     run_round = FedAvgServer.run_round
 
-    async def without_it(self: FedAvgServer, number: int, *arguments: Any) -> Any:
+    async def without_client_3(self: FedAvgServer, number: int, *arguments: Any) -> Any:
         record = await run_round(self, number, *arguments)
         kept = tuple(name for name in record.averaged if name != "client/3" or number < 5)
         return dataclasses.replace(record, averaged=kept)
 
     assert not broken(rounds, fault)
-    monkeypatch.setattr(FedAvgServer, "run_round", without_it)
+    monkeypatch.setattr(FedAvgServer, "run_round", without_client_3)
     assert "who is well is counted" in broken(rounds, fault)
 
 
@@ -162,7 +162,7 @@ def test_what_is_agreed_on_in_a_round_that_was_lost_is_found(rounds: Scenario, m
 @pytest.mark.parametrize("rounds", ["secure", "scaffold, secure"], indirect=True)
 @pytest.mark.parametrize("kind", ["corrupt", "lose"])
 def test_who_is_not_told_that_a_sum_is_there_is_in_the_next_round(rounds: Scenario, kind: str) -> None:
-    """It is called to the next round before it gives up waiting, and goes there at once."""
+    """The client is called to the next round before its wait ends, and joins it at once."""
     trial = observed(structs.replace(rounds, fault=(Fault(kind=kind, message="SumDone"),)))
     assert [len(record.averaged) for record in trial.records] == [5] * 6
     assert trial.simulation.now < 10.0  # no deadline has passed
@@ -171,7 +171,7 @@ def test_who_is_not_told_that_a_sum_is_there_is_in_the_next_round(rounds: Scenar
 
 @pytest.mark.parametrize("rounds", ["secure"], indirect=True)
 def test_a_call_that_comes_after_the_dismissal_from_its_round_is_not_taken(rounds: Scenario) -> None:
-    """It would hold the client up in a round that is over while the next one begins."""
+    """Otherwise the client would begin a past round while the next one begins."""
     datagrams = structs.replace(rounds, network=structs.replace(rounds.network, transport="datagram"))
     late = Fault(kind="delay", message="TrainingRound", peer="client/3", occurrence=5, by="10.3s")
     faults = (late, structs.replace(late, occurrence=6, by="5s"))
@@ -197,7 +197,7 @@ STRUCK = ("Enroll", "Enrolled", "TrainingRound", "Survivors", "SumDone")
 @pytest.mark.parametrize(
     ("kind", "message", "occurrence"),
     [
-        # By default each message has two of the four kinds.
+        # By default each message is tested with two of the four kinds.
         pytest.param(
             kind, message, occurrence, marks=[] if occurrence == 3 and (turn + place) % 2 == 0 else [pytest.mark.long]
         )

@@ -1,4 +1,4 @@
-"""Chaos of federated training finds nothing, and finds what is planted."""
+"""Chaos finds nothing in federated training, and finds planted bugs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Who may connect: a party is who its certificate says, and what is refused is named."""
+"""Certificates: a party is the one that its certificate names, and refusals name the reason."""
 
 import asyncio
 import datetime
@@ -31,15 +31,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of another federation."""
+def other_federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The certificate files of another federation."""
     path = tmp_path_factory.mktemp("others")
     certify(path, ["server", *NAMES], days=10)
     return path
 
 
 class Served:
-    """A hub, what it logs, and its port."""
+    """A hub, its log, and its port."""
 
     def __init__(self, folder: Path, **limits: Any) -> None:
         self.said: list[str] = []
@@ -73,7 +73,7 @@ def spoke(served: Served, identity: Identity, scenario: bytes = SCENARIO) -> Spo
 
 
 async def refused(served: Served, identity: Identity, scenario: bytes = SCENARIO) -> str:
-    """The reason that a client gets that connects with `identity`, and is refused."""
+    """The reason given to a client that connects with `identity` and is refused."""
     with pytest.raises((RefusedError, CertificateError)) as caught:
         await spoke(served, identity, scenario).connect(20.0)
     return str(caught.value)
@@ -88,10 +88,14 @@ def test_a_party_is_connected_by_the_name_in_its_certificate(folder: Path) -> No
     with_hub(folder, main)
 
 
-def test_a_certificate_of_another_authority_is_refused_by_both_ends(folder: Path, others: Path) -> None:
+def test_a_certificate_of_another_authority_is_refused_by_both_ends(folder: Path, other_federation: Path) -> None:
     async def main(served: Served) -> None:
-        mixed = Identity("client/0", others / "client-0.pem", others / "client-0.key", folder / "authority.pem")
-        assert "the server's certificate is refused" in await refused(served, Identity.in_folder(others, "client/0"))
+        mixed = Identity(
+            "client/0", other_federation / "client-0.pem", other_federation / "client-0.key", folder / "authority.pem"
+        )
+        assert "the server's certificate is refused" in await refused(
+            served, Identity.in_folder(other_federation, "client/0")
+        )
         assert "refuses this certificate" in await refused(served, mixed)
         assert not served.hub.present
 
@@ -151,7 +155,7 @@ def test_an_expired_certificate_is_refused_and_named(folder: Path) -> None:
 def test_a_certificate_for_another_purpose_is_refused(
     folder: Path, tmp_path: Path, name: str, purposes: list[x509.ObjectIdentifier]
 ) -> None:
-    """All that the authority signed, but for what the certificate is good for."""
+    """The authority signed each of them; only the purpose differs."""
     identity = Identity.in_folder(folder, name)
     certificate = x509.load_pem_x509_certificate(identity.certificate.read_bytes())
     builder = x509.CertificateBuilder(
@@ -173,7 +177,7 @@ def test_a_certificate_for_another_purpose_is_refused(
 
 def test_the_server_names_who_shows_an_expired_certificate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = Identity.in_folder(folder, "client/0")
-    tls = context(identity, is_server=False)  # made while it was valid
+    tls = context(identity, is_server=False)  # made while the certificate was valid
 
     async def main(served: Served) -> None:
         real, later = party_of, datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=11)
@@ -198,10 +202,10 @@ def test_keys_are_for_their_owners_eyes_and_are_not_replaced(folder: Path) -> No
     assert key.read_bytes() == before
 
 
-def test_a_file_that_is_missing_or_another_s_is_named(folder: Path, others: Path) -> None:
+def test_a_file_that_is_missing_or_another_s_is_named(folder: Path, other_federation: Path) -> None:
     with pytest.raises(CertificateError, match=r"client-9\.pem: there is no such file"):
         context(Identity.in_folder(folder, "client/9"), is_server=False)
-    mixed = Identity("client/0", folder / "client-0.pem", others / "client-0.key", folder / "authority.pem")
+    mixed = Identity("client/0", folder / "client-0.pem", other_federation / "client-0.key", folder / "authority.pem")
     with pytest.raises(CertificateError, match="do not fit"):
         context(mixed, is_server=False)
 

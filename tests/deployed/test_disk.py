@@ -1,4 +1,4 @@
-"""A party's disk in a file, and the end of the party, which others may be given."""
+"""A party's disk in a file, and the file with its final state, which may be shared."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tests of limits: strangers and wrong clients cost a server little, and it continues to serve the others."""
+"""Tests of limits: strangers and faulty clients cost a server little, and it continues to serve other clients."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ __all__ = ["folder"]
 
 
 async def garbage(port: int, data: bytes) -> None:
-    """Send `data` on a connection of its own, and wait until the server closes it."""
+    """Send `data` on a new connection, and wait until the server closes it."""
     try:
         reader, writer = await asyncio.open_connection(HOST, port)
         writer.write(data)
@@ -43,7 +43,7 @@ async def connected(served: Served, folder: Path, name: str = "client/0") -> Spo
 
 
 async def serves(served: Served, folder: Path) -> None:
-    """The server lets a client in, and hears it."""
+    """Assert that the server accepts a client, and receives from it."""
     made = await connected(served, folder, "client/1")
     served.hub.changed.clear()
     if "client/1" not in served.hub.ready:
@@ -53,7 +53,7 @@ async def serves(served: Served, folder: Path) -> None:
 
 
 def noise(source: random.Random) -> bytes:
-    """Bytes as strangers send them: any, a TLS record with anything in it, another protocol's."""
+    """Bytes that strangers may send: random ones, a TLS record with random content, or another protocol's."""
     data = source.randbytes(source.randrange(200))
     begins = (b"", b"\x16\x03\x01" + len(data).to_bytes(2, "big"), b"\x16\x03\x03\xff\xff", b"GET / HTTP/1.1\r\n")
     return source.choice(begins) + data
@@ -66,7 +66,7 @@ async def flood(served: Served, count: int) -> None:
 
 
 def malformed(source: random.Random) -> bytes:
-    """A malformed record, as a client with a certificate may send it."""
+    """A malformed record that a client with a certificate may send."""
     whole = encode(Carry("a.step", 1, 0, 0, b"no frame"))[4:]
     place = source.randrange(len(whole))
     changed = whole[:place] + source.randbytes(1 + source.randrange(8)) + whole[place + source.randrange(4) :]
@@ -75,7 +75,7 @@ def malformed(source: random.Random) -> bytes:
 
 
 async def annoy(served: Served, folder: Path, count: int, each: int) -> None:
-    """Send `count` malformed records, `each` on a connection, and wait until the server closes it."""
+    """Send `count` malformed records, `each` of them on one connection, and wait until the server closes it."""
     source = random.Random(6)
     for _ in range(count // each):
         made = await connected(served, folder)
@@ -95,7 +95,7 @@ def test_noise_on_the_open_port_does_not_keep_the_server_from_serving(folder: Pa
 
     served = with_hub(folder, main, rate=1e6, burst=10**6)
     assert sum(served.hub.refused.values()) == 200
-    assert len(served.said) < 100  # it counts more than it says
+    assert len(served.said) < 100  # most refusals are only counted, not logged
 
 
 @pytest.mark.long
@@ -107,13 +107,13 @@ def test_a_hundred_thousand_malformed_frames(folder: Path) -> None:
         await flood(served, 1_800)
         await annoy(served, folder, 88_200, 4_900)
         await serves(served, folder)
-        assert _memory() - before < 100 << 20  # nine times as many took not much more
+        assert _memory() - before < 100 << 20  # nine times as many did not take much more memory
 
     with_hub(folder, main, 500.0, rate=1e6, burst=10**6, malformed=4_899)
 
 
 def _memory() -> int:
-    """The bytes of memory that this process has now."""
+    """The bytes of memory that this process uses now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -156,7 +156,7 @@ def test_a_record_is_short_until_the_party_is_accepted(folder: Path) -> None:
         reader, writer = await asyncio.open_connection(HOST, served.port, ssl=tls)
         writer.write(encode(greeting))
         with contextlib.suppress(*BROKEN):
-            while await reader.read(1000):  # why it is refused
+            while await reader.read(1000):  # the reason for the refusal
                 pass
         writer.close()
         await serves(served, folder)
@@ -221,7 +221,7 @@ def test_a_client_that_falls_silent_is_lost(folder: Path) -> None:
         with pytest.raises(BROKEN):
             while True:
                 await asyncio.sleep(0)
-                await made.connection._reader.readexactly(1)  # and answers no pings
+                await made.connection._reader.readexactly(1)  # reads, and answers no pings
 
     assert "client/0 is lost: nothing was received for 0.2 s" in with_hub(folder, main, idle=0.2).said
 
@@ -261,7 +261,7 @@ def test_values_out_of_bounds_are_no_record(content: list[object]) -> None:
 
 
 async def taking_turns(served: Served, folder: Path) -> None:
-    """Run as client/0, and connect again where the connection ends."""
+    """Run as client/0, and reconnect whenever the connection ends."""
     made = spoke(served, Identity.in_folder(folder, "client/0"))
     while True:
         made.ready(await made.connect(60.0))
@@ -338,9 +338,10 @@ def test_two_thousand_connections_that_end_in_a_malformed_record_take_no_memory(
 
 
 def left_by(folder: Path, count: int) -> int:
-    """The buffers of TLS that are left of connections that end, without any collection of garbage.
+    """The number of TLS objects that remain after connections ended, without garbage collection.
 
-    `count` of each kind: a client that sends a malformed record, is reset, or resets before its greeting; a stranger.
+    There are `count` connections of each kind: a client that sends a malformed record; one that closes; one that resets
+    before its greeting; and a stranger.
     """
     left = 0
 
@@ -379,7 +380,7 @@ def test_the_rate_of_connections_is_by_a_clock_that_no_beginning_sets_back(folde
     async def main(served: Served) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, RealLoop)
-        loop.set_time(1000.0)  # so long has the server waited for clients
+        loop.set_time(1000.0)  # the server has waited this long for clients
         await connected(served, folder)
         loop.set_time(0.0)
         await serves(served, folder)

@@ -1,4 +1,4 @@
-"""Long-term keys in files: deployed clients sign by them, and by no others."""
+"""Long-term keys in files: deployed clients sign with them, and with no other keys."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ SIGNED = [*XCLP, "protocol.identity=signed", "protocol.recovery=shamir"]
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> Together:
-    """A run that has ended, with secrets from the operating system, and the certificate folder of all parties."""
+    """A run that has ended, with secrets from the operating system, and the folder of all certificates."""
     made = Together(load("xclp-digits", SIGNED), tmp_path_factory.mktemp("signed"), seeded=False)
     assert made.run().equals_plaintext
     return made
@@ -61,7 +61,7 @@ def test_a_run_whose_id_the_server_repeats_is_refused(together: Together, tmp_pa
 
 
 def test_a_client_with_another_key_is_left_out_and_named(together: Together, tmp_path: Path) -> None:
-    """client/1 has made itself another key, which the others do not know."""
+    """client/1 has replaced its key by one that other parties do not know."""
     other = again(together, tmp_path)
     stranger = Together(together.scenario, tmp_path / "stranger", seeded=False).certificates / "identities"
     own = tmp_path / "own"
@@ -85,7 +85,7 @@ def test_without_files_nobody_begins(together: Together, tmp_path: Path) -> None
 
 
 class FormerRun:
-    """The state of a client's process at its start: the folder of an earlier one, and no run yet."""
+    """The state of a client's process at its start: the folder of an earlier process, and no run yet."""
 
     recorder = None
 
@@ -104,7 +104,7 @@ def test_a_new_process_demands_an_incarnation_that_no_earlier_one_has_been(tmp_p
 
 
 def test_an_incarnation_is_stored_before_anything_is_made_of_it(tmp_path: Path) -> None:
-    """A process that ends as it begins has been this incarnation all the same."""
+    """A process that ends immediately still counts as this incarnation."""
 
     def make(*_: object) -> None:
         raise InterruptedError

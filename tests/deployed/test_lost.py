@@ -1,4 +1,4 @@
-"""Lost connections: a dropout and a return, as in the simulator; and a server that comes back."""
+"""Lost connections: a dropout and a return, like in the simulator; and a server that returns."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +19,7 @@ from tacit.sim.deployed.hub import Hub, HubState
 from tacit.sim.deployed.loop import RealLoop
 from tests.deployed.together import HOST, Cable, Together
 
-LONG = pytest.mark.long  # a client is missed when a deadline has passed, in real seconds
+LONG = pytest.mark.long  # a client counts as missing after a deadline in real seconds
 
 ROUNDS = [
     "data.limit=90", "data.clients=3", "data.labeled=1.0", "protocol.name=fedct", "learner.name=decision-tree",
@@ -42,7 +42,7 @@ def notes(result: Result) -> list[str]:
 def test_a_client_that_hears_nothing_more_ends_by_a_deadline_of_its_own(
     begins: bool, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run begins, and the server is gone for good before any round does; or it never begins."""
+    """Either the run begins and the server is gone before any round begins, or the run never begins."""
     loaded = read("fedct-digits", [*ROUNDS, 'entropy="seeded"'])
     certify(tmp_path, ["server", "client/1"], days=1)
     said: list[str] = []

@@ -23,7 +23,7 @@ def carried(sent: Packet, number: int = 7) -> Carry:
 
 
 class Seen:
-    """The network of `me`, what it sends and what is delivered; `there` are the parties that its line reaches."""
+    """The network of `me`, its sent messages and its deliveries; `there` are the parties that its line reaches."""
 
     def __init__(self, me: str, there: tuple[str, ...]) -> None:
         self.sent: list[tuple[str, Carry]] = []
@@ -79,10 +79,10 @@ def test_a_frame_that_is_sent_again_is_refused() -> None:
     for number in (7, 6, 0):
         with pytest.raises(WireError, match="again"):
             server.network.arrived(carried(whole, number), "client/0", 1)
-    server.network.arrived(carried(later, 1), "client/0", 2)  # it has come back
+    server.network.arrived(carried(later, 1), "client/0", 2)  # client/0 has returned
     with pytest.raises(WireError, match="sent a frame as"):
         server.network.arrived(carried(whole, 8), "client/0", 2)
-    with pytest.raises(WireError, match="again"):  # an earlier frame under a number of this incarnation
+    with pytest.raises(WireError, match="again"):  # an earlier frame, under a number of this incarnation
         server.network.arrived(carried(whole, 2 << 32 | 9), "client/0", 1)
     assert server.delivered == [whole, later]
 

@@ -1,4 +1,4 @@
-"""A party's own file: it is in no other's process, and what does not fit the outline is named."""
+"""A party's own data file: no other process has it, and differences from the outline are named."""
 
 import csv
 from pathlib import Path
@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.parties.data.files import load_file
-from tacit.parties.data.outlines import write_outline
+from tacit.parties.data.files import load_file, write_outline
 from tacit.parties.data.sets import load as load_data
 from tacit.parties.datasets.error import DataError
 from tacit.scenarios.deploying.own_data import own_data
@@ -72,7 +71,7 @@ def test_a_run_on_own_files_finds_what_one_on_all_of_them_does(files: list[Path]
 
 
 def found_in(folder: Path) -> list[tuple[str, ...]]:
-    """Client, label and confidence of each point that was labeled."""
+    """The client, label and confidence of each point that was labeled."""
     with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
         return [(row["party"], row["label"], row["confidence"]) for row in csv.DictReader(file)]
 

@@ -1,4 +1,4 @@
-"""Partitions by firewalls in network namespaces, and by the router between them: as in the simulator's partition."""
+"""Partitions by firewalls in network namespaces, and by the router between them: equal to the simulator's partition."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ from tacit.benchmarks.reality.lab import unavailable
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.runner import run
-from tests.deployed.test_processes import XCLP, what_became
+from tests.deployed.test_processes import XCLP, endings_of
 
 pytestmark = [
     pytest.mark.long,
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 LINKS = LinkSetting("slow", 500, 100)
-CUT = 0.2  # seconds after the run began: the first message has left the server, and has not arrived
+CUT = 0.2  # seconds after the run began, while the first message of the server is in flight
 CHANGES = [*XCLP, *LINKS.changes]
 WAYS = (("client/2", "server"), ("server", "client/2"))
 
@@ -43,9 +43,9 @@ table inet parted {{
 
 
 def parted(path: Path, by: str, deadline: str, *options: str, heals_after: float | None = None) -> Result:
-    """A deployed run in which `client/2` is cut off while the first message is on its way to it.
+    """A deployed run in which `client/2` is cut off while the first message to it is in flight.
 
-    By their `firewall` machines drop what they would send each other; the `router` drops it on the way.
+    With `firewall`, machines drop the packets that they would send each other; the `router` drops packets on the way.
     """
     changes = [*CHANGES, f"protocol.deadline={deadline}", "fault=[]"]
 
@@ -75,7 +75,7 @@ def parted(path: Path, by: str, deadline: str, *options: str, heals_after: float
 
 
 def simulated(path: Path, deadline: str, fault: str) -> Result:
-    """The same in the simulator, whose first message arrives after 2.5 s, as it sets up the connection."""
+    """The same run in the simulator, whose first message arrives after 2.5 s because it sets up the connection."""
     table = f'fault=[{{kind="partition", party="client/2", time="2.51s"{fault}}}]'
     return run(load("xclp-digits", [*CHANGES, f"protocol.deadline={deadline}", table, "expect.lost=[]"]), out=path)
 
@@ -83,7 +83,7 @@ def simulated(path: Path, deadline: str, fault: str) -> Result:
 @pytest.mark.parametrize("by", BY)
 def test_a_client_behind_a_partition_is_lost_as_in_the_simulator(by: str, tmp_path: Path) -> None:
     real, expected = parted(tmp_path / "real", by, "5s", "--idle", "4"), simulated(tmp_path / "simulated", "5s", "")
-    assert what_became(real) == what_became(expected)
+    assert endings_of(real) == endings_of(expected)
     assert real.labels_digest == expected.labels_digest
     assert [loss.party for loss in real.lost] == ["client/2"]
 
@@ -92,6 +92,6 @@ def test_a_client_behind_a_partition_is_lost_as_in_the_simulator(by: str, tmp_pa
 def test_a_short_partition_is_mended_by_tcp_as_in_the_simulator(by: str, tmp_path: Path) -> None:
     real = parted(tmp_path / "real", by, "20s", heals_after=1.0)
     expected = simulated(tmp_path / "simulated", "20s", ', lasts="1s"')
-    assert what_became(real) == what_became(expected)
+    assert endings_of(real) == endings_of(expected)
     assert real.labels_digest == expected.labels_digest
     assert not real.lost

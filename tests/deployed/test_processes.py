@@ -1,4 +1,4 @@
-"""Processes that are killed, for good or for a while: the outcome is that of the simulator with the same fault."""
+"""Processes that are killed, for good or for some time: the outcome is the simulator's with the same fault."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ FEDCT = [
 
 
 def deployed(name: str, changes: list[str], path: Path) -> tuple[Scenario, Result]:
-    """The run in processes of this machine."""
+    """The run in processes on this machine."""
     scenario = load(name, changes)
     options = [name, *(word for text in changes for word in ("--set", text)), "--insecure-seeded"]
     local = Local(scenario, path / "parties", options, with_faults=True, log=print)
@@ -33,8 +33,8 @@ def deployed(name: str, changes: list[str], path: Path) -> tuple[Scenario, Resul
     return scenario, gather(scenario, name, local.folders, path)
 
 
-def what_became(result: Result) -> list[Any]:
-    """Outcome, who was lost in which round, and how each client's part ended."""
+def endings_of(result: Result) -> list[Any]:
+    """The outcome, the lost parties by round, and the end of each client's program."""
     return [result.outcome, result.reason, sorted({(loss.round, loss.party) for loss in result.lost}), result.endings]
 
 
@@ -43,7 +43,7 @@ def test_a_killed_client_is_lost_as_in_the_simulator(tmp_path: Path) -> None:
     scenario, real = deployed("xclp-digits", [*XCLP, fault, 'expect.lost=["client/2"]'], tmp_path)
     simulated = run(scenario, out=tmp_path / "simulated")
     assert_alike(real, simulated)
-    assert what_became(real) == what_became(simulated)
+    assert endings_of(real) == endings_of(simulated)
     assert [(loss.party, loss.step) for loss in real.lost] == [("client/2", "influence.request")]
 
 
@@ -51,15 +51,15 @@ def test_a_killed_client_that_is_started_again_returns_as_in_the_simulator(tmp_p
     fault = 'fault=[{kind="crash", party="client/1", before="cotrain.learn", occurrence=2, back_after="1s"}]'
     scenario, real = deployed("fedct-digits", [*FEDCT, fault, 'expect.lost=["client/1"]'], tmp_path)
     simulated = run(scenario, out=tmp_path / "simulated")
-    assert what_became(real) == what_became(simulated)
+    assert endings_of(real) == endings_of(simulated)
     assert real.model_digest == simulated.model_digest
     assert [(loss.round, loss.party, loss.step) for loss in real.lost] == [(2, "client/1", "cotrain.learn")]
 
 
 def test_a_party_that_has_come_back_carries_out_the_faults_that_are_left(tmp_path: Path) -> None:
-    """Also those that count what it did before: an `occurrence` is counted over all incarnations.
+    """An `occurrence` is counted over all incarnations, so faults may count steps of earlier ones.
 
-    Deadlines end the rounds in which somebody falls, and leave who was killed the time to come back, here as there.
+    Rounds in which a party falls end by deadlines, which leave it time to return, deployed and simulated.
     """
     crash = 'kind="crash", party="{}", before="cotrain.learn", {}, back_after="1s"'
     which = (("client/1", "occurrence=2"), ("client/1", "occurrence=3"), ("client/2", "round=5"))
@@ -67,7 +67,7 @@ def test_a_party_that_has_come_back_carries_out_the_faults_that_are_left(tmp_pat
     changes = [*FEDCT, "cotraining.rounds=6", "protocol.deadline=8s", "training.min_clients=1"]
     scenario, real = deployed("fedct-digits", [*changes, f"fault=[{faults}]", "expect={}"], tmp_path)
     simulated = run(scenario, out=tmp_path / "simulated")
-    assert what_became(real) == what_became(simulated)
+    assert endings_of(real) == endings_of(simulated)
     assert [(loss.round, loss.party, loss.step) for loss in real.lost] == [
         (loss.round, loss.party, loss.step) for loss in simulated.lost
     ]
@@ -84,7 +84,7 @@ def test_a_killed_helper_ends_the_batch_as_in_the_simulator(
     changes = [*FEDCT, "cotraining.votes=prio3", "public.size=20", f"protocol.deadline={deadline}", fault, "expect={}"]
     scenario, real = deployed("fedct-digits", changes, tmp_path)
     simulated = run(scenario, out=tmp_path / "simulated")
-    assert what_became(real)[:3] == what_became(simulated)[:3]  # who rests at the end hears more of it there
+    assert endings_of(real)[:3] == endings_of(simulated)[:3]  # the endings of resting clients differ
     assert (real.model_digest, real.labels_digest) == (simulated.model_digest, simulated.labels_digest)
     assert [one.problem for one in real.round_records] == [one.problem for one in simulated.round_records]
     assert len(real.round_records) == rounds and "helper" in real.round_records[1].lost
@@ -94,13 +94,13 @@ def test_a_killed_server_ends_the_run_as_in_the_simulator(tmp_path: Path) -> Non
     fault = 'fault=[{kind="crash", party="server", before="setup.seed"}]'
     scenario, real = deployed("xclp-digits", [*XCLP, "protocol.deadline=3s", fault], tmp_path)
     simulated = run(scenario, out=tmp_path / "simulated")
-    assert what_became(real) == what_became(simulated)
+    assert endings_of(real) == endings_of(simulated)
     assert real.outcome == "aborted"
     assert all("no answer from the server" in ending for ending in real.endings.values())
 
 
 AWAY = 'fault=[{{kind="crash", party="server", {}, occurrence={}, back_after="1s"}}]'
-"""The server is killed, and started again after a second."""
+"""The server is killed, and started again a second later."""
 
 SECURE = [
     "data.limit=90", "data.clients=3", "protocol.name=fedavg", "training.rounds=3", "training.averaging=secure",
@@ -119,10 +119,10 @@ SECURE = [
 def test_a_killed_server_that_is_started_again_returns_as_in_the_simulator(
     name: str, changes: list[str], when: str, occurrence: int, lost: tuple[int, str, str], tmp_path: Path
 ) -> None:
-    """Rounds without a secure sum go on after the one that it falls in; else the run ends."""
+    """Without a secure sum, rounds continue after the one in which the server falls; otherwise the run ends."""
     scenario, real = deployed(name, [*changes, AWAY.format(when, occurrence), "expect={}"], tmp_path)
     simulated = run(scenario, out=tmp_path / "simulated")
-    assert what_became(real) == what_became(simulated)
+    assert endings_of(real) == endings_of(simulated)
     assert (real.model_digest, real.labels_digest) == (simulated.model_digest, simulated.labels_digest)
     assert [(loss.round, loss.party, loss.step) for loss in real.lost] == [lost]
     assert real.outcome == ("completed" if name == "fedct-digits" else "aborted")
@@ -138,6 +138,6 @@ def test_a_server_that_knows_who_is_gone_does_not_wait_for_it(presence: str, tmp
     changes = [*FEDCT, *keys, "network.transport=tcp", "cotraining.rounds=4", fault, "expect={}"]
     scenario, real = deployed("fedct-digits", changes, tmp_path)
     simulated = run(scenario, out=tmp_path / "simulated")
-    assert what_became(real) == what_became(simulated)
+    assert endings_of(real) == endings_of(simulated)
     assert [(loss.round, loss.party) for loss in real.lost] == [(1, "client/2")]
-    assert real.virtual_seconds < 30  # a deadline
+    assert real.virtual_seconds < 30  # less than a deadline

@@ -1,4 +1,4 @@
-"""Runs over TLS: the same results and the same bytes as in the simulator, and one folder of all processes' records."""
+"""Runs over TLS: the results and bytes of the simulator, and one folder for the records of all processes."""
 
 import sqlite3
 from contextlib import closing
@@ -22,9 +22,10 @@ def simulated(scenario: Scenario, path: Path) -> Result:
 
 
 def assert_alike(real: Result, simulated: Result) -> None:
-    """The same results, and the same bytes by step and message type."""
+    """Assert equal results, and equal bytes by step and message type."""
     assert (real.outcome, real.reason, real.accuracy) == (simulated.outcome, simulated.reason, simulated.accuracy)
-    assert real.equals_plaintext in (None, simulated.equals_plaintext)  # each round's models stay with their parties
+    # None if the models of rounds stay with their parties.
+    assert real.equals_plaintext in (None, simulated.equals_plaintext)
     digests = ("labels_digest", "hamming_digest", "model_digest", "endings", "output")
     assert {name: getattr(real, name) for name in digests} == {name: getattr(simulated, name) for name in digests}
     assert sorted(byte_rows(real.folder), key=str) == sorted(byte_rows(simulated.folder), key=str)
@@ -40,10 +41,10 @@ def test_labels_and_bytes_are_those_of_the_simulator(tmp_path: Path) -> None:
 
 SECURE = [*SMALL, "training.rounds=2", "training.averaging=secure", "protocol.name=fedavg"]
 COMMITTEE = [*SECURE, "training.averaging=committee", "training.value_bits=12"]
-CODED = [*SECURE, "training.averaging=lightsecagg", "training.value_bits=12"]
+CODED = [*SECURE, "training.averaging=lightsecagg", "training.value_bits=12", "protocol.identity=signed"]
 FLAMINGO = [*SECURE, "training.averaging=flamingo", "training.rounds=3", "training.decryptor_rounds=2"]
 FEDCT = [*SMALL, "cotraining.rounds=2", "learner.name=decision-tree"]
-PRIO3 = [*FEDCT, "cotraining.votes=prio3", "public.size=20"]
+PRIO3 = [*FEDCT, "cotraining.votes=prio3", "protocol.identity=signed", "public.size=20"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The ten commands of docs/deploying.md, on three machines that are network namespaces."""
+"""The ten commands of docs/deploying.md on three machines, which are network namespaces."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ TACIT = [sys.executable, "-m", "tacit"]
 
 
 def commands() -> list[tuple[str, str]]:
-    """Machine and command of each line of the page's first block."""
+    """The machine and the command of each line of the page's first block."""
     block = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)[0]
     return [(line.partition("$ ")[0], line.partition("$ ")[2]) for line in block.splitlines()]
 
@@ -54,7 +54,7 @@ def test_three_machines_in_ten_commands(tmp_path: Path) -> None:
 
 
 def _copy(words: list[str], home: Path, homes: dict[str, Path]) -> None:
-    """Do the same as scp, between the homes of machines."""
+    """Copy like scp, between the home folders of machines."""
     *sources, target = (word for word in words if not word.startswith("-"))
     for source in sources:
         if "-r" in words:

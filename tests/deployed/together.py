@@ -23,7 +23,8 @@ LIMITS = Limits()
 
 
 class Cable:
-    """A way to `port` that can be cut and mended: connections through it are lost, and others are not made."""
+    """A connection to `port` that can be cut and mended: while it is cut, connections through it are lost or
+    refused."""
 
     def __init__(self) -> None:
         self.is_cut = False
@@ -115,12 +116,12 @@ class Together:
 
     @property
     def round(self) -> int:
-        """The round that the server is in."""
+        """The current round of the server."""
         run = self.runs.get("server")
         return 0 if run is None or run.recorder is None else int(run.device.party.round)
 
     async def heard(self, what: Callable[[], bool]) -> None:
-        """Wait until `what` is true, which the events of this loop make it."""
+        """Wait until the condition `what` holds, checked at events of this loop."""
         async with asyncio.timeout(60.0):
             while not what():
                 await asyncio.sleep(0.005)
@@ -129,7 +130,7 @@ class Together:
         await asyncio.gather(*self.tasks.values())
 
     def run(self, main: Callable[["Together"], "asyncio.Future[None]"] | None = None) -> Result:
-        """Run all parties to their ends, or `main`, and gather what they leave."""
+        """Run all parties to their ends, or `main`, and gather their folders."""
 
         async def everything() -> None:
             self.begin(self.names)
@@ -144,7 +145,7 @@ class Together:
         return self.gathered()
 
     def gathered(self) -> Result:
-        """The folders of the parties, combined to the result of one run."""
+        """The result of one run, combined from the folders of the parties."""
         (self.path / "run").mkdir()
         return gather(
             self.scenario, "together", [self.path / file_stem(name) for name in self.names], self.path / "run"

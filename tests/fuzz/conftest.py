@@ -1,4 +1,4 @@
-"""How the fuzz tests make their inputs: from seeds, so that each can be made again, in numbers that are stated here."""
+"""The inputs of fuzz tests, made from seeds so that each can be made again, in the numbers given here."""
 
 import linecache
 import random
@@ -50,7 +50,7 @@ class Inputs:
 
 
 class Input:
-    """One input: draw its bytes from `random`, and try them within `trying`."""
+    """One input: draw its bytes from `random`, and use them inside `trying`."""
 
     def __init__(self, number: int, seed: str) -> None:
         self.number, self.seed = number, seed
@@ -58,7 +58,7 @@ class Input:
 
     @contextmanager
     def trying(self, what: str, *data: bytes) -> Iterator[None]:
-        """Report a failure inside with the seed and the bytes, in hexadecimal."""
+        """Report a failure inside this context with the seed and the bytes, in hexadecimal."""
         try:
             yield
         except BaseException as error:
@@ -85,7 +85,8 @@ HUGE = (
     *(bytes([kind]) + struct.pack(">H", 65535) for kind in (0xC5, 0xC8, 0xDA, 0xDC, 0xDE)),
     *(bytes([kind, 255]) for kind in (0xC4, 0xC7, 0xD9)),
 )
-"""MessagePack's headers of byte strings, extensions, texts, arrays and maps that promise far more than there is."""
+"""MessagePack's headers of byte strings, extensions, texts, arrays and maps that claim far more content than there
+is."""
 
 WRONG = (
     b"\xc0", b"\xc1", b"\xc2", b"\xc3", b"\x00", b"\xff", b"\xcf" + b"\xff" * 8, b"\xd3\x80" + bytes(7),
@@ -93,7 +94,7 @@ WRONG = (
     b"\xa3\xed\xa0\x80", b"\xc4\x02ab", b"\x90", b"\x80", b"\x81\xa1a\x01", b"\xd4\x01\x00",
     b"\xd6\xff\x00\x00\x00\x01",
 )  # fmt: skip
-"""One value each of MessagePack's types, with bad UTF-8 and numbers at the edge among them."""
+"""One value of each MessagePack type, including invalid UTF-8 and extreme numbers."""
 
 
 Pieces = tuple[bytes, ...]
@@ -135,27 +136,28 @@ CHANGES = (_flip, _flip, _cut, _cut, _extend, _noise, _one_byte, _splice, _overw
 
 
 def mutated(random: random.Random, data: bytes, other: bytes, pieces: Pieces) -> bytes:
-    """`data` changed in one or two ways; `other` is for splicing, `pieces` are written somewhere."""
+    """`data` changed in one or two ways; parts of `other` are spliced in, and `pieces` are written at some places."""
     for _ in range(random.choice((1, 1, 1, 2))):
         data = random.choice(CHANGES)(random, data, other, pieces)
     return data
 
 
 def nested(random: random.Random, data: bytes) -> bytes:
-    """`data` with lists or maps in lists or maps somewhere, up to 50,000 deep."""
+    """`data` with lists or maps nested up to 50,000 deep at some place."""
     at, depth = random.randrange(len(data) + 1), random.choice((10, 1000, 50_000))
     return data[:at] + random.choice((b"\x91", b"\x81", b"\xdd\0\0\0\1")) * depth + data[at:]
 
 
 @pytest.fixture(scope="session")
 def mutate() -> Callable[..., bytes]:
-    """``mutate(random, data, other, pieces)``."""
+    """The function ``mutate(random, data, other, pieces)``."""
     return mutated
 
 
 @pytest.fixture(scope="session")
 def mutate_packed() -> Callable[[random.Random, bytes, bytes], bytes]:
-    """``mutate_packed(random, data, other)`` for MessagePack, with huge lengths, wrong types and deep nesting."""
+    """The function ``mutate_packed(random, data, other)`` for MessagePack, with huge lengths, wrong types and deep
+    nesting."""
 
     def mutate(random: random.Random, data: bytes, other: bytes) -> bytes:
         if random.random() < 0.05:
@@ -169,7 +171,7 @@ def mutate_packed() -> Callable[[random.Random, bytes, bytes], bytes]:
 
 
 def stated_clearly(error: BaseException) -> None:
-    """`error` is one line for people, written here: neither Python nor numpy raised it, but a `raise` of ours."""
+    """Assert that `error` is one line for the user, raised by Tacit's own `raise`, not inside Python or numpy."""
     text = str(error)
     assert text.strip() and len(text.splitlines()) == 1, f"not one line: {text!r}"
     trace = error.__traceback__
@@ -187,7 +189,8 @@ def clear() -> Callable[[BaseException], None]:
 
 
 class Memory:
-    """The memory that Python and numpy allocate, for every n-th input: tracing takes several times the time."""
+    """Measures the memory that Python and numpy allocate, for every n-th input, as tracing takes several times as
+    long."""
 
     def __init__(self) -> None:
         self.every = 1
@@ -195,7 +198,7 @@ class Memory:
 
     @contextmanager
     def below(self, most: int) -> Iterator[None]:
-        """No more than `most` bytes at any moment inside, above what there was before."""
+        """Assert that at most `most` bytes are allocated at any moment inside this context."""
         self._asked += 1
         if self._asked % self.every:
             yield

@@ -1,9 +1,7 @@
-"""Tests of message contents: every function by which a receiver reads byte strings, on invalid bytes. Each either reads
-them or raises our own ValueError in one line; no error of numpy, gmpy2 or Python passes through, and memory is bounded
-by the bytes received and by the agreed sizes.
+"""Tests of message contents: every function by which a receiver reads byte strings, on invalid bytes.
 
-Each either reads them or raises a ValueError of our own in one line; nothing of numpy, gmpy2 or Python gets through,
-and what is held in memory is bounded by what was received and by what both sides had agreed on.
+Each function either reads them or raises Tacit's own ValueError in one line. No error of numpy, gmpy2 or Python passes
+through, and memory is bounded by the bytes received and by the agreed sizes.
 """
 
 from collections.abc import Callable, Coroutine
@@ -29,8 +27,8 @@ from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.lsh import packed_rows
 from tacit.sim.streams import Entropy
 
-PER_BYTE = 200  # numbers of fields, one bit each, as eight bytes, twice over
-AT_LEAST = 512 << 10  # what the small sizes below take in any case, tables of powers among it
+PER_BYTE = 200  # fields of one bit become numbers of eight bytes, stored twice
+AT_LEAST = 512 << 10  # the constant memory of the small sizes below, with tables of powers
 N_J, N_K, LENGTH = 3, 2, 16
 EDGES = (
     b"\0",
@@ -48,7 +46,7 @@ MODP = find_group("modp-2048")
 
 @dataclass
 class Decoder:
-    """`read` takes as many byte strings as there are in `valid`, and reads those."""
+    """A function `read` that takes as many byte strings as `valid` has."""
 
     read: Callable[..., object]
     valid: tuple[bytes, ...]
@@ -59,7 +57,7 @@ def entropy(*names: str | int) -> Entropy:
 
 
 class Here:
-    """A server that computes at once, for `combine`."""
+    """A server that computes immediately, for `combine`."""
 
     name, round, attempt = "server", 1, 1
     world = SimpleNamespace(run_id=bytes(16))
@@ -75,7 +73,7 @@ def finished(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def combined(variant: SecureHamming, modulus: bytes, masked: bytes, masks: bytes) -> np.ndarray:
-    """The server's `combine`, whose distances must be such as can be."""
+    """The result of the server's `combine`, whose distances must be possible ones."""
     group = Group(("j", "k"), {"j": N_J, "k": N_K}, {"j": modulus, "k": modulus})
     try:
         variant.combine(Here(), group, ("j", "k"), masked, masks).send(None)  # type: ignore[arg-type]
@@ -211,7 +209,7 @@ def decoders() -> dict[str, Decoder]:
 
 
 SLOW = ("BaseRequest", "BaseSetup", "TransferRequest", "TransferSetup", "TransferReply", "EncryptedBits")
-"""The message types that take milliseconds each; they are tried less often."""
+"""The message types that take milliseconds each, and are tried less often."""
 
 
 def test_each_reads_what_was_due(decoders: dict[str, Decoder]) -> None:

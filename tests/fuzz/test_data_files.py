@@ -1,4 +1,4 @@
-"""Data files, cost tables, latencies and records of runs with anything in them: read, or refused in one line."""
+"""Data files, cost tables, latencies and records with arbitrary content: read, or refused in one line."""
 
 import io
 import random
@@ -48,7 +48,7 @@ NUMBERS = (
 
 
 def judged(memory: Any, clear: Callable[..., None], size: int, expected: type[ValueError], make: Any) -> object:
-    """The return value of `make`, or the clear error of the `expected` type that it raises, in memory for `size`
+    """The return value of `make`, or the `expected` error that it raises in one line, within memory for `size`
     bytes."""
     with memory.below(AT_LEAST + PER_BYTE * size):
         try:
@@ -93,7 +93,7 @@ KINDS = (
 
 
 def archive(random: random.Random) -> bytes:
-    """An archive of three arrays, one of which may claim another type or a shape that nothing here could hold."""
+    """An archive of three arrays, one of which may claim another type or an impossibly large shape."""
     arrays = {"features": np.ones((6, 2)), "labels": np.array([0, 1, 2, -1, 0, 1]), "clients": np.arange(6)}
     broken = random.choice([*arrays, None])
     file = io.BytesIO()
@@ -111,7 +111,7 @@ def archive(random: random.Random) -> bytes:
 
 
 def lying(random: random.Random, data: bytes) -> bytes:
-    """An array file whose header is another."""
+    """An array file with a changed header."""
     shape, kind = random.choice(SHAPES), random.choice(KINDS)
     header = random.choice((
         f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({shape}), }}",
@@ -266,4 +266,4 @@ def test_records_are_read_or_refused(inputs, mutate, memory, clear, finished: di
             assert isinstance(predicted(folder), dict)
             shown = CliRunner().invoke(app, ["bytes", str(folder)])
             assert shown.exit_code == (2 if isinstance(rows, FolderError) else 0), shown.output
-    assert seen <= {list, FolderError} and FolderError in seen  # a changed file is named, and its rows not shown
+    assert seen <= {list, FolderError} and FolderError in seen  # a changed file is named, and its rows are not shown

@@ -1,8 +1,9 @@
-"""Whole runs in which one party says something impossible, once: they end, in a stated way, and nobody falls over it.
+"""Whole runs in which one party once sends an impossible message: they end, with a stated outcome and without a
+traceback.
 
-What a party says is replaced by the same type of message with other contents: byte strings too short and too long,
-numbers out of range, names that nobody has. It is well encoded, and sealed where it must be, so it gets as far as the
-protocol. The others may go on without that party, or stop; a traceback, a deadlock and endless waiting are wrong.
+A message is replaced by one of the same type with other contents: byte strings too short and too long, numbers out of
+range, names of no party. It is well encoded, and sealed if necessary, so that it reaches the protocol. Other parties
+may continue without that party, or stop; a traceback, a deadlock and endless waiting are errors.
 """
 
 import functools
@@ -55,7 +56,7 @@ RECOVERIES = {"restart": Restart, "shamir": Shamir}
 
 @pytest.fixture
 def little_memory() -> Iterator[None]:
-    """Two GiB more than there are in use: who reserves what a message merely claims gets a MemoryError."""
+    """Limit memory to 2 GiB above the present use, so that allocating a merely claimed size raises MemoryError."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
@@ -65,12 +66,13 @@ def little_memory() -> Iterator[None]:
 
 
 class Endless(Exception):
-    """A run has taken more events than any run of its size may."""
+    """A run has taken more events than any honest run of its size."""
 
 
 @dataclass
 class Run:
-    """Four clients with a few points each. `tamper(sender, receiver, message)` gives what is sent in its place."""
+    """A run of four clients with a few points each. `tamper(sender, receiver, message)` returns the message to send
+    instead."""
 
     variant: str = "plaintext"
     recovery: str = "restart"
@@ -147,7 +149,7 @@ BAD: dict[type, Callable[[Any], list[Any]]] = {bytes: bad_bytes, int: bad_number
 
 
 def impossible(message: Message) -> list[tuple[str, Message]]:
-    """`message` with one field at a time invalid, and which field."""
+    """Copies of `message` with one field invalid at a time, each with the name of the field."""
     found: list[tuple[str, Message]] = []
     for name in message.__struct_fields__:
         value = getattr(message, name)
@@ -157,7 +159,7 @@ def impossible(message: Message) -> list[tuple[str, Message]]:
 
 
 class Tampering:
-    """Replaces the first message of `kind` from `sender` by number `number` of its invalid forms."""
+    """Replaces the first message of `kind` from `sender` by invalid form number `number`."""
 
     def __init__(self, kind: str, sender: str, number: int) -> None:
         self.choices = 0
@@ -195,7 +197,7 @@ def honest() -> list[Run]:
 
 
 def sent(kind: str) -> list[tuple[int, str]]:
-    """Each configuration in which a message of `kind` is sent, and who is the first to."""
+    """The configurations in which a message of `kind` is sent, each with its first sender."""
     found = []
     for number, run in enumerate(honest()):
         first = next((name for name, each in run.sent if each.__name__ == kind), None)
@@ -223,7 +225,7 @@ def survive(kind: str, sender: str, configuration: int, every: int) -> list[str]
 
 
 def names_of_types() -> list[str]:
-    """The names of all message types of the protocols that have fields; those that tests define are left out."""
+    """The names of all message types with fields in protocols, without those that tests define."""
     for module in pkgutil.walk_packages(protocols.__path__, "tacit.protocols."):
         importlib.import_module(module.name)
     kinds = Message.__subclasses__()
@@ -241,7 +243,7 @@ def test_the_honest_runs_complete() -> None:
 
 @pytest.mark.parametrize("kind", names_of_types())
 def test_a_run_survives_impossible_contents(kind: str, little_memory: None) -> None:
-    """Some of the ways in which a message may be impossible."""
+    """A selection of the invalid forms of a message."""
     places = sent(kind)
     if not places:
         pytest.skip("no honest run sends it")
@@ -251,14 +253,14 @@ def test_a_run_survives_impossible_contents(kind: str, little_memory: None) -> N
 @pytest.mark.long
 @pytest.mark.parametrize("kind", names_of_types())
 def test_a_run_survives_more_impossible_contents(kind: str, little_memory: None) -> None:
-    """Every third way, under every configuration."""
+    """Every third invalid form, in every configuration."""
     failures = [text for place, sender in sent(kind) for text in survive(kind, sender, place, every=3)]
     assert not failures, "\n".join(failures)
 
 
 @pytest.mark.parametrize("kind", names_of_types())
 def test_a_run_survives_what_nobody_asked_for(kind: str, little_memory: None) -> None:
-    """One client adds a message of `kind` to everything that it sends."""
+    """One client sends an extra message of `kind` with each message."""
     message_type = next(each for each in Message.__subclasses__() if each.__name__ == kind)
     unasked = message_type(*(SAMPLES.get(type(each.type)) for each in types.type_info(message_type).fields))
 

@@ -1,4 +1,4 @@
-"""The numbers of inputs that are promised are those that are tried."""
+"""The promised numbers of inputs are those that are tried."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every message type that there is, from bytes that nobody sent: read, or refused with its sender and type."""
+"""Every message type, read from arbitrary bytes: read, or refused with its sender and type."""
 
 import importlib
 import pkgutil
@@ -15,14 +15,14 @@ from tacit import parties, protocols
 from tacit.sim.wire import Frame, Message, WireError, decode_body, decode_frame, encode_body, pack_frame
 
 PER_BYTE = 64  # an empty text in a list takes one byte to send and 57 to hold
-AT_LEAST = 4 << 10  # the decoder itself, an error's text
+AT_LEAST = 4 << 10  # the decoder itself, and the text of an error
 INSTANCES = 12
 
 Mutate = Callable[[random.Random, bytes, bytes], bytes]
 
 
 def message_types() -> list[type[Message]]:
-    """All in the product; those of tests stay out."""
+    """All message types of the product, without those of tests."""
     for package in (parties, protocols):
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             importlib.import_module(module.name)
@@ -35,7 +35,7 @@ def message_types() -> list[type[Message]]:
 
 
 def values(node: types.Type) -> st.SearchStrategy[Any]:
-    """Values of a field's type."""
+    """A strategy for values of a field's type."""
     match node:
         case types.BytesType():
             return st.binary(max_size=60)
@@ -65,7 +65,7 @@ def values(node: types.Type) -> st.SearchStrategy[Any]:
 
 
 def some(kind: type[Message]) -> list[Message]:
-    """Valid messages of one type, always the same."""
+    """Valid messages of one type, the same in each run."""
     made: list[Message] = []
 
     @settings(
@@ -154,7 +154,7 @@ def test_frames_decode_or_say_why(inputs, instances, mutate_packed: Mutate, memo
 
 
 def outcome(memory: Any, size: int, decode: Callable[[], object]) -> object:
-    """The return value of `decode`, or the WireError that it raises, in memory that `size` bytes explain."""
+    """The return value of `decode`, or its WireError, within memory that `size` bytes explain."""
     with memory.below(AT_LEAST + PER_BYTE * size):
         try:
             return decode()

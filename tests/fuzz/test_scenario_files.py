@@ -1,4 +1,4 @@
-"""Scenario files, ``--set`` and ``--over`` with anything in them: a checked scenario, or a line that says why not."""
+"""Scenario files, ``--set`` and ``--over`` with arbitrary content: a checked scenario, or a one-line error."""
 
 import random
 import tomllib
@@ -15,7 +15,7 @@ from tacit.scenarios.schema.keys import keys
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.sweeping.runs import plan
 
-MOST = 16 << 20  # the bundled digits take 5 MiB while they are read and dealt out
+MOST = 16 << 20  # the bundled digits take 5 MiB while they are read and split
 
 LITERALS = (
     "true", "-1", "0", "1", "2", "9223372036854775807", "9223372036854775808", "-99999999999999999999", "1" * 5000,
@@ -27,7 +27,7 @@ LITERALS = (
     '"csv:."', '"replayed:."', '"normal:1s,1e300"', '"lognormal:0s,1"', '"uniform:9s,1s"', '"dirichlet:1e-300"',
     '"dirichlet:1e300"', '"classes:99999999999"', '"client/99999999"', '"client/*"', '"server"', '"pool:64"',
 )  # fmt: skip
-"""Values as TOML writes them, none of which fits every key."""
+"""Values in TOML, each invalid for some keys."""
 
 PIECES = (
     b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"[", b"]", b"[[", b"]]", b"=", b"\"", b'"""', b"'''", b"\\", b"\n", b"\r",
@@ -48,7 +48,7 @@ def sampled(memory) -> None:
 
 @pytest.fixture(scope="module")
 def original() -> bytes:
-    """A scenario that comes with Tacit; reading it once imports what is slow to import."""
+    """A built-in scenario; reading it once performs slow imports."""
     path = shipped()["xclp-digits"]
     read(path)
     return path.read_bytes()
@@ -56,7 +56,7 @@ def original() -> bytes:
 
 @pytest.fixture(scope="module")
 def small(original: bytes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The same over a few points of a file, which is quicker to read."""
+    """The same scenario over a few points of a file, which is quicker to read."""
     path = tmp_path_factory.mktemp("data") / "points.csv"
     path.write_text("label,x,y\n" + "".join(f"{i % 5},{i},{-i}\n" for i in range(200)))
     return original.replace(b'name = "digits"', f'path = "{path}"'.encode())
@@ -130,7 +130,7 @@ def test_axes_are_read_or_refused(inputs, small, memory, clear, tmp_path: Path) 
 
 
 def change(random: random.Random) -> str:
-    """``key=value``, or something like it."""
+    """``key=value``, or a similar text."""
     key = random.choice([*KEYS, *KEYS, *UNKNOWN])
     value = random.choice(
         [*LITERALS, "x", "5", "1,2,3", "[1, 2", '["a,b", 3]', ",", "=", "'", '"', "a\nb = 3", "\0", ""]

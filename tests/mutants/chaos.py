@@ -1,4 +1,4 @@
-"""A campaign of chaos in a tree with a planted bug, which ends with the first broken promise; prints which, in JSON."""
+"""A chaos campaign in a tree with a planted bug, which ends with the first broken promise and prints it as JSON."""
 
 import sys
 
@@ -14,7 +14,7 @@ from tacit.scenarios.chaos.schedules import Schedule
 class Job(Struct, frozen=True):
     """The campaign: crashes at each step and `schedules` random mixtures over a `configuration` with `changes`.
 
-    `faults`: only a run with these, after the one without any.
+    `faults`: if given, only a run with these faults, after the one without any.
     """
 
     configuration: str
@@ -25,7 +25,8 @@ class Job(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """The first `promise` that was broken, by which `faults`, after how many `runs`; "": none was."""
+    """The first broken `promise`, "" if none was broken; the `faults` that broke it, and the number of `runs` until
+    then."""
 
     promise: str = ""
     how: str = ""
@@ -34,7 +35,7 @@ class Finding(Struct, frozen=True):
 
 
 class _Found(Exception):
-    """Ends a campaign, with the finding."""
+    """Ends a campaign with its finding."""
 
 
 def _look(done: int, of: int, one: Verdict) -> None:

@@ -1,4 +1,4 @@
-"""Twenty bugs to plant, one at a time, to see whether chaos and the tests find them (`make mutants`)."""
+"""Twenty bugs to plant, one at a time, to test if chaos and the tests find them (`make mutants`)."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ __all__ = ["PLANTED", "Bug"]
 
 @dataclass(frozen=True)
 class Bug:
-    """A bug that `after` makes of the text `before`, which is in `file` once.
+    """A bug that replaces the text `before`, which occurs once in `file`, by `after`.
 
-    `configuration`: the one of `tacit chaos --broad` whose runs come past it, with the `changes` that this takes.
-    `tests`: the test files that concern it.
+    `configuration`: the one of `tacit chaos --broad` whose runs execute the code, with the necessary `changes`.
+    `tests`: the files of tests that concern it.
     """
 
     name: str

@@ -1,11 +1,11 @@
-"""Plants each bug of `tests.mutants.planted` in a copy of the tree, and sees whether chaos and the tests find it.
+"""Plants each bug of `tests.mutants.planted` in a copy of the tree, and tests if chaos and the tests find it.
 
     make mutants
     python -m tests.mutants.run --help
 
-Chaos runs random mixtures of faults over the bug's configuration and stops at the first broken promise, pytest runs the
-files that concern it and stops at the first failure. What finds a bug is tried once more without it, and must find
-nothing. Ends with 1 if a bug is found by neither, or if what finds one finds the same without it.
+Chaos runs random mixtures of faults over the bug's configuration and stops at the first broken promise. pytest runs the
+files that concern the bug and stops at the first failure. A finding is repeated without the bug, and must then find
+nothing. The exit code is 1 if a bug is found by neither, or if something is found without the bug.
 """
 
 import argparse
@@ -32,11 +32,11 @@ from tests.mutants.planted import PLANTED, Bug
 ROOT = Path(__file__).parents[2]
 _ROOMS = ("sim", "parties", "protocols", "scenarios", "benchmarks")
 _PATIENCE = 900
-"""Seconds after which a process is ended: what hangs has been found."""
+"""Seconds after which a process is ended; a process that hangs counts as a finding."""
 
 
 class Copy:
-    """A copy of the tree, whose packages are imported in place of those that are installed."""
+    """A copy of the tree, whose packages are imported instead of the installed ones."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ class Copy:
             raise SystemExit(f"error: {ROOT} is no clone of Tacit: {listed.stderr.strip()}")
         built = [str(path.relative_to(ROOT)) for path in (ROOT / "protocols").rglob("*.so")]
         for name in (*listed.stdout.splitlines(), *built):
-            if (ROOT / name).is_file():  # not one that was deleted and is not committed
+            if (ROOT / name).is_file():  # skip files that were deleted but not committed
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
         for room in _ROOMS:
@@ -67,7 +67,7 @@ class Copy:
         )  # fmt: skip
 
     def write(self, file: str, text: str) -> None:
-        """Write a module, and remove what was compiled of it."""
+        """Write a module, and remove its compiled files."""
         path = self.folder / file
         path.write_text(text, encoding="utf-8")
         for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
@@ -84,7 +84,7 @@ class Copy:
         return msgspec.json.decode(done.stdout, type=Finding)
 
     def tests(self, which: Sequence[str]) -> str:
-        """The first test that fails of files, or of one test; "" if none does."""
+        """The first test that fails among files of tests, or a single test; "" if none fails."""
         try:
             done = self.python("-m", "pytest", "-q", "-x", "-rfE", "-p", "no:cacheprovider", *which)
         except subprocess.TimeoutExpired:
@@ -97,7 +97,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Row:
-    """The discoverers of a bug: the promise by which chaos found it, and the first test; "" if not found.
+    """The findings for a bug: the promise that chaos found broken, and the first failed test; "" if there is none.
 
     `wrong`: the findings without the bug.
     """
@@ -109,8 +109,8 @@ class Row:
     wrong: tuple[str, ...] = ()
 
 
-def tried(copy: Copy, bug: Bug, schedules: int, seed: int) -> Row:
-    """Plant `bug` in the copy, let chaos and tests look for it, and take it out."""
+def try_bug(copy: Copy, bug: Bug, schedules: int, seed: int) -> Row:
+    """Plant `bug` in the copy, let chaos and tests search for it, and remove it."""
     began = time.monotonic()
     text = (ROOT / bug.file).read_text(encoding="utf-8")
     if text.count(bug.before) != 1:
@@ -129,30 +129,30 @@ def tried(copy: Copy, bug: Bug, schedules: int, seed: int) -> Row:
     return Row(bug, chaos, test, time.monotonic() - began, tuple(wrong))
 
 
-def all_tried(
+def try_all(
     bugs: Sequence[Bug], schedules: int, seed: int, jobs: int, watch: Callable[[Row], None], folder: Path
 ) -> list[Row]:
-    """The row of each of the `bugs`, as many at a time as there are `jobs`, each in a copy of its own."""
+    """The row of each of the `bugs`, `jobs` at a time, each in a copy of its own."""
     free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
     for number in range(min(jobs, len(bugs))):
         (folder / str(number)).mkdir()
         free.put(Copy(folder / str(number)))
 
-    def one(bug: Bug) -> Row:
+    def try_next(bug: Bug) -> Row:
         copy = free.get()
         try:
-            row = tried(copy, bug, schedules, seed)
+            row = try_bug(copy, bug, schedules, seed)
         finally:
             free.put(copy)
         watch(row)
         return row
 
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(one, bugs))
+        return list(pool.map(try_next, bugs))
 
 
 def table_of(rows: Sequence[Row]) -> Table:
-    """Who found what."""
+    """The table of findings by bug."""
     table = Table("bug", "file", "chaos: promise", "runs", "test", "seconds", box=None, pad_edge=False)
     for row in rows:
         promise = row.chaos.promise or "-"
@@ -163,7 +163,7 @@ def table_of(rows: Sequence[Row]) -> Table:
 
 
 def main() -> int:
-    """Try the bugs whose names contain a word given, or all."""
+    """Try the bugs whose names contain a given word, or all bugs."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("words", nargs="*", metavar="WORD", help="only the bugs whose name or file contains one")
     parser.add_argument("--schedules", type=int, default=200, help="random mixtures of faults a bug (200)")
@@ -181,7 +181,7 @@ def main() -> int:
         notes.print(f"{row.seconds:4.0f} s  {row.bug.name}: {found}", markup=False, highlight=False, soft_wrap=True)
 
     with tempfile.TemporaryDirectory(prefix="tacit-mutants-") as folder:
-        rows = all_tried(bugs, given.schedules, given.seed, given.jobs, watch, Path(folder).resolve())
+        rows = try_all(bugs, given.schedules, given.seed, given.jobs, watch, Path(folder).resolve())
     console.print(table_of(rows))
     by_chaos, by_tests = sum(bool(row.chaos.promise) for row in rows), sum(bool(row.test) for row in rows)
     neither = [row for row in rows if not row.chaos.promise and not row.test]

@@ -1,4 +1,4 @@
-"""The bugs that `make mutants` plants are still where they are looked for."""
+"""The places of the bugs that `make mutants` plants still exist."""
 
 import ast
 from pathlib import Path

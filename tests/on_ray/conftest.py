@@ -1,4 +1,4 @@
-"""A head of Ray and a second node, started here."""
+"""A head of Ray and a second node, started for the tests."""
 
 import os
 import secrets
@@ -12,14 +12,14 @@ import pytest
 
 import tacit.sim.ray_cluster
 
-# Before Ray is imported: nothing leaves this machine, and nobody else gives orders to what is started here.
+# Set before Ray is imported: no usage reports, and access from this machine only.
 os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32),
 }  # fmt: skip
 
 
 class Nodes:
-    """A cluster whose head and whose second node have one CPU each, unless the head has another number."""
+    """A cluster whose head and second node have one CPU each, unless another number is given for the head."""
 
     def __init__(self, head_cpus: int = 1) -> None:
         from ray.cluster_utils import Cluster
@@ -43,17 +43,17 @@ class Nodes:
         return sorted(found, key=psutil.Process.create_time)
 
     def kill_second(self) -> None:
-        """End the second node at once, and all that runs there."""
+        """Kill the second node and all its processes."""
         self._cluster.remove_node(self._second, allow_graceful=False)
 
     def freeze_second(self) -> int:
-        """Stop the second node and all that runs there, as when a machine is suspended; returns its raylet's id."""
-        second = self._raylets[-1]  # in the order in which they began
+        """Stop the second node and all its processes, like a suspended machine; return its raylet's id."""
+        second = self._raylets[-1]  # raylets are in the order of their start
         self._freeze(second, *second.children(recursive=True))
         return second.pid
 
     def freeze_head(self) -> None:
-        """Stop the process that knows the nodes."""
+        """Stop the process that keeps the list of nodes."""
         self._freeze(*(one for one in psutil.Process().children() if one.name() == "gcs_server"))
 
     def _freeze(self, *processes: psutil.Process) -> None:
@@ -62,7 +62,7 @@ class Nodes:
             self._frozen.append(one)
 
     def shutdown(self) -> None:
-        """End all that still runs."""
+        """End all processes that still run."""
         for one in self._frozen:
             with suppress(psutil.NoSuchProcess):
                 one.resume()
@@ -85,7 +85,7 @@ def _title(process: psutil.Process) -> str:
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    """A cluster for tests that leave it whole."""
+    """A shared cluster for tests that do not damage it."""
     yield from _started()
 
 
@@ -97,13 +97,13 @@ def own_nodes() -> Iterator[Nodes]:
 
 @pytest.fixture
 def without_workers() -> Iterator[Nodes]:
-    """A cluster that has a head without a CPU, and no other node."""
+    """A cluster of only a head, without a CPU."""
     yield from _started(0)
 
 
 @pytest.fixture
 def soon_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node counts as frozen after a third of the time: long enough for a busy machine to answer."""
+    """Make a node count as frozen after a third of the usual time, still long enough for a busy machine to answer."""
     monkeypatch.setattr(tacit.sim.ray_cluster, "SILENCE", 20.0)
     monkeypatch.setattr(tacit.sim.ray_cluster, "_ASKING", 2.0)
 

@@ -14,7 +14,7 @@ from tacit.scenarios.running.folder import packed, unpack
 
 QUICK = ("--set", "data.limit=80", "--set", "protocol.hamming=plaintext", "--set", "protocol.bits=64")
 NOBODY = "ray:127.0.0.1:1"
-"""A port that no head listens on."""
+"""The address of a port on which no head listens."""
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra ray")
 
@@ -24,7 +24,7 @@ def tacit(*arguments: str | Path) -> Result:
 
 
 def refused(*arguments: str | Path) -> str:
-    """The one line that the command says."""
+    """The only line that the command prints."""
     result = tacit(*arguments)
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1), result.output
     return result.stderr.strip().removeprefix("error: ")

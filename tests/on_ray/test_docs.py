@@ -1,4 +1,4 @@
-"""The commands in docs/ray.md, as far as one machine can run them."""
+"""The commands in docs/ray.md that one machine can run."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def test_there_are_five_after_what_keeps_strangers_out() -> None:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A free port; the processes of the cluster that was started with it are ended."""
+    """A free port; the processes of a cluster started with it are ended afterwards."""
     with socket.socket() as free:
         free.bind(("", 0))
         number = free.getsockname()[1]
@@ -62,7 +62,7 @@ def test_they_make_a_cluster_of_two_nodes(tmp_path: Path, port: int) -> None:
     script = [setting, *(line.replace(HOST, f"{here}:{port}").replace("=6379", f"={port}") for line in lines)]
     script[-1] += f" {SMALL} --out run"
     count = f'import ray; ray.init("{here}:{port}", logging_level=40); print(len(ray.nodes()), "nodes")'
-    script.append(f"python -c {shlex.quote(count)}")  # "auto" may be another test's cluster
+    script.append(f"python -c {shlex.quote(count)}")  # "auto" could find another test's cluster
     script.append(f"{stop} --help > stop.txt")  # without --help it would end the clusters of other tests
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(script)], cwd=tmp_path, env=own, capture_output=True, text=True,

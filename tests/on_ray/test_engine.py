@@ -1,4 +1,4 @@
-"""Jobs of a run on Ray: the same trace as inline, whatever happens to workers and nodes."""
+"""Jobs of a run on Ray: the trace of the inline engine, even if workers and nodes are lost."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def inline(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Resu
 
 
 class Striking(Watch):
-    """Kills a worker, or a node, each time that `every` jobs have begun."""
+    """A watch that kills a worker, or a node, each time that `every` jobs have begun."""
 
     def __init__(self, nodes: Nodes, every: int, node: bool = False) -> None:
         self._nodes, self._every, self._node = nodes, every, node
@@ -128,7 +128,7 @@ def test_jobs_on_both_nodes(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> No
         assert (array == np.arange(100_000.0)).all(), "a worker has a copy"
         assert sorted(stored) == [150_000, 800_000], "what is long is put once"
         while len({job.result() for job in [engine.submit(_parent_later, (0.3,)) for _ in range(4)]}) < 2:
-            pass  # each node has its raylet, and one of the workers has not begun
+            pass  # until both nodes have run a job
         assert {engine.submit(os.getenv, (name,)).result() for name in tacit.sim.compute.ONE_THREAD} == {"1"}
         with pytest.raises(ZeroDivisionError) as caught:
             engine.submit(divmod, (7, 0)).result()
@@ -204,7 +204,7 @@ def test_a_node_with_other_packages_is_refused(nodes: Nodes, monkeypatch: pytest
 
 
 def refused(tmp_path: Path, address: str) -> str:
-    """Why a run failed, which has left its folder."""
+    """The reason of a failed run, which has left its folder."""
     quick = ("--set", "data.limit=80", "--set", "protocol.hamming=plaintext", "--set", "protocol.bits=64")
     arguments = ("run", "xclp-digits", *quick, "--engine", f"ray:{address}", "--out", str(tmp_path / "run"))
     ended = CliRunner().invoke(app, arguments)

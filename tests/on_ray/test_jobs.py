@@ -1,4 +1,4 @@
-"""Sweeps and chaos on Ray: what they give without it, whatever happens to nodes, and no file but the caller's own."""
+"""Sweeps and chaos on Ray: the results without Ray, even if nodes are lost, and no files but the caller's."""
 
 import csv
 import json
@@ -62,7 +62,7 @@ at = "hamming.evaluate"
 
 @pytest.fixture
 def dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A scenario whose data set is a plugin's, which can be read in this process only."""
+    """A scenario whose data set belongs to a plugin, and can be read only in this process."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(DATA)
     (tmp_path / "dots.toml").write_text(SCENARIO)
@@ -70,7 +70,7 @@ def dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def runs_of(folder: str | Path) -> list[dict[str, str]]:
-    """The lines of a sweep's table without the wall-clock time."""
+    """The lines of a sweep's table, without wall-clock times."""
     with Path(folder, "sweep.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     return [{name: value for name, value in line.items() if name != "wall_seconds"} for line in lines]
@@ -210,13 +210,13 @@ def test_calls_that_no_interrupt_ends_are_named(nodes: Nodes, tmp_path: Path, mo
 
 
 def test_chaos_finds_the_same(nodes: Nodes, dots: Path) -> None:
-    def found(verdict: Verdict) -> tuple[object, ...]:
+    def outcome_of(verdict: Verdict) -> tuple[object, ...]:
         return verdict.faults, verdict.outcome, verdict.trace_hash, verdict.broken
 
     here = tacit.chaos(dots, quick=True, schedules=3, out="here")
     there = tacit.chaos(dots, quick=True, schedules=3, out="there", jobs=f"ray:{nodes.address}")
     assert len(there.verdicts) > 10
-    assert [found(one) for one in there.verdicts] == [found(one) for one in here.verdicts]
+    assert [outcome_of(one) for one in there.verdicts] == [outcome_of(one) for one in here.verdicts]
 
 
 def of(process: subprocess.Popen[str]) -> list[psutil.Process]:

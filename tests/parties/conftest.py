@@ -1,4 +1,4 @@
-"""A stage: a few actors in one world, each running the program that a test gives it."""
+"""A stage: a few actors in one world, each running the program that a test provides."""
 
 import asyncio
 from collections import Counter
@@ -32,21 +32,21 @@ class StageNumber(Message):
 
 
 class StageLasting(Message):
-    """Is never late."""
+    """A message that is never late."""
 
     lasting: ClassVar[bool] = True
     text: str
 
 
 class StageRound(Message):
-    """Opens a new (round, attempt)."""
+    """A message that opens a new (round, attempt)."""
 
     announces: ClassVar[bool] = True
     text: str
 
 
 class StageStop(Message):
-    """Interrupts whatever its receiver waits for."""
+    """A message that interrupts any wait of its receiver."""
 
     announces: ClassVar[bool] = True
     why: str
@@ -57,7 +57,8 @@ class Stopped(Exception):
 
 
 class Actor(Party):
-    """`heard` is for the test to look at: (text, when) of what `hear` and `listen` took; None for no answer."""
+    """A party that runs a test's program. `heard`: (text, time) of all notes that it took; None for a missing
+    answer."""
 
     Note, Reply, Number, Round, Stop = StageNote, StageReply, StageNumber, StageRound, StageStop
     Lasting = StageLasting
@@ -100,14 +101,14 @@ class Actor(Party):
         self.heard.append((text, self.now))
 
     async def listen(self, deadline: float) -> None:
-        """Take all notes that come."""
+        """Collect stage notes from all other parties until the deadline."""
         others = [name for name in self.world.loop.waits if name != self.name]
         with self.incoming((StageNote,), others, deadline=deadline) as arrivals:
             async for _, message in arrivals:
                 self.heard.append((message.text, self.now))
 
     async def work(self, seconds: float) -> None:
-        """Compute for so long."""
+        """Compute for this number of seconds."""
         await self.compute({"second": seconds}, float)
 
 
@@ -115,22 +116,22 @@ Program = Callable[[Any], Awaitable[Any]]
 
 
 class Stage:
-    """The world and its actors, the first of them the coordinator; and some programs for them."""
+    """The world and its actors, the first of which is the coordinator; and some programs for actors."""
 
     actor = Actor
 
     @staticmethod
     async def nothing(me: Actor) -> None:
-        """Ends at once."""
+        """A program that ends immediately."""
 
     @staticmethod
     def listens(seconds: float = 100.0) -> Program:
-        """Takes all notes that come in so long."""
+        """A program that takes all notes for this number of seconds."""
         return lambda me: me.listen(seconds)
 
     @staticmethod
     def says(*texts: str, to: str = "a", after: float = 0.0, every: float = 1.0) -> Program:
-        """Says one text after another, each in a step of its own."""
+        """A program that sends one text after another, each in a step of its own."""
 
         async def program(me: Actor) -> None:
             await asyncio.sleep(after)
@@ -143,7 +144,7 @@ class Stage:
 
     @staticmethod
     def talks(*peers: str, count: int = 6, lasts: float = 400.0) -> Program:
-        """Says who it is and the number to each of `peers` every second, and listens."""
+        """A program that sends its name and a number to each of `peers` every second, and listens."""
 
         async def program(me: Actor) -> None:
             async def speak() -> None:
@@ -181,7 +182,7 @@ class Stage:
         self.actors = Present(Actor(self.world, name, program, **access or {}) for name, program in programs.items())
 
     def run(self) -> "Stage":
-        """Play to the end; every copy of a message must have ended as something, or be in flight."""
+        """Play to the end. Every copy of a message must then have ended, or be in flight."""
         actors = list(self.actors.values())
         try:
             self.world.loop.run(play(actors, actors[0]))
@@ -208,7 +209,7 @@ class Stage:
         assert times == sorted(times)
 
     def note(self, text: str) -> Message:
-        """The message in which `text` is said."""
+        """The message with the `text`."""
         return StageNote(text)
 
     def heard(self, name: str) -> list[Any]:
@@ -219,8 +220,8 @@ class Stage:
         """The messages that the actor took, without the times."""
         return [text for text, _ in self.heard(name)]
 
-    def told(self, *kinds: str) -> list[tuple[float, str, str]]:
-        """When, to whom, and the note of the events of those kinds."""
+    def noted(self, *kinds: str) -> list[tuple[float, str, str]]:
+        """The time, party and note of each event of those kinds."""
         return [(round(e.time, 9), e.party, e.note) for e in self.events if e.kind in kinds]
 
     def notes(self, *kinds: str) -> list[str]:
@@ -229,12 +230,12 @@ class Stage:
 
     @property
     def now(self) -> float:
-        """The clock."""
+        """The virtual time in seconds."""
         return self.world.loop.time()
 
     @property
     def fired(self) -> list[tuple[Fault, float, str]]:
-        """Fault, time and party of all that struck."""
+        """The fault, time and party of each fault that was applied."""
         return [(fired.fault, round(fired.time, 9), fired.party) for fired in self.world.faults.fired]
 
     @property
@@ -245,5 +246,5 @@ class Stage:
 
 @pytest.fixture(scope="session")
 def stage() -> type[Stage]:
-    """Builds a stage."""
+    """The class `Stage`."""
     return Stage

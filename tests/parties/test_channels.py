@@ -1,4 +1,4 @@
-"""Sealed channels, and what is not as it was sealed."""
+"""Sealed channels, and packets that differ from what was sealed."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ Stage = Any
 
 
 class Rot13:
-    """A stand-in for a cipher: shows what it is bound to, and refuses what is not for it."""
+    """A stand-in for a cipher, which shows its context and refuses other contexts."""
 
     overhead = 3
 

@@ -1,4 +1,4 @@
-"""Steps, and crashes in them: who is gone says nothing, and who comes back is another."""
+"""Steps, and crashes in them: a crashed party sends nothing, and a returned party is a new incarnation."""
 
 import asyncio
 from collections import Counter
@@ -117,7 +117,7 @@ def test_a_crash_that_comes_too_late_does_not_fire(stage: Stage) -> None:
 
 
 def test_a_crashed_party_does_not_answer_from_the_grave(stage: Stage) -> None:
-    """Whatever it does with its cancellation: it cannot send, wait, compute or take a step."""
+    """A program that handles its cancellation still cannot send, wait, compute or enter a step."""
 
     async def undead(me: Any) -> None:
         for _ in range(3):
@@ -153,7 +153,7 @@ def test_a_crash_in_the_turn_of_the_answer_is_not_swallowed(stage: Stage) -> Non
     take = endpoint.receive
 
     def take_and_crash(packet: Packet) -> None:
-        take(packet)  # the answer is there, and "b" has not yet had its turn
+        take(packet)  # the answer was delivered, but "b" has not run yet
         run.actors["b"].device.crash()
 
     endpoint.receive = take_and_crash
@@ -287,7 +287,7 @@ def test_a_task_that_an_earlier_incarnation_left_behind_cannot_act_for_the_new_o
 
     async def program(me: Any) -> None:
         if me.incarnation == 1:
-            left.append(asyncio.get_running_loop().create_task(linger(me)))  # nobody cancels it
+            left.append(asyncio.get_running_loop().create_task(linger(me)))  # this task is not cancelled
         await asyncio.sleep(20)
 
     run = stage({"a": lambda me: asyncio.sleep(30), "b": program}, [Crash("b", time=1.0, back_after=1.0)]).run()

@@ -309,7 +309,7 @@ def test_points_for_testing_are_drawn_from_all_rows_and_the_others_standardised(
     assert (len(held.labels), len(tested.labels)) == (455, 114)
     np.testing.assert_allclose(held.features.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(held.features.std(axis=0), 1.0)
-    # both parts are the whole by one affine map a column, so sorted columns keep their proportions
+    # each column of both parts has one affine map, so sorted columns keep their proportions
     ranks = np.sort(np.concatenate([held.features, tested.features]), axis=0)
     before = np.sort(whole.features, axis=0)
     proportions = [(values - values[0]) / (values[-1] - values[0]) for values in (ranks, before)]

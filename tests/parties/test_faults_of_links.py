@@ -27,10 +27,10 @@ Stage = Any
 def test_nothing_gets_through_a_partition_and_all_that_was_sent_does_when_it_heals(stage: Stage) -> None:
     fault = Partition("b", peer="a", time=1.5, lasts=2.0)
     run = stage({"a": stage.listens(), "b": stage.says(*"123456")}, [fault], retransmission_timeout=0.3).run()
-    # 3 is sent at 2, and again 0.3, 0.9 and 2.1 s after its first, second and third copy; 4 waits for it.
+    # Message 3 is sent at 2, and again 0.3, 0.9 and 2.1 s later; message 4 waits for it.
     assert run.heard("a") == [("1", 0.01), ("2", 1.01), ("3", 4.11), ("4", 4.11), ("5", 4.11), ("6", 5.01)]
-    assert {why for *_, why in run.told("lose")} == {"cut off by a partition"}
-    assert run.told("fault") == [
+    assert {why for *_, why in run.noted("lose")} == {"cut off by a partition"}
+    assert run.noted("fault") == [
         (1.5, "b", "partition of b and a begins at 1.5 s"), (3.5, "b", "partition of b and a heals"),
     ]  # fmt: skip
     assert run.fired == [(fault, 1.5, "b")]
@@ -47,7 +47,7 @@ def test_what_is_on_its_way_when_a_partition_begins_is_cut_off_too(stage: Stage)
         {"a": stage.listens(9), "b": stage.says("1")}, [Partition("b", time=0.5)], latency="1s", transport="datagram"
     ).run()
     assert run.heard("a") == []
-    assert run.told("lose") == [(1.0, "b", "cut off by a partition")]
+    assert run.noted("lose") == [(1.0, "b", "cut off by a partition")]
 
 
 @pytest.mark.parametrize(("one_way", "to_a", "to_b"), [(False, 2, 2), (True, 2, 6)])
@@ -63,12 +63,12 @@ def test_acknowledgements_that_a_partition_cuts_off_bring_second_copies_which_ar
         [Partition("a", peer="b", time=0.5, one_way=True, lasts=3.0)],
     )
     assert run.run().heard("a") == [("1", 0.01), ("2", 1.01)]
-    # The second note is sent at 1 and again at 2 and 4; the acknowledgement of that one gets through.
-    assert [(when, note) for when, _, note in run.told("send") if note] == [
+    # The second note is sent at 1, and again at 2 and 4; the last copy is acknowledged.
+    assert [(when, note) for when, _, note in run.noted("send") if note] == [
         (2.0, "sent again: 1"),
         (4.0, "sent again: 2"),
     ]
-    assert run.told("drop") == [(2.01, "b", "a second copy"), (4.01, "b", "a second copy")]
+    assert run.noted("drop") == [(2.01, "b", "a second copy"), (4.01, "b", "a second copy")]
 
 
 @pytest.mark.parametrize("transport", ["reliable", "datagram"])
@@ -112,13 +112,14 @@ def test_each_party_of_a_pattern_is_cut_off_at_its_own_step(stage: Stage) -> Non
 
 
 def test_a_partition_that_never_heals_does_not_go_on_for_ever(stage: Stage) -> None:
-    """A message is sent again 15 times, at most 60 s apart; then its connection is given up, with what is behind it."""
+    """A message is sent again 15 times, at most 60 s apart. Then its connection is given up, with all later
+    messages."""
     run = stage({"a": stage.listens(2000), "b": stage.says("1", "2")}, [Partition("b", time=0.0)]).run()
     assert run.heard("a") == []
-    times = [when for when, _, _ in run.told("send")]
+    times = [when for when, _, _ in run.noted("send")]
     assert times[0] == 0.0
     assert times[-1] < 700
-    assert len(times) == 1 + 15 + 1 + 14  # the second is sent again, too, until the first is given up
+    assert len(times) == 1 + 15 + 1 + 14  # the second message is also sent again, until the first is given up
     assert run.world.network.in_flight == 0
 
 
@@ -140,10 +141,10 @@ def test_what_is_held_back_is_released_in_order(stage: Stage, transport: str) ->
     fault = Hold("a", peer="b", time=0.5, lasts=3.0)
     run = stage({"a": stage.listens(20), "b": stage.says(*"123456")}, [fault], transport=transport).run()
     assert run.heard("a") == [("1", 0.01), ("2", 3.51), ("3", 3.51), ("4", 3.51), ("5", 4.01), ("6", 5.01)]
-    assert run.told("fault") == [
+    assert run.noted("fault") == [
         (0.5, "a", "hold of a and b begins at 0.5 s"), (3.5, "a", "hold of a and b is released"),
     ]  # fmt: skip
-    assert len(run.told("send")) == 6
+    assert len(run.noted("send")) == 6
 
 
 def test_a_hold_one_way(stage: Stage) -> None:
@@ -170,10 +171,10 @@ def test_barriers_that_overlap(stage: Stage) -> None:
 def test_what_is_on_its_way_is_cut_off_also_where_others_are_held_back(stage: Stage) -> None:
     faults = [Hold("b", time=0.2, lasts=9.0), Partition("b", time=0.5)]
     run = stage({"a": stage.listens(9), "b": stage.says("1")}, faults, latency="1s", transport="datagram").run()
-    assert run.told("lose") == [(1.0, "b", "cut off by a partition")]
+    assert run.noted("lose") == [(1.0, "b", "cut off by a partition")]
 
 
-# A network that looks out for faults of links is the same as one that does not, until one strikes
+# Until a fault of a link is applied, looking for such faults changes nothing
 
 
 @pytest.mark.parametrize("topology", ["mesh", "star"])
@@ -193,7 +194,7 @@ def test_a_fault_that_never_strikes_changes_nothing(stage: Stage, topology: str,
     assert hashes() == hashes(Partition("server", at="demo.never")) == hashes(Lose(message="Never"))
 
 
-# Messages of an old life
+# Messages of an earlier incarnation
 
 
 @pytest.mark.parametrize("victim", ["a", "b"])
@@ -216,7 +217,7 @@ def test_a_fault_that_never_strikes_changes_nothing(stage: Stage, topology: str,
     ids=lambda faults: "+".join(f"{fault.kind} {fault.party}" for fault in faults),
 )
 def test_no_message_of_an_old_life_is_heard(stage: Stage, faults: list[Fault], topology: str, victim: str) -> None:
-    """The first life's note is under way in some way or other when one of the two crashes and comes back."""
+    """A note of the first incarnation is in flight when one of the two parties crashes and returns."""
 
     async def speak(me: Any) -> None:
         me.say("a", f"of life {me.incarnation}")
@@ -238,7 +239,7 @@ def test_no_message_of_an_old_life_is_heard(stage: Stage, faults: list[Fault], t
         assert "late of life 2" in heard
     else:
         assert heard[:2] == ["life 1", "life 2"]
-        # Who stands still says nothing; what it says later is for the new life.
+        # A paused party sends nothing; its later messages are for the new incarnation.
         assert ("of life 1" in heard) == (faults == [Pause("b", time=0.0, lasts=5.0)])
         assert "late of life 1" in heard
     assert run.world.network.in_flight == 0

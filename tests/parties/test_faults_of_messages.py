@@ -28,9 +28,9 @@ def test_a_lost_message_is_sent_again_and_those_behind_it_wait(stage: Stage) -> 
     fault = Lose("b", message="StageNote", occurrence=2)
     run = stage({"a": stage.listens(20), "b": stage.says(*"1234", every=0.4)}, [fault]).run()
     assert run.heard("a") == [("1", 0.01), ("2", 1.41), ("3", 1.41), ("4", 1.41)]
-    assert run.told("lose") == [(0.4, "b", "lost by a fault")]
-    assert run.told("fault") == [(0.4, "b", "lose StageNote")]
-    assert [(note, when) for when, _, note in run.told("send") if note] == [("sent again: 1", 1.4)]
+    assert run.noted("lose") == [(0.4, "b", "lost by a fault")]
+    assert run.noted("fault") == [(0.4, "b", "lose StageNote")]
+    assert [(note, when) for when, _, note in run.noted("send") if note] == [("sent again: 1", 1.4)]
 
 
 def test_what_is_behind_a_message_that_its_sender_can_no_longer_send_again_is_dropped(stage: Stage) -> None:
@@ -43,14 +43,14 @@ def test_what_is_behind_a_message_that_its_sender_can_no_longer_send_again_is_dr
     faults = [Lose("b", occurrence=2), Crash("b", time=0.5, back_after=0.1)]
     run = stage({"a": stage.listens(20), "b": speak}, faults).run()
     assert run.heard("a") == [("1", 0.01), ("life 2", 5.61)]
-    assert run.told("drop") == [(0.5, "b", "an earlier message of its connection never came")]
+    assert run.noted("drop") == [(0.5, "b", "an earlier message of its connection never came")]
     assert run.world.network.in_flight == 0
 
 
 def test_nothing_is_sent_again_to_one_who_is_down(stage: Stage) -> None:
     faults = [Crash("b", time=0.0), Lose("a", occurrence=1)]
     run = stage({"a": stage.says("1", "2", to="b"), "b": stage.nothing}, faults).run()
-    assert run.told("send", "lose", "drop") == [
+    assert run.noted("send", "lose", "drop") == [
         (0.0, "a", ""), (0.0, "a", "lost by a fault"), (1.0, "a", ""), (1.01, "a", "the receiver is down"),
     ]  # fmt: skip
 
@@ -64,7 +64,7 @@ def test_a_lost_datagram_is_lost(stage: Stage) -> None:
 
 def test_the_timeout_doubles_up_to_a_minute(stage: Stage) -> None:
     run = stage({"a": stage.listens(2000), "b": stage.says("1")}, [Lose(time=0.0, lasts=300.0)]).run()
-    assert [when for when, _, _ in run.told("send")] == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303]
+    assert [when for when, _, _ in run.noted("send")] == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303]
     assert run.heard("a") == [("1", 303.01)]
 
 
@@ -74,7 +74,7 @@ def test_a_second_copy_is_removed_and_counted(stage: Stage) -> None:
             {"a": stage.listens(20), "b": stage.says(*"123")}, [Duplicate("b", occurrence=2)], transport=transport
         ).run()
         assert run.texts("a") == ["1", "2", "3"]
-        assert run.told("drop") == [(1.01, "b", "a second copy")]
+        assert run.noted("drop") == [(1.01, "b", "a second copy")]
         assert run.world.ledger.messages == 4
 
 
@@ -105,7 +105,7 @@ def test_several_faults_of_one_message(stage: Stage) -> None:
     faults = [Duplicate("b"), Delay("b", by=2.0), Lose("b")]
     run = stage({"a": stage.listens(20), "b": stage.says("1")}, faults).run()
     assert run.heard("a") == [("1", 0.01)]  # the first copy is lost, the second is neither late nor lost
-    assert [note for *_, note in run.told("fault")] == ["duplicate StageNote", "delay StageNote", "lose StageNote"]
+    assert [note for *_, note in run.noted("fault")] == ["duplicate StageNote", "delay StageNote", "lose StageNote"]
 
 
 def test_a_message_fault_says_who_was_struck(stage: Stage) -> None:
@@ -136,7 +136,7 @@ def test_a_flipped_bit_is_refused_by_the_record_layer(stage: Stage, topology: st
     (drop,) = [event for event in run.events if event.kind == "drop"]
     assert (drop.party, drop.peer, drop.type) == ("b", "a", "StageNote")
     assert drop.note == "a bit was flipped: the TLS record's tag does not fit"
-    assert run.told("fault") == [(1.0, "b", "corrupt StageNote")]
+    assert run.noted("fault") == [(1.0, "b", "corrupt StageNote")]
 
 
 @pytest.mark.parametrize("topology", ["mesh", "star"])
@@ -156,14 +156,15 @@ def test_a_flipped_bit_of_a_sealed_message_is_refused_by_the_receiver(stage: Sta
         }  # fmt: skip
         run = stage(programs, [Corrupt("b", occurrence=2)], topology=topology, seed=seed).run()
         assert run.texts("a") == ["one", "three"]
-        (note,) = [note for *_, note in run.told("drop")]
+        (note,) = [note for *_, note in run.noted("drop")]
         assert note.startswith("StageNote from b: ")
         notes[note.split(":")[1][:12]] += 1
-    assert len(notes) > 1  # header and body were struck
+    assert len(notes) > 1  # header and body were both changed
 
 
 def test_no_flipped_bit_of_a_sealed_message_gets_in(stage: Stage) -> None:
-    """Each bit of the frame, header and body: nothing is heard, and one drop names the true sender and type."""
+    """For each bit of the frame, header and body: no message is received, and one drop names the true sender and
+    type."""
     lower, upper = channel(True), channel(False)
     run = stage({"a": stage.listens(1), "b": stage.nothing, "c": stage.nothing})
     actor = run.actors["a"]
@@ -176,14 +177,14 @@ def test_no_flipped_bit_of_a_sealed_message_gets_in(stage: Stage) -> None:
     actor.receive(packet)
     run.run()
     assert run.texts("a") == ["hello"]
-    drops = run.told("drop")
+    drops = run.noted("drop")
     assert len(drops) == 8 * len(packet.data)
     assert all(note.startswith("StageNote from b: ") for *_, note in drops)
     assert actor.incarnations == {"b": 1}
     assert (actor.round, actor.attempt) == (0, 0)
 
 
-# The same each time
+# Determinism
 
 message_faults = st.builds(
     lambda kind, party, how: kind[0](party, **kind[1], **how),

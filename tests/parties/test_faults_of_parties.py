@@ -53,7 +53,7 @@ def test_what_was_said_before_the_end(stage: Stage, kind: type[Fault], fault: Cr
     fault = kind(fault.party, **{key: value for key, value in fault.given().items() if key != "party"})
     run = stage({"a": stage.listens(5), "b": says("1", "2", "3")}, [fault]).run()
     assert "".join(run.texts("a")) == heard
-    assert run.told("fault") == [(when, "b", f"{kind.kind} {fault.trigger}")]
+    assert run.noted("fault") == [(when, "b", f"{kind.kind} {fault.trigger}")]
     assert run.fired == [(fault, when, "b")]
     assert not run.actors["b"].alive
 
@@ -97,7 +97,7 @@ def test_a_fault_that_never_strikes_is_not_among_those_that_fired(stage: Stage, 
 def test_a_party_is_struck_at_zero_before_it_does_anything(stage: Stage) -> None:
     run = stage({"a": stage.listens(5), "b": says("1")}, [Crash("b", time=0.0, back_after=2.0)]).run()
     assert run.heard("a") == [("1", 2.01)]
-    assert run.told("fault", "enter") == [
+    assert run.noted("fault", "enter") == [
         (0.0, "b", "crash at 0 s"), (2.0, "b", "rejoin as incarnation 2"), (2.0, "b", ""),
     ]  # fmt: skip
 
@@ -108,8 +108,8 @@ def test_an_availability_trace_is_followed(stage: Stage) -> None:
         {"a": stage.listens(9), "b": says(*"12345"), "c": stage.nothing}, availability(rows, ["a", "b", "c"])
     ).run()
     assert run.heard("a") == [("1", 1.01), ("2", 2.01), ("1", 4.01), ("2", 5.01)]
-    assert [when for when, *_ in run.told("fault")] == [0.0, 1.0, 2.5, 4.0, 5.2]
-    assert {name for _, name, _ in run.told("fault")} == {"b"}
+    assert [when for when, *_ in run.noted("fault")] == [0.0, 1.0, 2.5, 4.0, 5.2]
+    assert {name for _, name, _ in run.noted("fault")} == {"b"}
 
 
 def test_a_probability_strikes_now_and_then_and_each_seed_otherwise(stage: Stage) -> None:
@@ -129,7 +129,7 @@ def test_a_probability_strikes_now_and_then_and_each_seed_otherwise(stage: Stage
 def test_what_a_party_has_sent_goes_out_after_it_left_and_not_after_it_crashed(stage: Stage) -> None:
     def heard(fault: Fault) -> int:
         async def speak(me: Any) -> None:
-            me.say("a", *(str(number) * 1000 for number in range(5)))  # a second each
+            me.say("a", *(str(number) * 1000 for number in range(5)))  # one second of uplink each
             await me.work(100)
 
         return len(stage({"a": stage.listens(20), "b": speak}, [fault], access={"up": 1100.0}).run().heard("a"))
@@ -146,14 +146,14 @@ def test_one_that_left_hears_nothing_and_never_comes_back(stage: Stage) -> None:
 
     faults = [Leave("b", time=1.0), Crash("b", time=2.0, back_after=0.5), Pause("b", time=2.0, lasts=1.0)]
     run = stage({"a": speak, "b": stage.listens()}, faults).run()
-    assert run.told("fault") == [(1.0, "b", "leave at 1 s")]
-    assert run.told("drop") == [(3.01, "a", "the receiver is down")]
+    assert run.noted("fault") == [(1.0, "b", "leave at 1 s")]
+    assert run.noted("drop") == [(3.01, "a", "the receiver is down")]
 
 
 def test_one_that_leaves_while_it_is_down_does_not_come_back(stage: Stage) -> None:
     faults = [Crash("b", time=1.0, back_after=5.0), Leave("b", time=3.0), Leave("b", time=4.0)]
     run = stage({"a": lasts(9), "b": says(*"123")}, faults).run()
-    assert run.told("fault") == [(1.0, "b", "crash at 1 s"), (3.0, "b", "leave at 3 s")]
+    assert run.noted("fault") == [(1.0, "b", "crash at 1 s"), (3.0, "b", "leave at 3 s")]
     assert [(fault, when) for fault, when, _ in run.fired] == [(faults[0], 1.0), (faults[1], 3.0)]
     assert not run.actors["b"].alive
 
@@ -166,7 +166,7 @@ def test_a_paused_party_handles_what_came_when_it_resumes_in_order(stage: Stage)
     assert run.heard("a") == [
         ("1", 0.01), ("2", 3.5), ("3", 3.5), ("4", 3.5), ("5", 4.01), ("6", 5.01)
     ]  # fmt: skip
-    assert run.told("fault") == [(0.5, "a", "pause at 0.5 s"), (3.5, "a", "resume")]
+    assert run.noted("fault") == [(0.5, "a", "pause at 0.5 s"), (3.5, "a", "resume")]
 
 
 def test_what_a_paused_party_says_goes_out_when_it_resumes(stage: Stage) -> None:
@@ -189,7 +189,7 @@ def test_the_message_that_triggers_a_pause_waits_for_its_end(stage: Stage) -> No
 
 def test_computing_stands_still_in_a_pause(stage: Stage) -> None:
     async def compute(me: Any) -> None:
-        await me.together(me.work(2), me.work(1))  # one core: one after the other
+        await me.together(me.work(2), me.work(1))  # one core runs them one after the other
         me.heard.append(me.now)
 
     run = stage({"a": lasts(20), "b": compute}, [Pause("b", time=1.5, lasts=3.0), Pause("b", time=5.25, lasts=1.0)])
@@ -225,7 +225,7 @@ def test_pauses_that_overlap_are_one(stage: Stage) -> None:
     faults = [Pause("a", time=1.0, lasts=4.0), Pause("a", time=2.0, lasts=1.0), Pause("a", time=4.5, lasts=2.0)]
     run = stage({"a": stage.listens(20), "b": says(*"12345678")}, faults).run()
     assert [when for _, when in run.heard("a")] == [0.01, *[6.5] * 6, 7.01]
-    assert [note for *_, note in run.told("fault")].count("resume") == 1
+    assert [note for *_, note in run.noted("fault")].count("resume") == 1
 
 
 def test_a_paused_party_that_crashes_just_crashes(stage: Stage) -> None:
@@ -244,8 +244,8 @@ def test_a_paused_party_that_crashes_just_crashes(stage: Stage) -> None:
 
     run = stage({"a": speak, "b": live}, faults).run()
     assert run.heard("b") == [("to the new", 3.51)]
-    assert run.told("drop") == [(2.0, "a", "the receiver is down")]
-    assert run.told("fault") == [
+    assert run.noted("drop") == [(2.0, "a", "the receiver is down")]
+    assert run.noted("fault") == [
         (1.0, "b", "pause at 1 s"), (2.0, "b", "crash at 2 s"), (3.0, "b", "rejoin as incarnation 2"),
     ]  # fmt: skip
     assert not run.actors["b"].paused
@@ -269,7 +269,7 @@ def test_a_paused_relay_relays_when_it_resumes(stage: Stage) -> None:
     assert run.heard("a") == [("1", 5.01), ("2", 5.01)]
 
 
-# Everything at once, and the same each time
+# All faults together, and determinism
 
 moments = st.floats(0, 4).map(lambda value: round(value, 3))
 triggers = st.one_of(
@@ -294,7 +294,7 @@ faults_of_parties = st.builds(
 
 
 def gossip(stage: Stage, faults: list[Fault], **options: Any) -> Any:
-    """Three parties that compute, write to each other and read for a while."""
+    """Three parties that compute, send each other messages and read, for some time."""
     names = ("server", "client/0", "client/1")
 
     async def live(me: Any) -> None:
@@ -329,7 +329,7 @@ def test_whatever_befalls_parties_the_run_ends_accounts_for_all_and_repeats(
     for name, actor in first.actors.items():
         heard = [text.split()[:3] for text in first.texts(name)]
         assert len({tuple(words) for words in heard}) == len(heard) or actor.incarnation > 1
-        if conditions.get("transport") != "datagram":  # each life of each sender is heard in order
+        if conditions.get("transport") != "datagram":  # messages of one incarnation are received in order
             for life in {(words[0], words[1]) for words in heard}:
                 numbers = [int(words[2]) for words in heard if (words[0], words[1]) == life]
                 assert numbers == sorted(numbers)

@@ -1,4 +1,4 @@
-"""Features of points: which there are, that they are made once, and which points they suit."""
+"""Features of points: the available kinds, that they are computed once, and the points that they accept."""
 
 from pathlib import Path
 
@@ -8,7 +8,10 @@ import pytest
 from tacit.parties.data import features
 from tacit.parties.data.features import FEATURES, FeatureKind, features_of
 from tacit.parties.datasets.error import DataError
-from tacit.parties.learning import LocalData, LocalUpdate, MissingExtra, ModelSpec, embed_all, initial, size, train
+from tacit.parties.learning.extras import MissingExtra
+from tacit.parties.learning.jobs import embed_all, initial, size, train
+from tacit.parties.learning.local_update import LocalData, LocalUpdate
+from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.streams import generator
 
 
@@ -18,7 +21,7 @@ def pictures(n: int = 2, channels: int = 3) -> np.ndarray:
 
 @pytest.fixture
 def sums(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Makes "sums" a kind of features, of texts and numbers; the list gets how many points each batch had."""
+    """Adds "sums" as a kind of features, of texts and numbers; the list gets the number of points of each batch."""
     batches: list[int] = []
 
     def load() -> features.FeatureNetwork:

@@ -1,4 +1,4 @@
-"""Messages that are handed to a function on receipt, while a task waits for enough of them."""
+"""Messages passed to a function on receipt, while a task waits for enough of them."""
 
 import asyncio
 from typing import Any

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.parties.data.partitions import classes_with_labels
 from tacit.parties.data.sets import DataError, Dataset, load
-from tacit.parties.data.splits import Shard, counted, named, parse_partition, partition, shards
+from tacit.parties.data.splits import Shard, classes_with_labels, counted, named, parse_partition, partition, shards
 
 
 def table(labels: list[int], clients: list[int] | None = None) -> Dataset:
@@ -78,8 +77,8 @@ def test_two_dirichlet_parameters_deal_a_half_each():
     labels = np.repeat(np.arange(10), 200)
     dealt = partition(table(labels), 10, "dirichlet:1000/0.01", 1)
     counts = np.array([np.bincount(labels[own], minlength=10) for own in dealt])
-    assert (counts >= 5).all()  # of the even half everybody has about 10 points a class
-    assert (counts.max(0) > 60).all()  # and of the other half most of a class are with one client
+    assert (counts >= 5).all()  # from the even half, each client has about 10 points per class
+    assert (counts.max(0) > 60).all()  # from the other half, one client has most points of a class
     assert counts.sum() == len(labels)
 
 

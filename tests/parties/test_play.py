@@ -1,4 +1,4 @@
-"""How a run ends, and that it is the same each time."""
+"""The end of a run, and its determinism."""
 
 import asyncio
 import os
@@ -139,13 +139,13 @@ def test_ctrl_c_in_a_party_leaves_at_once_and_ends_clean(stage: Stage) -> None:
     assert [event.kind for event in run.events] == ["enter", "compute"]
 
 
-# A run is the same each time
+# Determinism
 
 FAULTS = (Crash("client/1", after="demo.work", back_after=0.5), Crash("client/2", time=1.5))
 
 
 def workload(stage: Stage, clients: int = 4, text: str = "hello", **changes: Any) -> Any:
-    """A server that asks for numbers three times, clients that compute and exchange them; two of them crash."""
+    """A server that asks for numbers three times, and clients that compute and exchange them; two of them crash."""
     names = [f"client/{i}" for i in range(clients)]
 
     async def serve(me: Any) -> None:
@@ -286,9 +286,10 @@ def test_whatever_happens_every_message_ends_somewhere(
     rate: float,
     seed: int,
 ) -> None:
-    """sent = delivered + lost + dropped; nobody hears from the dead; the clock never goes back; it all repeats.
+    """sent = delivered + lost + dropped; no message of a dead party is received; the clock never goes back; all
+    repeats.
 
-    Only where nobody is left does the run end before its messages do: they are still in flight.
+    A run without living parties may end while messages are in flight.
     """
 
     def correspond(name: str) -> Program:

@@ -1,4 +1,4 @@
-"""A party that comes back has its disk, and nothing else that a new one would not have."""
+"""A returned party has its disk, and nothing else that a new party would not have."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ from tacit.sim.wire import Message
 from tacit.sim.world import World
 
 MACHINERY = {"device", "_make", "_task", "_mailbox", "world"}
-"""The attributes that belong to the simulation, not to a party's memory; the mailbox is checked separately."""
+"""Attributes of the simulation, which are not part of a party's memory; the mailbox is checked separately."""
 
 
 class RejoinNote(Message):
@@ -24,7 +24,7 @@ class RejoinNote(Message):
 
 
 class Hoarder(Client):
-    """Keeps whatever it can in memory, in attributes of its constructor and in others."""
+    """A client that stores all it can in memory, in attributes of its constructor and in others."""
 
     watched = Observed(list[str])
 
@@ -76,7 +76,7 @@ def test_a_party_that_comes_back_holds_nothing_that_a_new_one_would_not(paused: 
         for one in (party, server):
             one.device.start()
         world.loop.run(asyncio.sleep(1))
-        assert memory(party).keys() > memory(fresh).keys()  # it has hoarded
+        assert memory(party).keys() > memory(fresh).keys()  # it has stored more than a new one
         assert party.sizes == {"a": 1, "more": 1}
         if paused:
             device.pause()
@@ -113,7 +113,7 @@ def test_nothing_holds_on_to_the_old_party() -> None:
 
 
 def test_tasks_of_the_old_life_see_nothing_of_the_new_one() -> None:
-    """They go on with what they hold, but the party that they write to is gone; nothing of theirs is in the new one."""
+    """They continue with their own objects; the new incarnation has nothing of theirs."""
     world = World(seed=1, faults=[Crash("client/0", time=1.0, back_after=1.0)])
     parties = Present([hoarder(world)])
     try:

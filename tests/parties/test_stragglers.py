@@ -1,4 +1,4 @@
-"""A party that is slow: what takes longer, for how long, and its outcome when other faults strike."""
+"""A slow party: the durations that grow, for how long, and combinations with other faults."""
 
 import asyncio
 from typing import Any
@@ -41,7 +41,7 @@ def test_a_straggler_receives_slowly_and_the_trace_says_when_it_ends(stage: Stag
     alone = run().heard("a")[0][1]
     slow = run(Slow("a", time=0.0, factor=2.5, lasts=50.0))
     assert slow.heard("a")[0][1] == pytest.approx(2.5 * alone)
-    assert slow.told("fault") == [(0.0, "a", "slow at 0 s: 2.5 times as long"), (50.0, "a", "slow ends")]
+    assert slow.noted("fault") == [(0.0, "a", "slow at 0 s: 2.5 times as long"), (50.0, "a", "slow ends")]
 
 
 def test_a_straggler_that_is_struck_again_is_slow_for_longer_and_no_slower(stage: Stage) -> None:
@@ -61,7 +61,7 @@ def test_a_straggler_that_is_struck_again_is_slow_for_longer_and_no_slower(stage
         return run.heard("b")
 
     assert seconds() == [3.0, 3.0, 3.0, 3.0]
-    # From 6 s, when it is struck last, to 10 s.
+    # From 6 s, the time of the last fault, to 10 s.
     assert seconds(lasts=4.0) == pytest.approx([3.0, 3.0, 3.0, 1 + 2 / 3], abs=1e-5)
 
 

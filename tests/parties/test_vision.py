@@ -1,4 +1,4 @@
-"""torchvision beside whatever torch there is, and one clear line where there is none."""
+"""torchvision with any version of torch, and a one-line error without it."""
 
 import importlib.util
 import subprocess

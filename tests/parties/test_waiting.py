@@ -53,7 +53,7 @@ def test_what_comes_before_the_deadline_is_in_time(stage: Stage, latency: str, h
 
 
 def test_what_comes_at_the_deadline_is_in_time_if_it_was_under_way_when_the_wait_began(stage: Stage) -> None:
-    """First in, first out at equal times."""
+    """At equal times, events happen in the order in which they were scheduled."""
 
     async def wait(me: Any) -> None:
         await asyncio.sleep(1.0)
@@ -203,7 +203,7 @@ def test_waits_leave_no_timer_behind(stage: Stage) -> None:
 
 def test_late_messages_are_dropped_and_traced(stage: Stage) -> None:
     async def wait(me: Any) -> None:
-        await asyncio.sleep(1)  # by now "kept" and "in the mailbox" have come
+        await asyncio.sleep(1)  # "kept" and "in the mailbox" have been delivered
         me.advance(1, 2)
         with pytest.raises(NoAnswer):
             await me.recv(me.Note, "b", 5.0)
@@ -292,7 +292,7 @@ def test_a_party_does_not_go_back(stage: Stage) -> None:
 def test_each_message_is_taken_in_its_own_attempt_or_dropped(
     stage: Stage, stamps: list[tuple[int, int]], seed: int
 ) -> None:
-    """A sender that goes forwards, a receiver that goes through all attempts at its own pace."""
+    """A sender that advances, and a receiver that goes through all attempts at its own pace."""
 
     async def send(me: Any) -> None:
         for stamp in sorted(stamps):
@@ -324,7 +324,7 @@ def test_an_interrupt_ends_whatever_the_party_waits_for(stage: Stage) -> None:
                 me.recv(me.Note, "b", 100.0), me.collect(me.Reply, ["b"], deadline=100.0), asyncio.sleep(100)
             )
         me.heard += [me.world.loop.time(), (me.round, me.attempt)]
-        with pytest.raises(NoAnswer):  # it strikes once
+        with pytest.raises(NoAnswer):  # the interrupt happens once
             await me.recv(me.Note, "b", 1.0)
 
     async def stop(me: Any) -> None:

@@ -1,4 +1,4 @@
-"""Plugins of a few lines, written into folders of their own."""
+"""Plugins of a few lines, each written into a folder of its own."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,11 +46,12 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Writes the plugin ``mine.py`` and a scenario with some changes to it; gives the scenario's path."""
+    """A function that writes the plugin ``mine.py`` and a scenario with changes, and returns the scenario's path."""
     monkeypatch.chdir(tmp_path)
 
     def written(plugin: str, scenario: str = QUICK, **changes: str) -> Path:
-        (tmp_path / "mine.py").write_text(f"{plugin}\n# {tmp_path}\n")  # else it is a module from another test
+        # Makes the content unique, so that no test gets another's module.
+        (tmp_path / "mine.py").write_text(f"{plugin}\n# {tmp_path}\n")
         for key, value in changes.items():
             table, _, name = key.partition("_")
             head, line = f"[{table}]\n", f'{name} = "{value}"\n'
@@ -68,5 +69,5 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
 
 @pytest.fixture
 def training() -> str:
-    """A quick training run that takes the plugin."""
+    """A quick training run that uses the plugin."""
     return TRAINING

@@ -24,7 +24,7 @@ def without_plugins_afterwards() -> Iterator[None]:
 
 
 def changed(folder: Path, before: str, after: str, name: str = "secure_mean.py") -> str:
-    """The path of an example with a change."""
+    """The path of a copy of an example with a change."""
     text = (EXAMPLES / name).read_text(encoding="utf-8")
     assert before in text
     (folder / name).write_text(text.replace(before, after), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""examples/fedadam.py, in a folder of its own: a network and a server update that Tacit does not have."""
+"""examples/fedadam.py, copied to a folder: a network and a server update that Tacit does not have."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ TEN_CLASSES = 0.1
 
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The scenario's path in a folder that is outside of this tree."""
+    """The scenario's path in a folder outside this tree."""
     for name in ("fedadam.py", "fedadam.toml"):
         shutil.copy(ROOT / "examples" / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)

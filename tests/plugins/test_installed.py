@@ -1,4 +1,4 @@
-"""Plugins in installed packages: they work in all processes, and one that is broken stops nobody else."""
+"""Plugins in installed packages: they work in all processes, and a broken one does not stop other runs."""
 
 import json
 import sys
@@ -45,7 +45,7 @@ PACKAGES = ("halves", "means", "broken")
 
 
 def forget() -> None:
-    """Let the next command look for installed plugins again."""
+    """Make the next command search for installed plugins again."""
     plugins._installed.cache_clear()
     plugged._left_out.clear()
     for one in registry._all:
@@ -59,7 +59,7 @@ def forget() -> None:
 
 @pytest.fixture
 def install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Writes a package with an entry point of its name, and gives the file of its one module."""
+    """A function that writes a package with an entry point of its name, and returns the file of its only module."""
     site = tmp_path_factory.mktemp("site")
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("PYTHONPATH", str(site))
@@ -81,7 +81,7 @@ def install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def half(write: Write, training: str) -> Callable[[str], Path]:
-    """A scenario without plugins of its own that names the update of an installed one."""
+    """A scenario without plugins of its own that names the update of an installed plugin."""
     return lambda name: write("", training.replace('plugins = ["mine.py"]', ""), training_update=f"{name}-half")
 
 
@@ -135,12 +135,12 @@ BROKEN = "import tacit\n" + STEP.format("broken") + "import nothing_of_the_kind\
 LINE = BROKEN.count("\n")
 
 
-def why(file: Path) -> str:
+def import_problem(file: Path) -> str:
     return f"{file}, line {LINE}: ModuleNotFoundError: No module named 'nothing_of_the_kind'"
 
 
 def warning(file: Path) -> str:
-    left_out = f"the installed plugin broken (package broken 1) is skipped: {why(file)}"
+    left_out = f"the installed plugin broken (package broken 1) is skipped: {import_problem(file)}"
     return f"WARNING  {left_out}; fix or remove this package"
 
 
@@ -163,7 +163,7 @@ def test_what_a_broken_one_may_have_added_is_not_known_and_why(install: Install,
     assert first == warning(file)
     assert second.startswith("error: ") and 'training.update: "broken-half" is not one of the allowed: ' in second
     assert second.endswith(
-        f"; an installed plugin that is left out may have it: broken (package broken 1): {why(file)}"
+        f"; an installed plugin that is left out may have it: broken (package broken 1): {import_problem(file)}"
     )
 
 

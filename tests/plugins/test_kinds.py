@@ -1,4 +1,4 @@
-"""One plugin of each kind: what it adds is found by its name, and a pool gives the same as one process."""
+"""One plugin of each kind: its addition is found by name, and a pool gives the results of one process."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -151,7 +151,7 @@ rounds = 2
 
 
 def both_ways(path: Path, *changes: str) -> Result:
-    """The result in one process, which is the same in a pool."""
+    """The result in one process, which must be the same in a pool."""
     one, other = (run(load(path, changes), engine=engine) for engine in ("inline", "pool:2"))
     assert (one.outcome, other.outcome) == ("completed", "completed"), (one.reason, other.reason)
     assert one.trace_hash == other.trace_hash
@@ -195,7 +195,7 @@ def test_the_command_line_lists_what_a_plugin_adds(write: Write) -> None:
     keys = CliRunner().invoke(app, ["keys", "--markdown", "--plugin", "mine.py"])
     assert '"inverted", "paillier"' in keys.output
     listed = CliRunner().invoke(app, ["list", "--plugin", "mine.py"], env={"COLUMNS": "200"})
-    assert "inverted" in listed.output and "line 32" in listed.output  # a long path may break in its cell
+    assert "inverted" in listed.output and "line 32" in listed.output  # a long path may be wrapped in its cell
     without = CliRunner().invoke(app, ["keys", "--markdown"])
     assert "inverted" not in without.output
 

@@ -1,4 +1,4 @@
-"""Where plugins may come from, what a broken one says, and what is kept of them beside a run."""
+"""The allowed places of plugins, the errors of broken ones, and their copies in a run's folder."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ def tacit(*arguments: object) -> Result:
 
 
 def refused(*arguments: object) -> str:
-    """The one line that the command says."""
+    """The only line that the command prints."""
     result = tacit(*arguments)
     assert result.exit_code == 2, result.output
     (line,) = result.stderr.splitlines()
@@ -54,7 +54,7 @@ def halved(write: Write, training: str, plugin: str = STEP) -> Path:
     return write(plugin, training, training_update="half")
 
 
-# --- where from
+# --- allowed places
 
 
 def test_a_file_of_the_scenarios_folder_or_below(write: Write, training: str) -> None:
@@ -186,7 +186,7 @@ def test_however_a_plugin_ends_a_run_its_folder_is_complete(write: Write, traini
     assert (result.folder / "result.json").is_file() and (result.folder / "failure.txt").is_file()
 
 
-# --- what is kept
+# --- copies
 
 
 def test_a_run_keeps_its_plugin(write: Write, training: str) -> None:

@@ -1,4 +1,4 @@
-"""Who looks at the folder of somebody's run runs no code of it."""
+"""Inspecting the folder of another person's run runs no code from it."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run whose protocol is a plugin in it, that leaves a file where it is imported."""
+    """The folder of a run whose protocol is a plugin in it, which writes a file when it is imported."""
     made = tmp_path_factory.mktemp("somebody")
     for name in ("secure_mean.py", "secure_mean.toml"):
         shutil.copy(EXAMPLES / name, made)
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def looked(folder: Path, *commands: list[str]) -> list[tuple[int, str]]:
-    """The exit codes and the outputs of commands, in a process that has not run the plugin before."""
+    """The exit codes and outputs of commands, in a process that has not imported the plugin before."""
     done = warm.run([sys.executable, "-c", LOOK, json.dumps(commands)], cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     return [(code, " ".join(output.split())) for code, output in json.loads(done.stdout)]
@@ -63,10 +63,10 @@ WITHHELD = "plugins/secure_mean.py is code in the folder of the run, and is not 
 def test_no_command_that_looks_imports_it(folder: Path) -> None:
     mark(folder).unlink(missing_ok=True)
     *shown, (code, _) = looked(folder, *SHOWN, ["trace", "run", "--perfetto", "new.pftrace"])
-    assert code in (0, 2)  # without the package
+    assert code in (0, 2)  # code 2 if an extra package is missing
     assert not mark(folder).exists()
     for words, (code, output) in zip(SHOWN, shown, strict=False):
-        assert (code == 0) == (words[0] != "plot"), output  # it has no rounds to plot
+        assert (code == 0) == (words[0] != "plot"), output  # the run has no rounds to plot
         assert (WITHHELD in output) == (words[0] == "report"), output
     for code, output in looked(folder, *ASKED):
         assert code == 2 and WITHHELD in output, output

@@ -1,4 +1,4 @@
-"""The keys of a protocol of one's own: every type that a file can hold is explained, any other refused at its line."""
+"""The keys of a plugin's protocol: every type that a file can hold is explained, any other is refused at its line."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,9 +94,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def plugin(fields: str, options: str = "") -> int:
-    """Write the plugin, and give the line in which it adds its protocol."""
+    """Write the plugin, and return the line in which it adds its protocol."""
     text = PLUGIN.replace("{fields}", fields.strip()).replace("{options}", options)
-    Path("mine.py").write_text(f"{text}# {Path.cwd()}\n")  # else it is a module from another test
+    # Makes the content unique, so that no test gets another's module.
+    Path("mine.py").write_text(f"{text}# {Path.cwd()}\n")
     return text.count("\n")
 
 

@@ -1,4 +1,4 @@
-"""Mistakes in a plugin's classes and functions: one line names the file, the line, and what was most likely meant."""
+"""Mistakes in a plugin's classes and functions: one line names the file, the line, and the likely correction."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -84,12 +84,12 @@ def tacit(*arguments: object) -> Result:
 
 
 def line_of(text: str) -> int:
-    """The first line of the plugin with that text."""
+    """The number of the plugin's first line with that text."""
     return 1 + next(number for number, line in enumerate(Path("mine.py").read_text().splitlines()) if text in line)
 
 
 def error_of(path: Path) -> str:
-    """The one line that a run ends with before it begins."""
+    """The only line of a run that ends before it begins."""
     result = tacit("run", path)
     assert result.exit_code == 2, result.output
     (line,) = result.stderr.splitlines()
@@ -97,7 +97,7 @@ def error_of(path: Path) -> str:
 
 
 def warning_of(path: Path) -> str:
-    """The one warning of a run that is not as wanted, but runs."""
+    """The only warning of a run that works despite a mistake."""
     result = tacit("run", path)
     assert result.exit_code == 0, result.output
     (line,) = (line for line in result.stderr.splitlines() if "WARNING" in line)

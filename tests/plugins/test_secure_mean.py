@@ -1,4 +1,4 @@
-"""examples/secure_mean.py by its scenario's `plugins`: a protocol of one's own, wherever it runs."""
+"""examples/secure_mean.py, loaded by its scenario's `plugins`: a user's protocol, run in several ways."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The scenario's path in a folder that is outside of this tree."""
+    """The scenario's path in a folder outside this tree."""
     for name in ("secure_mean.py", "secure_mean.toml"):
         shutil.copy(ROOT / "examples" / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)

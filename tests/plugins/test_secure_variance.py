@@ -1,4 +1,4 @@
-"""examples/secure_variance.py: a protocol of one's own of two parts, and what a wrong one leads to."""
+"""examples/secure_variance.py: a user's protocol of two parts, and the effects of mistakes in it."""
 
 import shutil
 import sqlite3
@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tacit.protocols.sums import reports
 from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files import plugins
@@ -75,6 +77,28 @@ def test_a_histogram_loses_a_client_and_its_helper(folder: Path) -> None:
     assert campaign(load(file), Plan(schedules=10, singles=False, seed=3)).failures == []
 
 
+def test_a_round_without_reports_is_refused_and_nothing_is_signed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "histogram.toml"
+    signed = run(load(file, [*CALM, "protocol.identity=signed"]), out=folder / "signed")  # no key of the protocol
+    types = {row.type: row.payload for row in byte_rows(signed.folder)}
+    assert types["HelperKey"] == 32 and predicted(signed.folder, types) == types
+    send = reports.Party._send_each
+
+    def lying(me: Any, receivers: Any, message: Any, times: int = 1) -> None:
+        number = me.round
+        me.round = 7 if isinstance(message, reports.BatchOpened) else number
+        send(me, receivers, message, times)
+        me.round = number
+
+    monkeypatch.setattr(reports.Party, "_send_each", lying)
+    result = run(load(file, CALM), out=folder / "lying")
+    assert (result.outcome, result.endings["helper"]) == (
+        "aborted", "the server sent invalid values: BatchOpened from server: round 7 has no reports"
+    )  # fmt: skip
+
+
 def test_a_client_with_no_category_of_the_histogram_is_lost_for_that_reason(folder: Path) -> None:
     module, file = folder / "histogram.py", folder / "histogram.toml"
     module.write_text(module.read_text().replace("return most_frequent(shard)", "return 10 * len(shard.labels)"))
@@ -98,7 +122,7 @@ def test_its_formula_is_what_it_sends(folder: Path, topology: str) -> None:
 
 
 def test_an_oracle_over_other_clients_is_not_met(folder: Path) -> None:
-    """The shards given for each part are those of clients whose inputs count in that part."""
+    """The oracle gets for each part the shards of the clients whose inputs count in that part."""
     file = folder / "secure_variance.py"
     file.write_text(file.read_text().replace('mean = x["mean"].mean()', 'mean = x.get("variance", x["mean"]).mean()'))
     assert run(load(folder / "secure_variance.toml", ["expect={}"])).equals_plaintext is False

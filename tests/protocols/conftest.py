@@ -94,7 +94,7 @@ def shard(features: NDArray[np.float64], labels: Sequence[int], labeled: Sequenc
 
 
 def random_shards(sizes: Iterable[int], classes: int = 3, dimension: int = 4, seed: int = 0) -> list[Shard]:
-    """Clusters around one centre a class; the first point of each client has its label, and every third."""
+    """Clusters around one centre per class; the first point of each client, and every third one, has its label."""
     random = np.random.default_rng(seed)
     centres = random.normal(size=(classes, dimension))
     made = []
@@ -110,7 +110,7 @@ Build = Callable[..., Federation]
 
 @pytest.fixture(scope="session")
 def federation() -> Build:
-    """Builds a federation over the given shards; `lose(packet)` says which packets vanish."""
+    """A function that builds a federation over the given shards; `lose(packet)` selects the packets to lose."""
 
     def build(
         shards: Sequence[Shard],

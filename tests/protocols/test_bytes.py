@@ -42,14 +42,14 @@ def measured(run) -> dict[str, int]:
 )
 def test_payload_by_type(federation, make_shards, variant, points, bits, rows, recipe) -> None:
     if variant == "naor-pinkas":
-        bits //= 4  # a transfer a bit takes its time
+        bits //= 4  # one transfer per bit is slow
     run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, recipe=recipe, topology="mesh").run()
     assert measured(run) == formula_of(run, variant, bits=bits, rows=rows, recipe=recipe.name)
 
 
 @pytest.mark.parametrize("variant", ["plaintext", pytest.param("iknp", marks=pytest.mark.long)])
 def test_names_of_different_lengths_are_counted_where_they_travel(federation, make_shards, variant) -> None:
-    """Who sends masks is another client of the pair in each of the variants."""
+    """In each of the variants another client of the pair sends masks."""
     run = federation(make_shards([2, 3, *[1] * 10]), variant=variant, bits=8, topology="mesh").run()
     assert {len(client.name) for client in run.clients} == {8, 9}
     assert measured(run) == formula_of(run, variant, bits=8)

@@ -76,7 +76,7 @@ class EchoServer(Server):
 
 
 class EchoRun(EndingsObserver[EchoClient]):
-    """The parties, and their observer in one."""
+    """The parties and their observer in one object."""
 
     def __init__(self, setting: Setting) -> None:
         calls = setting.keys.calls

@@ -50,7 +50,7 @@ def count_among(tolerance: Tolerance) -> Callable[[int], int]:
 
 
 class Member(Client):
-    """Takes part in each sum to which it is called, also after a crash."""
+    """A client that takes part in each sum to which it is called, also after a crash."""
 
     def __init__(self, world: World, name: str, tolerance: Tolerance, **access: Any) -> None:
         super().__init__(world, name, NOTHING, **access)
@@ -69,7 +69,7 @@ class Member(Client):
 
 
 class Summing(Server):
-    """Sums in `rounds` under keys that last."""
+    """A server that takes sums in `rounds` rounds with the same keys."""
 
     def __init__(self, world: World, names: Sequence[str], tolerance: Tolerance, rounds: int) -> None:
         super().__init__(world, names)
@@ -95,7 +95,7 @@ class Summing(Server):
         return () if ring is None else ring.stored
 
     async def afterwards(self) -> None:
-        """Do what this server does when its sums are over."""
+        """Called after the last sum; for derived servers."""
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Played:
         return Counter(packet.sender for packet in self.packets if packet.type == kind.__name__)
 
     def refused(self, text: str) -> set[str]:
-        """Who refused something with `text` in the note."""
+        """The parties that refused something, with `text` in the note."""
         return {e.party for e in self.events if e.note.startswith("refused to") and text in e.note}
 
     def assert_sum(self, number: int, names: Iterable[str]) -> None:
@@ -174,7 +174,7 @@ def test_a_graph_that_is_not_complete_is_drawn_in_each_round_and_a_lost_client_c
 
 
 class Recording(Summing):
-    """Keeps the masked vectors, by round."""
+    """A server that stores the masked vectors, by round."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -188,7 +188,7 @@ class Recording(Summing):
 
 
 def test_decryptors_who_are_shown_different_labels_open_neither(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server hands each decryptor the signatures of all, over whichever labels."""
+    """The server passes each decryptor the signatures of all, for any of the labels."""
 
     class Equivocating(Summing):
         def broadcast(self, parties: Sequence[str], message: Message) -> None:
@@ -242,7 +242,7 @@ def test_labels_are_signed_and_opened_once_a_round_and_not_of_too_few() -> None:
 
 @pytest.mark.parametrize("of", ["another pair", "another round", "another set-up"])
 def test_a_ciphertext_of_another_context_is_not_decrypted(of: str) -> None:
-    """The server wants the seed of two who are in, or of another time, where the one of a lost client's pair is due."""
+    """The server requests the seed of two survivors, or of another round, instead of a lost client's pair."""
     lost = Crash("client/2", before="sum.mask", round=2)
     former = played(Recording, seed=2).server.vectors[2]
 
@@ -268,7 +268,7 @@ def test_a_ciphertext_of_another_context_is_not_decrypted(of: str) -> None:
 
 
 def test_a_decryptor_that_comes_back_in_its_round_signs_and_masks_no_second_time() -> None:
-    """The server calls it into the same round again, and shows it labels by which another client is out."""
+    """The server calls it into the same round again, and shows it labels in which another client is lost."""
 
     class Returning(Summing):
         async def afterwards(self) -> None:
@@ -288,11 +288,11 @@ def test_a_decryptor_that_comes_back_in_its_round_signs_and_masks_no_second_time
     found.assert_sum(1, NAMES)
     assert found.refused("it has sent masked values in round 1") == {"client/2"}
     assert found.sent(MaskedVector)["client/2"] == 1
-    assert found.sent(Agreed)["client/2"] == 2  # of the key, and of the labels
+    assert found.sent(Agreed)["client/2"] == 2  # once for the key, once for the labels
 
 
 def _wrong_proofs(monkeypatch: pytest.MonkeyPatch, names: set[str]) -> None:
-    """Have these clients spoil the proofs of the seeds that they encrypt in round 2."""
+    """Make these clients spoil the proofs of the seeds that they encrypt in round 2."""
     honest = Member.send
 
     def send(me: Member, receiver: str, message: Message) -> None:
@@ -307,7 +307,7 @@ def _wrong_proofs(monkeypatch: pytest.MonkeyPatch, names: set[str]) -> None:
 def test_a_client_with_a_wrong_proof_is_lost_and_named_and_the_round_goes_on(
     tolerance: Tolerance, clients: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A neighbour of one that is lost has a wrong proof, and so has a neighbour of that neighbour, found out later."""
+    """A neighbour of a lost client has a wrong proof, and so has a neighbour of that neighbour, found later."""
     names = [f"client/{i}" for i in range(clients)]
     near = neighbours(played(clients=clients, tolerance=tolerance).server, 2, tolerance)
     second = near["client/2"][0]
@@ -330,7 +330,7 @@ def test_a_wrong_proof_of_a_seed_that_nobody_needs_changes_nothing(monkeypatch: 
 
 
 def test_a_client_whose_shares_do_not_give_its_seed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its message is understood, and who is in has been signed: the round ends without a sum."""
+    """Its message is valid and the labels are already signed, so the round ends without a sum."""
     honest = Member.send
 
     def send(me: Member, receiver: str, message: Message) -> None:
@@ -345,7 +345,7 @@ def test_a_client_whose_shares_do_not_give_its_seed_is_named(monkeypatch: pytest
 
 
 def test_decryptors_who_are_out_sign_no_labels() -> None:
-    """In a complete graph a server and the clients that collude with it would label one honest client alone as in."""
+    """In a complete graph, a server with colluding clients would label only one honest client as a survivor."""
 
     class Isolating(Summing):
         def broadcast(self, parties: Sequence[str], message: Message) -> None:
@@ -357,15 +357,16 @@ def test_decryptors_who_are_out_sign_no_labels() -> None:
     found = played(Isolating, clients=12, tolerance=wide, rounds=1)
     asked = {p.receiver for p in found.packets if p.type == RoundLabels.__name__}
     assert len(asked) == 12 and found.refused("sign labels: it is out by them") == asked - set(NAMES[:3])
-    signed = {name for name, times in found.sent(Agreed).items() if times == 2}  # the key, then labels
+    signed = {name for name, times in found.sent(Agreed).items() if times == 2}  # once for the key, once for labels
     assert signed == set(NAMES[:3]) and not found.sent(flamingo.RoundOpened)
 
 
 def test_clients_of_two_generations_of_decryptors_share_no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server renews decryptors for some clients alone.
+    """The server renews decryptors for some clients only.
 
-    If pairs had one seed whatever the generation, the new decryptors would decrypt, as of a client that is out, what
-    the former ones leave closed, as it is in; its own seed from the former ones would then uncover its vector.
+    Suppose that pairs had one seed for all generations. Then the new decryptors would decrypt the seed of a client that
+    is lost for them, but a survivor for the former ones; its own seed from the former ones would then reveal its
+    vector.
     """
     made: dict[frozenset[str], set[bytes]] = {}
     honest = flamingo.derive_key

@@ -15,7 +15,7 @@ def random_distances(size: int, bits: int, seed: int) -> np.ndarray:
 
 
 def dense_graph(distances: np.ndarray, bits: int, k: int) -> np.ndarray:
-    """The definition, entry by entry."""
+    """The graph by its definition, entry by entry."""
     size = len(distances)
     kept = np.zeros((size, size))
     for i in range(size):

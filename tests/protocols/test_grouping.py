@@ -1,6 +1,6 @@
 """Random groups of clients."""
 
-from tacit.protocols.xclp.grouping import groups_of, parted
+from tacit.protocols.xclp.declaration import groups_of, parted
 
 NAMES = [f"client/{i}" for i in range(11)]
 

@@ -1,4 +1,4 @@
-"""Who stays when blocks are missing, and what the server refuses."""
+"""The clients that stay when blocks are missing, and the messages that the server refuses."""
 
 import numpy as np
 from hypothesis import given
@@ -19,7 +19,7 @@ def test_members_lack_nothing_and_nobody_leaves_without_a_gap(
     assert set(members) <= with_own
     inside = [(j, k) for j, k in PAIRS if j in members and k in members]
     assert set(inside) <= complete
-    # each that left did so for a gap towards those who were there then
+    # each client left because of a gap towards a client that was still in
     there = set(members)
     for name in reversed(lost):
         there.add(name)

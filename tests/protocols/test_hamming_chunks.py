@@ -1,4 +1,4 @@
-"""Pairs chunk by chunk: over links that reorder, double and lose, and with peers that send what nobody asked for."""
+"""Pairs chunk by chunk: over links that reorder, duplicate and lose, and with peers that send unrequested messages."""
 
 import gc
 import tracemalloc
@@ -28,7 +28,7 @@ def one_vector_a_chunk(monkeypatch):
 
 
 def over(run, variant, handle):
-    """Let `handle(send, packet)` decide the fate of the packets of chunks."""
+    """Make `handle(send, packet)` decide the fate of the packets of chunks."""
     send = run.world.network.send
 
     def watched(packet):
@@ -74,7 +74,7 @@ def test_a_chunk_that_is_lost_ends_its_pair_alone(federation, make_shards, varia
     lost = set()
     over(run, variant, lose).run().assert_equals_oracle()
     (gone,) = {client.name for client in run.clients} - set(run.server.record.members)
-    assert gone in lost and gone == max(lost)  # one of the two whose pair it was: the later
+    assert gone in lost and gone == max(lost)  # the later client of the pair
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -90,7 +90,7 @@ def test_a_peer_that_repeats_and_invents_chunks_changes_nothing(federation, make
         if isinstance(message, ChunkMessage):
             history.append((receiver, message))
             for other in data.draw(st.lists(st.sampled_from(history), max_size=2)):
-                send(*other)  # sealed again, so that only its number shows the repetition
+                send(*other)  # sealed again, so that only the number reveals the repetition
             number = data.draw(st.sampled_from([-1, message.number, 5, 99, 2**40]))
             send(receiver, type(message)(number, b"never"))
 
@@ -145,9 +145,9 @@ def test_a_run_holds_what_may_be_under_way_and_once_only(federation, make_shards
     monkeypatch.undo()
     budget = 4 << 20
     monkeypatch.setattr(ot_pair, "_UNDER_WAY", budget)
-    monkeypatch.setattr(ot_pair, "_TRANSFERS", 1 << 11)  # of which blocks of rows are made
+    monkeypatch.setattr(ot_pair, "_TRANSFERS", 1 << 11)  # the size of a block of rows
     run = federation(make_shards([120, 120, 120]), variant="iknp", bits=512, access={"up": 2e7, "down": 2e7})
-    del run.world.network.send  # which remembers every packet
+    del run.world.network.send  # the replaced function stores every packet
     gc.collect()
     tracemalloc.start()
     try:
@@ -158,4 +158,4 @@ def test_a_run_holds_what_may_be_under_way_and_once_only(federation, make_shards
     run.assert_equals_oracle()
     travelled = sum(row.payload for row in run.world.ledger.rows() if row.type == "Corrections" and not row.relayed)
     assert travelled > 6 * budget
-    assert peak < 2.75 * budget  # with the rows, copies of one chunk at a time, and what is n^2
+    assert peak < 2.75 * budget  # includes rows, copies of one chunk at a time, and n^2 numbers

@@ -1,4 +1,4 @@
-"""`hamming = "direct"`: hashes go to the server, and whoever is lost costs nobody else anything."""
+"""`hamming = "direct"`: hashes are sent to the server, and a lost client affects no other client."""
 
 from dataclasses import replace
 

@@ -1,4 +1,5 @@
-"""Signed identities: a server that swaps, replays or splits is refused and named; honest runs come to the same."""
+"""Signed identities: a server that swaps, replays or splits messages is refused and named; honest runs are
+unchanged."""
 
 import stat
 from collections.abc import Callable
@@ -101,17 +102,17 @@ def test_with_a_third_lost_there_is_no_sum(federation, make_shards) -> None:
 
 
 def test_who_is_lost_in_the_set_up_does_not_count(federation, make_shards) -> None:
-    """Server and clients agree on |P|, which is smaller than the Roster then."""
+    """Server and clients agree on |P|, which is then smaller than the Roster."""
     run = signed(federation, make_shards, faults=[Crash(name, before="setup.seed") for name in NAMES[6:]]).run()
     assert run.server.record.contributors == NAMES[:6]
     run.assert_equals_oracle()
 
 
-# Servers that lie
+# Lying servers
 
 
 def lying(run, change: Callable[[str, object], object | None]):
-    """`run` with a server whose messages to each client are what `change` makes of them; None: not sent."""
+    """`run` with a server whose messages to each client are replaced by `change`; None: not sent."""
     send_each = run.server.send_each
 
     def each(receivers, message) -> None:
@@ -131,7 +132,7 @@ STRANGER = KeyPair(bytes([9]) * 32).public
 
 
 def swapped(kind: str, message):
-    """`message` in which client/3's key is the server's own."""
+    """A copy of `message` in which client/3's key is replaced by the server's own."""
     if kind == "set-up" and isinstance(message, Roster):
         return structs.replace(message, public_keys=with_other(message.public_keys, 3, STRANGER))
     if kind == "modulus" and isinstance(message, Roster):
@@ -166,7 +167,7 @@ def test_without_signatures_a_swapped_key_goes_unseen(federation, make_shards) -
 
 
 def test_keys_of_an_earlier_round_or_attempt_are_refused(federation, make_shards) -> None:
-    """The server shows client/3's keys of the first round again in the second."""
+    """The server replays client/3's keys of the first round in the second."""
     old: dict[str, object] = {}
 
     def replayed(name: str, message):
@@ -187,7 +188,7 @@ def test_keys_of_an_earlier_round_or_attempt_are_refused(federation, make_shards
 
 @pytest.mark.parametrize("recovery", ["shamir", "secagg+"])
 def test_another_list_of_who_takes_part_is_refused(federation, make_shards, recovery: str) -> None:
-    """client/0 is shown that client/9 has left during the set-up: under its list no second key has a signature."""
+    """client/0 is shown that client/9 left during the set-up: with this list, signatures of second keys are invalid."""
 
     def fewer(name: str, message):
         if name == "client/0" and isinstance(message, SeedAgreed | DealtKeys | Survivors | Adjacent | Summing):
@@ -202,7 +203,7 @@ def test_another_list_of_who_takes_part_is_refused(federation, make_shards, reco
 
 @pytest.mark.parametrize("kind", [DealtKey, Agreed])
 def test_clients_that_sign_what_they_were_not_shown(federation, make_shards, kind: type) -> None:
-    """Three sign their own keys, or the sets, wrongly: the server says who, and does without."""
+    """Three clients sign their own keys, or the sets, wrongly: the server names them, and continues without them."""
     run, byzantine = signed(federation, make_shards), NAMES[2:5]
 
     def each(send_each, receivers, message) -> None:
@@ -223,7 +224,7 @@ def test_clients_that_sign_what_they_were_not_shown(federation, make_shards, kin
 
 
 def test_keys_of_an_earlier_set_up_in_the_same_round_are_refused() -> None:
-    """The server sets two groups up in one round, and shows client/1's key of the first in the second."""
+    """The server sets up two groups in one round, and shows client/1's key of the first in the second."""
     world, first = World(1, cost=Free()), list[Roster]()
     found: dict[str, str] = {}
 
@@ -261,7 +262,7 @@ def test_keys_of_an_earlier_set_up_in_the_same_round_are_refused() -> None:
 
 @pytest.mark.parametrize("recovery", ["shamir", "secagg+"])
 def test_split_views_of_u3_are_not_answered(federation, make_shards, recovery: str) -> None:
-    """Half of the clients are shown U3 without client/9: no set has seven signatures, and nobody reveals a share."""
+    """Half of the clients are shown U3 without client/9: no set has seven signatures, so no share is revealed."""
 
     def split(name: str, message):
         if isinstance(message, Survivors) and name in NAMES[:5]:
@@ -318,7 +319,7 @@ def problems(
     *, seed: int = 1, number: int = 1, attempt: int = 1, what: str = "key", claim: str = "client/0#1",
     parts: tuple[bytes, ...] = (b"a", b"bc"), by: str = "client/0", cut: int = 64,
 ) -> dict[str, str]:  # fmt: skip
-    """The problems with parts that client/0 has signed in run 1, round 1, attempt 1, as shown elsewhere."""
+    """The problems of parts that client/0 signed in run 1, round 1, attempt 1, if they are shown under other claims."""
 
     def run(world: World, job: Callable[[Client], Any], number: int) -> Any:
         party = Client(world, "client/0", NOTHING)

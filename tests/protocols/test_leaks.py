@@ -1,4 +1,4 @@
-"""No run of 16 bytes of a client's secrets is in any byte that others see: on the wire, or opened by another client."""
+"""No 16 consecutive bytes of a client's secrets occur in bytes that others see: sent, or opened by another client."""
 
 from collections.abc import Iterable
 from functools import wraps
@@ -23,7 +23,7 @@ RECOVERIES = [Restart(), Shamir()]
 
 
 class Secrets:
-    """Byte strings that no other party may see, by kind, collected while a federation runs; and those that clients
+    """Byte strings that no other party may see, by kind, collected during a federation's run; and those that clients
     opened."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Secrets:
         self.kinds.setdefault(kind, set()).update(map(bytes, values))
 
     def add_data(self, run) -> None:
-        """The clients' own data, in every layout that somebody might send it in."""
+        """Add the clients' own data, in every layout in which they might be sent."""
         for client in run.clients:
             bits, shard = client.bits_of_round, client.shard
             for order in ("big", "little"):
@@ -47,7 +47,7 @@ class Secrets:
                 self.add("labels", *(labels.astype(dtype).tobytes() for dtype in ("u1", "<i4", "<i8")))
 
     def found_in(self, seen: Iterable[bytes]) -> set[str]:
-        """The kinds of which a run of 16 bytes is in one of the byte strings `seen`."""
+        """The kinds of secrets of which 16 consecutive bytes occur in one of the byte strings `seen`."""
         kind_of = {
             value[i : i + RUN]: kind
             for kind, values in self.kinds.items()
@@ -65,9 +65,10 @@ class Secrets:
 
 
 def telling(part: bytes) -> bool:
-    """True if a part differs from what many honest messages hold: runs of one number, and small numbers in a row.
+    """True if a part is distinctive: neither a run of one number nor a row of small numbers, like many honest messages
+    have.
 
-    In wide integers 16 bytes hold four labels or two; then only runs of different labels other than 0 count.
+    In wide integers, 16 bytes hold four labels or two; then only runs of different labels other than 0 count.
     """
     values = set(part)
     return len(values - {0}) >= 2 and len(values) >= 3
@@ -75,7 +76,7 @@ def telling(part: bytes) -> bool:
 
 @pytest.fixture
 def secrets(monkeypatch) -> Secrets:
-    """Records keys and seeds wherever they are made, and what is unsealed."""
+    """A recorder of keys and seeds when they are made, and of opened messages."""
     found = Secrets()
 
     def on_creation(kind: str, owner: type, read) -> None:
@@ -132,7 +133,7 @@ def secrets(monkeypatch) -> Secrets:
 @pytest.fixture
 def play(federation, make_shards, secrets):
     def run(variant: str, recovery=RECOVERIES[0], faults=()):
-        # A transfer for each bit of each pair of points takes its time.
+        # One transfer for each bit of each pair of points is slow.
         sizes = [17, 1, 1] if variant == "naor-pinkas" else [20, 24, 18]
         shards = make_shards(sizes, classes=CLASSES, dimension=6)
         done = federation(
@@ -146,7 +147,7 @@ def play(federation, make_shards, secrets):
 
 
 def kinds_made(variant: str, recovery) -> set[str]:
-    """The kinds of secrets that a run makes, so that no search is in vain."""
+    """The kinds of secrets that a run makes, which the search must have."""
     made = {"bits", "bits as bytes", "features", "labels", "x25519 key", "pair secret", "derived key", "group seed"}
     if variant in ("paillier", "unpacked"):
         made |= {"paillier factor"}
@@ -162,7 +163,7 @@ def kinds_made(variant: str, recovery) -> set[str]:
 @pytest.mark.parametrize(
     ("variant", "recovery"),
     [
-        # The slowest has its turn with the long tests, the second slowest one of its recoveries.
+        # The slowest variant is a long test, and so is one recovery of the second slowest.
         pytest.param(variant, recovery, id=f"{variant}-{recovery.name}", marks=[pytest.mark.long] if long else [])
         for variant in SECURE
         for recovery in RECOVERIES
@@ -201,6 +202,8 @@ def test_the_search_finds_what_is_there(play, secrets, dtype) -> None:
         "labels": client.shard.labels.astype(dtype).tobytes(),
         "features": client.shard.features[3].tobytes(),
         "bits": np.packbits(client.bits_of_round[5]).tobytes(),
-        **{kind: max(secrets.kinds[kind]) for kind in ("x25519 key", "pair secret", "derived key")},  # none but zeros
+        **{
+            kind: max(secrets.kinds[kind]) for kind in ("x25519 key", "pair secret", "derived key")
+        },  # the largest, so that it is not all zeros
     }.items():
         assert secrets.found_in([b"before" + data + b"after"]) == {kind}

@@ -1,4 +1,4 @@
-"""Tests of the knowledge that one client of XCLP gains about the others from its columns of S and its rows of Z."""
+"""Tests of the knowledge that one client of XCLP gains about the others, from its columns of S and its rows of Z."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ POINTS = 240
 
 
 class Run:
-    """XCLP over `parts`, and what client/0 can work out of it."""
+    """XCLP over `parts`, and the numbers that client/0 can derive from it."""
 
     def __init__(self, parts: list[Shard], seed: int, least: int) -> None:
         world = World(seed, cost=Free())
@@ -36,7 +36,7 @@ class Run:
         self.own = [start + np.flatnonzero(part.labeled) for start, part in zip(starts, parts, strict=False)]
 
     def columns(self, client: int) -> NDArray[np.float64]:
-        """The columns as a client gets them."""
+        """The columns of S that a client gets."""
         return Influence(self.graph, self.parameters.alpha).columns(self.own[client])
 
     def scores(self, client: int) -> NDArray[np.uint64]:
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def rest(self) -> NDArray[np.uint64]:
-        """Z on the rows of client/0 without its own part."""
+        """Z on the rows of client/0, without its own part."""
         labels = self.clients[0].labels
         assert labels is not None
         return labels.z - self.scores(0)
@@ -78,7 +78,7 @@ def test_a_client_learns_most_neighbours_of_its_labeled_points() -> None:
         count = int(edges[point].sum())
         nearest = others[np.argsort(-column[others])][:count]
         hits, total = hits + int(edges[point][nearest].sum()), total + count
-    assert hits / total > 0.6  # of guesses one in nineteen
+    assert hits / total > 0.6  # guesses hit one in nineteen
     assert total / len(run.own[0]) / POINTS < 0.06
 
 

@@ -1,4 +1,4 @@
-"""Tests of the ledger: each noisy release of a client leaves it once, also if a server asks again."""
+"""Tests of the ledger: each noisy release of a client is sent once, even if a server asks again."""
 
 import sqlite3
 from collections import Counter
@@ -23,11 +23,11 @@ from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.runner import run
 
 BACK = '{{kind="crash", party="client/{}", at="{}", back_after="1s"}}'
-"""A client fails in its last step and comes back, as one whose connection a server cuts."""
+"""A client crashes in its last step and returns, like one whose connection a server cuts."""
 
 
 class FakeParty:
-    """A party as far as its ledger needs one."""
+    """The attributes of a party that its ledger needs."""
 
     step_name = ""
 
@@ -67,7 +67,7 @@ def sent_by_clients(folder: Path, *, after: float) -> Counter[str]:
 
 
 def later(server: Any) -> Any:
-    """Waits until all clients that crash are back."""
+    """A server program that waits until all crashed clients have returned."""
     return server.world.loop.hold(20.0 - server.world.loop.time())
 
 
@@ -101,7 +101,7 @@ def test_a_client_of_private_cells_that_is_back_adds_no_second_noise(
     async def again(me: CellsServer, plan: Any, group: Any, settings: Any) -> None:
         await honest(me, plan, group, settings)
         await later(me)
-        me.round, me.attempt = me._mailbox.stamp = 1, 50  # as it says, for it lies
+        me.round, me.attempt = me._mailbox.stamp = 1, 50  # as a lying server claims
         for one in (1, 2):
             with suppress(Abort):
                 await setup.server(me, me.clients, 1, 3, 5.0)
@@ -138,7 +138,7 @@ def test_hashes_with_flipped_bits_leave_once_a_round(tmp_path: Path, monkeypatch
 
 
 def test_models_with_noise_leave_once_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is called once more in the round, with another model, draws other noise: nothing of it leaves."""
+    """A client called again in the round, with another model, would draw other noise: it sends nothing."""
     pytest.importorskip("torch")
     honest = FedAvgServer.run_round
 

@@ -67,7 +67,7 @@ def test_planes_are_orthogonal_as_far_as_there_are_dimensions(bits):
 
 
 def test_orthogonal_planes_estimate_cosines_better_and_are_not_biased():
-    """Over many seeds the same mean as planes drawn one by one, with a smaller error."""
+    """Over many seeds, the mean equals that of independent planes, with a smaller error."""
     vectors = np.random.default_rng(3).standard_normal((30, 16))
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     angles = np.arccos(np.clip(unit @ unit.T, -1, 1))

@@ -1,4 +1,5 @@
-"""Members of a sum: drawn alike by all from what the set-up has fixed, and their number by the hypergeometric tail."""
+"""Members of a sum: all parties draw the same ones from the set-up, and their number follows the hypergeometric
+tail."""
 
 from fractions import Fraction
 

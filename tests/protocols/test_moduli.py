@@ -1,4 +1,4 @@
-"""Paillier keys that a round refuses, at the server and at each client, and what it costs to look."""
+"""Paillier keys that a round refuses, at the server and at each client, and the cost of checking them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ CRAFTED = PublicKey(3**323).to_bytes() + bytes(8 * 64)
 
 
 class Publishing(PaillierHamming):
-    """Publishes `data` in place of its key's modulus and proof."""
+    """A variant that publishes `data` instead of its key's modulus and proof."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(BITS, 512, insecure=True)
@@ -32,7 +32,7 @@ class Publishing(PaillierHamming):
 
 
 def with_variants(run, ours, theirs=None, who="client/2"):
-    """`ours` for all, but `theirs` for one client."""
+    """Make all clients use the variant `ours`, except `who`, which uses `theirs`."""
     for party in (run.server, *run.clients):
         variant = theirs if theirs and party.name == who else ours
         party.parameters = replace(party.parameters, variant=variant)
@@ -40,7 +40,7 @@ def with_variants(run, ours, theirs=None, who="client/2"):
 
 
 def assert_left_out(run, who: str, why: str) -> None:
-    """`who` is lost and hears why, and the others are served."""
+    """Assert that `who` is lost and gets the reason `why`, and that the others get results."""
     ((party, step, action),) = [(loss.party, loss.step, loss.action) for loss in run.server.lost]
     assert (party, step) == (who, "setup.keys")
     assert action.startswith("left out of the round: its Paillier key is refused: ")
@@ -86,7 +86,7 @@ def test_a_modulus_that_is_not_due_is_refused(federation, make_shards) -> None:
 
 
 def sending(run, change: Callable[[Roster], Roster]):
-    """A server that hands out another list of keys than it got."""
+    """Make the server send a changed list of keys."""
     broadcast = run.server.broadcast
     run.server.broadcast = lambda parties, message: broadcast(
         parties, change(message) if isinstance(message, Roster) else message
@@ -106,7 +106,7 @@ def test_every_client_refuses_a_list_with_a_bad_key(federation, make_shards, swa
     run = sending(federation(make_shards([3, 4, 2]), variant="paillier", bits=BITS), change).run()
     for client in run.clients:
         assert client.labels is None
-        if client.name == "client/1":  # which sees that it is not its own
+        if client.name == "client/1":  # this client sees that the key is not its own
             assert "the keys that are ascribed to client/1 are not those that it sent" in client.ending
         else:
             assert "Roster from server: the Paillier key of client/1 is refused: " in client.ending

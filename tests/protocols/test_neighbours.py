@@ -1,4 +1,4 @@
-"""The secure sum in a graph: exactly the sum over those whose values were received, and what clients see to."""
+"""The secure sum in a graph: exactly the sum over the received values, and the checks of clients."""
 
 import asyncio
 from collections import Counter
@@ -68,7 +68,7 @@ class Adder(Server):
 
 
 class Run:
-    """A sum among `count` clients, run to its end; `plan`: what a server does that follows none."""
+    """A sum among `count` clients, run to its end; `plan`: the actions of a server that ignores the protocol."""
 
     def __init__(
         self,
@@ -110,11 +110,11 @@ class Run:
         return Counter(packet.sender for packet in self.packets if packet.type == kind.__name__)
 
     def refused(self, text: str) -> list[str]:
-        """Who refused something with `text` in the note."""
+        """The parties that refused something, with `text` in the note."""
         return sorted(e.party for e in self.events if e.note.startswith("refused to") and text in e.note)
 
     def assert_sums(self, *lost: str) -> None:
-        """The server has exactly the sum over all but the `lost`."""
+        """Assert that the server has exactly the sum over all clients but the `lost`."""
         total = self.server.total
         assert total is not None, self.server.aborted
         assert total.contributors == tuple(client.name for client in self.clients if client.name not in lost)
@@ -275,7 +275,7 @@ def test_wrong_shares_are_found_and_blamed(monkeypatch: pytest.MonkeyPatch) -> N
     assert any(event.note.startswith("Revealed from client/0: its shares do not fit") for event in run.events)
 
 
-# What clients see to
+# Checks of clients
 
 
 @pytest.mark.parametrize(
@@ -325,13 +325,13 @@ def test_a_sum_among_too_few_is_refused() -> None:
 
 
 def test_in_an_unsymmetric_graph_nobody_masks() -> None:
-    """client/0 is shown as a neighbour to those whom it is not shown: of the others too few deal to it."""
+    """client/0 is shown as a neighbour to clients that it is not shown; too few of its own neighbours deal to it."""
 
     async def plan(server: Liar) -> None:
         await server.start()
         near = around()
         others = [name for name in NAMES if name != "client/0"]
-        for name in others[: len(NAMES) - T]:  # they are not shown client/0
+        for name in others[: len(NAMES) - T]:  # these are not shown client/0
             near[name] = tuple(other for other in NAMES if other != "client/0")
         await server.show(near)
         await server.mask()

@@ -1,4 +1,4 @@
-"""Protocols of one round that are declared: a secure sum with an oracle, and one that needs no keys."""
+"""Declared protocols of one round: a secure sum with an oracle, and one that needs no keys."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,7 +37,7 @@ class Keys(ProtocolKeys, kw_only=True, frozen=True):
 
 
 class Counting(OneShot):
-    """The server adds up how many points clients have, in the clear."""
+    """A protocol in which the server adds up the numbers of clients' points, in plaintext."""
 
     name, summary = "count-points", "how many points all clients have"
     keys = Keys
@@ -160,7 +160,7 @@ def test_what_cannot_be_added() -> None:
         add("xclp")  # type: ignore[arg-type]
 
 
-# --- what is declared or returned wrongly
+# --- mistakes in declarations and results
 
 
 def test_keys_of_others_are_unused_and_its_own_are_not(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""A client compares what the server says of it with what it sent, and takes no part where they differ."""
+"""A client compares the server's entries about it with what it sent, and takes no part if they differ."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ OTHER_KEYS = f"the keys that are ascribed to {NAME} are not those that it sent"
 
 @pytest.fixture
 def lied_to(federation, make_shards):
-    """The run in which the server sends NAME something else in place of each message of `kind`."""
+    """A function that makes the run in which the server changes each message of a type to NAME."""
 
     def run(kind: type[Message], change: Callable[[Message], Message], variant: str = "paillier"):
         made = federation(make_shards(SIZES), variant=variant)
@@ -36,7 +36,7 @@ def lied_to(federation, make_shards):
 
 
 def with_entry(field: str, value: Callable[[object], object]) -> Callable[[Message], Message]:
-    """The message with another value of NAME in the list `field`."""
+    """A change of NAME's value in the list `field` of a message."""
 
     def change(message: Message) -> Message:
         entries = list(getattr(message, field))

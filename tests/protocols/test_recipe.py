@@ -1,4 +1,4 @@
-"""The authors' recipe: what the protocol gives is a dense computation of it; lost clients' labels leave the counts."""
+"""The authors' recipe: the protocol's results equal a dense computation; lost clients' labels do not count."""
 
 import math
 
@@ -18,7 +18,8 @@ CLASSES = 3
 
 
 def dense(bits: np.ndarray, labels: np.ndarray, k: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Class scores (n, C) and confidences (n,) of everybody's points in one process, `labels` -1 where unlabeled."""
+    """Class scores (n, C) and confidences (n,) of all points, computed in one process; `labels` are -1 for unlabeled
+    points."""
     size, length = bits.shape
     weights = np.zeros((size, size))
     for i in range(size):
@@ -61,7 +62,7 @@ def test_pseudo_labels_are_those_of_a_dense_computation(
         largest = max(own_confidence, default=0.0) or 1.0
         np.testing.assert_allclose(client.labels.confidence, own_confidence / largest, atol=1e-6)
         best = np.sort(z[mine], axis=1)
-        clear = best[:, -1] - best[:, -2] > 1e-9  # else the two may round either way
+        clear = best[:, -1] - best[:, -2] > 1e-9  # for closer scores, rounding decides
         assert client.labels.labels[clear].tolist() == z[mine].argmax(axis=1)[clear].tolist()
         start += size
 

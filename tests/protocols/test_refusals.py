@@ -1,5 +1,4 @@
-"""Tests of refusals: with a server that lies about a sum's clients, each client sends and reveals no more than one sum
-takes."""
+"""Tests of refusals: if a server lies about a sum's clients, each client sends and reveals only what one sum needs."""
 
 import asyncio
 from collections import Counter
@@ -36,14 +35,14 @@ from tacit.sim.world import World
 NAMES = tuple(f"client/{i}" for i in range(5))
 NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
 WAIT = 1.0
-"""Longer than a message and its answer take."""
+"""Virtual seconds, more than a message and its answer take."""
 
 Part = Callable[[Client], Awaitable[object]]
 Making = Callable[[dict[str, SharedSecret]], Part]
 
 
 class Member(Client):
-    """Takes its `part` as often as it is said, and again when it comes back."""
+    """A client that takes its `part` a number of times, and again when it returns."""
 
     def __init__(self, world: World, name: str, part: Part, times: int, **access: Any) -> None:
         super().__init__(world, name, NOTHING, **access)
@@ -66,7 +65,7 @@ class Liar(Server):
         await self.plan(self)
 
     async def deal(self, attempt: int, names: Sequence[str], begin: SumStart | Summing) -> Sequence[str]:
-        """Have keys dealt among those of `names` who will; returns who."""
+        """Let those of `names` that accept deal keys; return them."""
         self.advance(max(1, self.round), attempt)
         self.broadcast(names, begin)
         keys = (await self.collect(DealtKey, names, deadline=WAIT)).answers
@@ -75,7 +74,7 @@ class Liar(Server):
         return tuple(keys)
 
     async def sum(self, attempt: int, names: Sequence[str], survivors: Sequence[str]) -> None:
-        """Open an attempt of the round among `names`, as far as they let it, for `survivors`."""
+        """Open an attempt of the round among `names`, as far as clients allow, for `survivors`."""
         dealt = await self.deal(attempt, names, SumStart())
         self.broadcast(dealt, ChunkWanted(0))
         await self.collect(MaskedChunk, dealt, deadline=WAIT)
@@ -93,7 +92,7 @@ class Played:
         return Counter(packet.sender for packet in self.packets if packet.type == kind.__name__)
 
     def refused(self, text: str) -> list[str]:
-        """Who refused something with `text` in the note."""
+        """The parties that refused something, with `text` in the note."""
         return [e.party for e in self.events if e.note.startswith("refused to") and text in e.note]
 
 
@@ -104,7 +103,7 @@ def played(
     faults: Iterable[Fault] = (),
     times: int = 1,
 ) -> Played:
-    """The run of a `plan` against five clients; `part` makes a client's of its pair secrets."""
+    """The run of a `plan` against five clients; `part` makes a client's part from its pairwise secrets."""
     events: list[Event] = []
     packets: list[Packet] = []
     world = World(1, cost=Free(), faults=faults, sinks=[events.append])
@@ -133,7 +132,7 @@ def summing(**changes: object) -> Making:
 
 
 def rows(how: SecureRowSums, labeled: Iterable[str] = NAMES) -> Making:
-    """The part of a client in a sum of rows, with two rows of each client; at least three with labels."""
+    """The part of a client in a sum of rows, with two rows for each client; at least three clients must have labels."""
     where = {name: np.arange(2 * i, 2 * i + 2) for i, name in enumerate(NAMES)}
     least = Least(3, frozenset(labeled))
     return lambda secrets: lambda me: how.client(me, Scores(np.ones((10, 2)), where, secrets, 32, least), 20.0)
@@ -150,7 +149,7 @@ def test_an_honest_plan_is_followed() -> None:
 
 def test_after_masked_values_every_other_attempt_is_refused() -> None:
     async def plan(server: Liar) -> None:
-        await server.sum(1, NAMES, NAMES[:2])  # too few, so that nobody has revealed anything
+        await server.sum(1, NAMES, NAMES[:2])  # too few survivors, so that nothing is revealed
         await server.sum(2, NAMES, NAMES)
 
     run = played(plan, summing())
@@ -305,7 +304,7 @@ some = st.lists(st.sampled_from(NAMES), unique=True).map(sorted)
 def test_whatever_is_asked_one_sum_at_most_can_be_opened(
     asked: list[tuple[int, list[str], list[str]]], back: str | None
 ) -> None:
-    """Each client sends masked values in one attempt and one answer to Survivors, who are three or more."""
+    """Each client sends masked values in one attempt, and one answer to Survivors, which must name at least three."""
 
     async def plan(server: Liar) -> None:
         for attempt, names, survivors in asked:

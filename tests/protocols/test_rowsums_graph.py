@@ -1,4 +1,5 @@
-"""Row sums in a graph: exactly the oracle's rows, whoever is lost; the formula's bytes; and what clients see to."""
+"""Row sums in a graph: exactly the oracle's rows with any losses; the bytes of the formula; and the checks of
+clients."""
 
 from collections.abc import Callable
 
@@ -75,7 +76,7 @@ def test_lost_at_any_step(federation, make_shards, step, when, lost) -> None:
 
 
 def test_more_lost_than_the_graph_withstands_cost_an_attempt(federation, make_shards) -> None:
-    """Only those who did not answer are left out: who has too few neighbours left is well."""
+    """Only clients that did not answer are left out; a client with too few neighbours left stays in."""
     lost = NAMES[:7]
     run = federation(
         make_shards(SIZES), recovery=InGraph(), faults=[Crash(n, after="rowsums.mask") for n in lost]
@@ -111,7 +112,7 @@ def test_whoever_is_lost_wherever(federation, make_shards, points, lost) -> None
             run.assert_equals_oracle()
 
 
-# What clients see to
+# Checks of clients
 
 
 @pytest.mark.parametrize(
@@ -148,14 +149,14 @@ def test_a_neighbourhood_that_is_none_is_refused(
 
 
 def test_who_is_shown_another_a_cannot_open_shares(federation, make_shards, monkeypatch) -> None:
-    """client/0 is shown an A without client/9, with as many neighbours as are due there."""
+    """client/0 is shown an A without client/9, with the right number of neighbours."""
     few = NAMES[:9]
     near = range(degree_of(len(few), Tolerance()).k + 1)
 
     class Two(InGraph):
         def announce(self, me, attempt) -> None:
             super().announce(me, attempt)
-            if "client/0" not in attempt.names:  # it is lost for this
+            if "client/0" not in attempt.names:  # client/0 is lost
                 return
             shown = Adjacent(list(few), list(near), [attempt.public_keys[few[at]] for at in near])
             me.send("client/0", shown)
@@ -173,7 +174,7 @@ def test_who_is_shown_another_a_cannot_open_shares(federation, make_shards, monk
 
 
 def test_survivors_with_too_few_neighbours_are_refused(federation, make_shards, monkeypatch) -> None:
-    """The server names t clients, among whom are not t neighbours of each."""
+    """The server names t survivors, among which are fewer than t neighbours of each."""
     run = federation(make_shards(SIZES), recovery=InGraph())
     broadcast = run.server.broadcast
 

@@ -1,4 +1,4 @@
-"""Summing with shared secrets: exactly the oracle's rows, whoever is lost; and what is never revealed."""
+"""Summing with shared secrets: exactly the oracle's rows with any losses; and the secrets that are never revealed."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,12 +23,12 @@ def without(*lost: str) -> tuple[str, ...]:
 
 
 def attempts(run) -> int:
-    """How many attempts the summing took."""
+    """The number of attempts of the summing."""
     return len({packet.attempt for packet in run.packets if packet.type == "Summing"})
 
 
 def messages(run, kind):
-    """Sender and message of all packets of `kind` between a client and the server."""
+    """The senders and messages of all packets of `kind` between a client and the server."""
     for packet in run.packets:
         if packet.type == kind.__name__:
             frame = decode_frame(packet.data)
@@ -56,7 +56,7 @@ def test_nobody_lost(federation, make_shards, topology, rows, threshold) -> None
 def test_lost_at_any_step(federation, make_shards, step, when, lost) -> None:
     faults = [Crash(name, **{when: step}) for name in lost]
     run = federation(make_shards(SIZES), recovery=Shamir(), faults=faults).run()
-    # Values that were accepted count; nothing else does.
+    # Only accepted values count.
     counts = (step, when) in [("rowsums.mask", "after"), ("rowsums.reveal", "before"), ("rowsums.reveal", "after")]
     assert run.server.record.members == NAMES
     assert run.server.record.contributors == (NAMES if counts or step == "rowsums.unmask" else without(*lost))
@@ -76,7 +76,8 @@ def test_lost_at_any_step(federation, make_shards, step, when, lost) -> None:
     ),
 )
 def test_whoever_is_lost_wherever(federation, make_shards, points, threshold, topology, lost) -> None:
-    """Either a clear outcome, or exactly the oracle's rows for all who live. A client of one point gets no rows."""
+    """Either a clear outcome, or exactly the oracle's rows for all living clients. A client of one point gets no
+    rows."""
     faults = [Crash(f"client/{i}", **{when: step}) for i, (when, step) in lost.items()]
     run = federation(make_shards(points), recovery=Shamir(threshold), topology=topology, faults=faults).run()
     alive = [client for client in run.clients if client.alive]
@@ -115,7 +116,7 @@ def test_values_of_a_lost_client_count_also_when_another_is_lost(federation, mak
 
 
 def test_with_too_few_answers_a_new_attempt_begins(federation, make_shards) -> None:
-    """t = 4 of 7: five lost before they answer leave two, who sum among themselves with t = 2."""
+    """t = 4 of 7: five are lost before they answer, and the other two sum among themselves with t = 2."""
     lost = NAMES[2:]
     faults = [Crash(name, after="rowsums.mask") for name in lost]
     run = federation(make_shards(SIZES), recovery=Shamir(), faults=faults).run()
@@ -164,7 +165,7 @@ def test_too_few_for_any_attempt_is_a_clear_outcome(
 
 @pytest.mark.parametrize("receivers", [("client/2",), NAMES], ids=["from one", "from all"])
 def test_shares_that_do_not_come(federation, make_shards, receivers) -> None:
-    """One holder less does not matter; a client of which nobody holds shares is left out of a new attempt."""
+    """One missing holder does not matter; a client whose shares nobody has is left out of a new attempt."""
     run = federation(
         make_shards(SIZES),
         recovery=Shamir(),
@@ -179,7 +180,7 @@ def test_shares_that_do_not_come(federation, make_shards, receivers) -> None:
 
 
 def test_shares_that_overtake_nothing_are_waited_for(federation, make_shards) -> None:
-    """In a mesh a share may come after the server asks for it."""
+    """In a mesh, a share may arrive after the server asks for it."""
     run = federation(make_shards(SIZES), recovery=Shamir(7), topology="mesh", seed=5).run()
     for _, revealed in messages(run, Revealed):
         assert all(len(share) == 36 for share in revealed.shares)
@@ -194,7 +195,7 @@ def test_the_server_gets_one_kind_of_share_for_each_client(federation, make_shar
 
 
 def test_a_request_for_both_kinds_is_refused_and_traced(federation, make_shards, monkeypatch) -> None:
-    """A server that has its answer asks again, with client/1 now among the lost."""
+    """A server that has its answer asks again, with client/1 among the lost."""
     asked = opening.uncover
 
     async def curious(me, attempt, survivors, purpose, deadline):
@@ -202,7 +203,7 @@ def test_a_request_for_both_kinds_is_refused_and_traced(federation, make_shards,
         fewer = tuple(name for name in survivors if name != "client/1")
         me.broadcast(fewer, Survivors(list(fewer)))
         more = await me.collect(Revealed, fewer, deadline=deadline)
-        # Those whose answers to the first question were not needed any more have sent no second one.
+        # Clients whose first answers were no longer needed sent no second one either.
         senders = [event.party for event in trace if event.kind == "send" and event.type == "Revealed"]
         assert len(senders) == len(set(senders)) == len(survivors)
         assert set(more.answers) < set(fewer)
@@ -251,7 +252,7 @@ def test_a_new_attempt_has_new_keys_seeds_and_masks(federation, make_shards) -> 
 
 
 def test_nobody_can_unmask_the_rows_of_a_client_lost_in_the_attempt(federation, make_shards, monkeypatch) -> None:
-    """The server takes out all masks it can on the block of client/3, too; what is left is not Z there."""
+    """The server removes all masks that it can on the block of client/3; the rest is not Z."""
     kept = {}
     asked = opening.uncover
 
@@ -288,7 +289,7 @@ def test_payload_by_type(federation, make_shards) -> None:
 
 
 def test_a_client_that_never_hears_who_survived_has_no_labels(federation, make_shards) -> None:
-    """t others are enough for the sum; without U3 the client cannot take its masks out, and must not guess."""
+    """t others suffice for the sum; without U3 the client cannot remove its masks, and must not guess."""
     run = federation(
         make_shards(SIZES),
         recovery=Shamir(),

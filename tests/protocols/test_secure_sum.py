@@ -1,4 +1,4 @@
-"""The secure sum of vectors: exactly the sum over those whose chunks were received, whoever is lost."""
+"""The secure sum of vectors: exactly the sum over the clients whose chunks were received, with any losses."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.z
 
 
 class Member(Client):
-    """Takes part in one set-up and one sum."""
+    """A client that takes part in one set-up and one sum."""
 
     def __init__(self, world: World, name: str, vector: NDArray[np.floating], settings: Settings) -> None:
         super().__init__(world, name, NOTHING)
@@ -107,7 +107,7 @@ class Run:
         return sum(packet.type == kind for packet in self.packets)
 
     def assert_sums(self, names: Iterable[str]) -> None:
-        """The server has exactly the sum over `names`."""
+        """Assert that the server has exactly the sum over `names`."""
         total, settings = self.server.total, self.server.settings
         assert total is not None and total.contributors == tuple(names)
         vectors = [client.vector.astype(float) for client in self.clients if client.name in total.contributors]
@@ -153,7 +153,7 @@ def test_lost_at_any_step(step: str, when: str, lost: tuple[str, ...]) -> None:
 
 
 def test_lost_amid_its_chunks() -> None:
-    """The others send the very same bytes once more."""
+    """The other clients send the very same bytes again."""
     run = Run(vectors(), lose=lambda p: p.type == "MaskedChunk" and p.sender == "client/2" and chunk_of(p).number == 2)
     run.assert_sums(without("client/2"))
     sent: dict[tuple[str, int], set[bytes]] = {}
@@ -188,7 +188,7 @@ def test_lost_at_several_places() -> None:
 def test_whose_shares_too_few_have_is_left_out_before_anybody_masks(
     receivers: tuple[str, ...], left_out: tuple[str, ...]
 ) -> None:
-    """t = 4 of 7: with its own there are enough shares of client/4 if three others lack theirs."""
+    """t = 4 of 7: if three other clients lack their shares, client/4's own share makes them just enough."""
     run = Run(vectors(), lose=lambda p: p.type == "DealtShares" and p.sender == "client/4" and p.receiver in receivers)
     run.assert_sums(without(*left_out))
     assert run.count("SumStart") == (COUNT + COUNT - 1 if left_out else COUNT)
@@ -205,7 +205,7 @@ def test_who_does_not_say_which_shares_it_has_is_left_out() -> None:
 
 
 def test_nobody_is_blamed_for_shares_of_which_the_silent_say_nothing() -> None:
-    """Four of seven do not learn A: three hold each other's shares, which are enough among three."""
+    """Four of seven do not receive A; the other three hold each other's shares, which are enough among three."""
     run = Run(vectors(), lose=lambda packet: packet.type == "DealtKeys" and packet.receiver in NAMES[:4])
     run.assert_sums(NAMES[4:])
     assert [loss.party for loss in run.server.lost] == list(NAMES[:4])
@@ -268,7 +268,7 @@ def test_what_is_sent_looks_uniform_and_differs_between_clients_with_the_same_ve
 def test_a_number_that_cannot_be_summed_never_leaves_its_client_and_the_others_are_summed(value: float) -> None:
     diverged = vectors()
     diverged[2] = diverged[2].copy()
-    diverged[2][-1] = value  # in the last chunk: nothing of the vector is sent before all of it is looked at
+    diverged[2][-1] = value  # in the last chunk: the whole vector is checked before any part is sent
     run = Run(diverged)
     run.assert_sums([name for name in NAMES if name != "client/2"])
     assert "client/2" not in {packet.sender for packet in run.packets if packet.type == "MaskedChunk"}

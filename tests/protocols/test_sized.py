@@ -1,4 +1,4 @@
-"""Sized runs: bytes, times and shape are those of the real run, and so is what comes out."""
+"""Sized runs: bytes, times, shape and results are those of the real run."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,8 @@ SECURE = ["paillier", "unpacked", "iknp", "naor-pinkas"]
 
 
 def assert_same(build: Callable[..., object]) -> None:
-    """`build(stand_ins)` gives the federation to run; real and sized must not differ, but for what messages hold."""
+    """Assert that the federations `build(None)` and `build(stand_ins)` run equally, except for the contents of
+    messages."""
     real, sized = build(None).run(), build(STAND_INS).run()
     assert sized.world.ledger.rows() == real.world.ledger.rows()
     assert sized.world.loop.time() == real.world.loop.time()
@@ -49,11 +50,11 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
 
 
 TRANSFERS = ("iknp", "naor-pinkas")
-"""The slowest variants, for which the faults strike in the star and in the mesh in turns."""
+"""The slowest variants, which are tested with faults alternately in the star and in the mesh."""
 
 
 def by_default(variant: str, place: int) -> bool:
-    """The slower variants take turns: each has its third of the faults."""
+    """Return true if a variant is tested with the fault at this place; each slow variant has a third of the faults."""
     return variant in ("plaintext", "paillier") or place % 3 == ("unpacked", *TRANSFERS).index(variant)
 
 

@@ -1,4 +1,4 @@
-"""The ways to solve for columns of the influence matrix: all give the same, on any number of cores."""
+"""The ways to solve for columns of the influence matrix: equal results, on any number of cores."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def system(of: "csc_array[np.float64]", alpha: float) -> "csc_array[np.float64]"
     return csc_array(eye_array(of.shape[0], format="csc") - alpha * of)
 
 
-def made(kind: type, of: "csc_array[np.float64]", alpha: float) -> solvers.Solver:
+def solver_of(kind: type, of: "csc_array[np.float64]", alpha: float) -> solvers.Solver:
     matrix = system(of, alpha)
     if kind is solvers.Elimination:
         order = solvers._fill_reducing(matrix)
@@ -42,9 +42,9 @@ def made(kind: type, of: "csc_array[np.float64]", alpha: float) -> solvers.Solve
 @settings(max_examples=15)
 def test_every_way_solves_to_the_same_1e_10(kind, size, k, alpha, seed):
     of = graph(size, k, seed)
-    right = np.random.default_rng(seed).random((size, 5)) * (np.arange(5) > 0)  # a column of zeros among them
+    right = np.random.default_rng(seed).random((size, 5)) * (np.arange(5) > 0)  # including a column of zeros
     exact = np.linalg.solve(system(of, alpha).toarray(), right)
-    found = made(kind, of, alpha).solve(right)
+    found = solver_of(kind, of, alpha).solve(right)
     scale = np.linalg.norm(right, axis=0).max()
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-10 * max(1.0, scale))
 
@@ -56,7 +56,7 @@ def test_a_solution_does_not_depend_on_the_number_of_cores(kind, monkeypatch):
     found = []
     for count in (1, 3):
         monkeypatch.setattr(cores, "cores", lambda count=count: count)
-        found.append(made(kind, of, 0.99).solve(right))
+        found.append(solver_of(kind, of, 0.99).solve(right))
     assert np.array_equal(*found)
 
 

@@ -1,4 +1,5 @@
-"""Tests of each role's view: masked values look uniform, ciphertexts are fresh, the server's view follows from H."""
+"""Tests of each role's view: masked values look uniform, ciphertexts are fresh, and the server's view follows from
+H."""
 
 from functools import cache
 
@@ -17,7 +18,7 @@ from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.sim.streams import Entropy
 from tacit.sim.wire import decode_body, decode_frame
 
-# Points of each of three clients, bits: as many masked values as chi-square wants, in a second or two.
+# Points of three clients, and bits: enough masked values for chi-square within a second or two.
 HAMMING = {
     "paillier": ([70, 70, 70], 32),
     "unpacked": ([12, 12, 12], 16),
@@ -26,11 +27,11 @@ HAMMING = {
 }
 IN_TURN = [pytest.param(one, marks=[pytest.mark.long] if one == "naor-pinkas" else []) for one in HAMMING]
 UNLIKELY = 1e-3
-"""Seeds are fixed, so a test that passes goes on passing; a p-value below this is no accident."""
+"""The least p-value allowed. Seeds are fixed, so that a test always gives the same result."""
 
 
 def to_server(run, kind):
-    """The messages of `kind` to the server: by sender, and by peer where the message names one."""
+    """The messages of `kind` to the server, by sender, and by peer if the message names one."""
     found = {}
     for packet in run.packets:
         if packet.type == kind.__name__ and packet.receiver == "server":
@@ -84,13 +85,13 @@ class ServerView:
         ]
 
     def scaled(self, numbers: dict[tuple[str, str], list[int]]) -> np.ndarray:
-        """All numbers as parts of their modulus, in [0, 1)."""
+        """All numbers as fractions of their modulus, in [0, 1)."""
         return np.array([value / self.modulus(j) for (j, _), values in numbers.items() for value in values])
 
 
 @pytest.fixture(scope="module")
 def hamming_run(federation, make_shards):
-    """Gives the run of a variant, which is made once."""
+    """A function that returns the run of a variant, which is made once."""
 
     @cache
     def run(variant: str):
@@ -101,7 +102,7 @@ def hamming_run(federation, make_shards):
 
 
 def uniform_p(parts: np.ndarray, bins: int) -> float:
-    """The p-value of chi-square for `parts` in [0, 1) being uniform, with expected counts of 5 at least."""
+    """The p-value of chi-square for `parts` in [0, 1) being uniform, with expected counts of at least 5."""
     counts = np.bincount((parts * bins).astype(int), minlength=bins)
     assert len(parts) >= 5 * bins
     return float(stats.chisquare(counts).pvalue)
@@ -117,7 +118,7 @@ def test_masks_and_masked_distances_are_uniform(hamming_run, variant) -> None:
 
 
 def test_plain_distances_are_not_uniform(hamming_run) -> None:
-    """The same test sees what is not masked."""
+    """The same test rejects unmasked values."""
     view = ServerView(hamming_run("plaintext"), "plaintext")
     assert uniform_p(view.scaled(view.t), 8) < 1e-9
 
@@ -132,17 +133,17 @@ def test_masked_rows_are_uniform(federation, make_shards, recovery) -> None:
         for place in range(8):
             assert uniform_p(words[:, place] / 256, 16) > UNLIKELY
         assert uniform_p(words.reshape(-1) / 256, 128) > UNLIKELY
-    # Scores as such are not: the highest bytes of small numbers are all alike.
+    # Unmasked scores are not uniform: the highest bytes of small numbers are equal.
     z = np.concatenate([client.labels.z.reshape(-1) for client in run.clients]).view(np.uint8).reshape(-1, 8)
     assert uniform_p(z[:, 7] / 256, 16) < 1e-9
 
 
 @pytest.mark.parametrize("variant", IN_TURN)
 def test_the_servers_view_of_hamming_follows_from_h(hamming_run, variant) -> None:
-    """A simulator that is given H (and what is public: sizes, moduli) makes a transcript like the real one.
+    """A simulator that is given H (and public facts: sizes, moduli) makes a transcript like the real one.
 
-    It draws T uniformly and puts R = T - H. Own blocks must be the very bytes; T and R must have the lengths and the
-    distributions of the real ones, one by one and beside H; and T - R is H in both.
+    It draws T uniformly and sets R = T - H. Own blocks must be equal byte for byte. T and R must have the lengths and
+    the distributions of the real ones, separately and given H. T - R is H in both.
     """
     run = hamming_run(variant)
     view, h = ServerView(run, variant), np.asarray(run.server.record.h)
@@ -185,7 +186,7 @@ def test_encryptions_of_one_plaintext_differ(key) -> None:
         ciphertexts = [encrypt(7, entropy) for _ in range(50)]
         assert len(set(ciphertexts)) == 50
         assert {key.decrypt(ciphertext) for ciphertext in ciphertexts} == {7}
-    # All positions of equal vectors hold one of two plaintexts; no two ciphertexts are the same, in one run or another.
+    # All positions of equal vectors have one of two plaintexts; no two ciphertexts are equal, in one run or in two.
     bits = np.tile(np.array([[False, True]]), (4, 32))
     seen = [packed_hamming.encode(key, bits, Entropy.seeded(1, "run", run)) for run in range(2)]
     width = key.public.ciphertext_bytes
@@ -205,14 +206,14 @@ def test_rerandomised_results_differ_from_what_they_are_made_of(key) -> None:
         ],
     ):
         assert len({*ciphertexts, *fresh}) == 6
-        # Not only multiplied by a known (1 + N)^m: the residues mod N differ as well.
+        # They differ by more than a known factor (1 + N)^m: the residues mod N differ as well.
         assert len({int(c % public.n) for c in (*ciphertexts, *fresh)}) == 6
         assert [key.decrypt(ciphertext) for ciphertext in fresh] == [0, 0, 5]
 
 
 @pytest.mark.parametrize("slots", [None, 1])
 def test_masked_results_are_fresh(key, slots) -> None:
-    """A bare product of one vector of ones would be the inputs' product to the power of -1, known to j."""
+    """For a vector of ones, the bare product would be the inverse of the inputs' product, which j knows."""
     public, length = key.public, 8
     encoded = packed_hamming.encode(key, np.ones((1, length), bool), Entropy.seeded(1, "encode"), slots=slots)
     vectors = np.ones((6, length), bool)

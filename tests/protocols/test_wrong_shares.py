@@ -1,4 +1,4 @@
-"""Shares that are too short or wrong: their sender is named, and a sum goes on where enough right ones are left."""
+"""Shares that are too short or wrong: their sender is named, and a sum continues if enough correct shares are left."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ SHARE = shamir.share_bytes(32)
 
 @pytest.fixture
 def summed(federation, make_shards):
-    """The run of seven clients, of which `sender` sends something else in place of each message of `kind`."""
+    """A function that makes the run of seven clients in which `sender` changes each message of a type."""
 
     def run(kind: type[Message], sender: str, change: Callable[[str, Message], Message], *, threshold=None, faults=()):
         made = federation(make_shards(SIZES), recovery=Shamir(threshold), faults=faults)
@@ -40,12 +40,12 @@ def summed(federation, make_shards):
 
 
 def notes(run, text: str) -> list[str]:
-    """Who noted `text`."""
+    """The parties that noted `text`."""
     return [event.party for event in run.events if text in event.note]
 
 
 def wrong(share: bytes) -> bytes:
-    """Another share that is as good by itself."""
+    """Another share that is valid by itself."""
     count = len(share) // shamir.WIDTH
     return np.random.default_rng(list(share)).integers(0, shamir.PRIME, count).astype("<u4").tobytes()
 

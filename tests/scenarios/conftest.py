@@ -1,4 +1,4 @@
-"""Scenarios that take a fraction of a second, to test everything around the protocols."""
+"""Scenarios that take a fraction of a second, for tests of everything around the protocols."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def quick_text() -> str:
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Path:
-    """Its file, alone in its folder."""
+    """The file of the quick scenario, in a folder of its own."""
     path = tmp_path / "quick.toml"
     path.write_text(QUICK)
     return path
@@ -87,7 +87,8 @@ def tiny(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def resumable() -> Callable[..., Path]:
-    """Writes the file of a training run with checkpoints, and with the given [[fault]] tables, into a folder."""
+    """A function that writes the file of a training run with checkpoints and the given [[fault]] tables into a
+    folder."""
 
     def write(folder: Path, faults: str = "") -> Path:
         path = folder / "tiny.toml"
@@ -100,7 +101,7 @@ def resumable() -> Callable[..., Path]:
 
 
 class Interrupter(Watch):
-    """Interrupts a run at the n-th event."""
+    """A watch that interrupts a run at the n-th event."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -113,13 +114,13 @@ class Interrupter(Watch):
 
 @pytest.fixture(scope="session")
 def interrupter() -> type[Watch]:
-    """Makes a `Watch` that interrupts a run at the n-th event."""
+    """The class of a `Watch` that interrupts a run at the n-th event."""
     return Interrupter
 
 
 @pytest.fixture(scope="session")
 def break_off() -> Callable[..., None]:
-    """Runs a file with changes into a folder, and interrupts it after a number of events."""
+    """A function that runs a file with changes into a folder, and interrupts the run after a number of events."""
 
     def broken_off(file: Path, out: Path, after: int, *changes: str) -> None:
         with pytest.raises(KeyboardInterrupt):
@@ -151,7 +152,7 @@ main()
 
 @pytest.fixture(scope="session")
 def stopped() -> Callable[..., tuple[int, str, str]]:
-    """Runs the command in its own process, and stops it by a signal while its n-th run computes."""
+    """A function that runs the command in a process, and stops it by a signal while its n-th run computes."""
 
     def stopped(run: int, by: signal.Signals, *arguments: str | Path) -> tuple[int, str, str]:
         read, written = os.pipe()

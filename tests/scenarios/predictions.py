@@ -1,4 +1,4 @@
-"""Helpers of tests of predictions: the bytes of a run by step and type, measured and predicted."""
+"""Helpers for tests of predictions: the bytes of a run by step and type, measured and predicted."""
 
 from contextlib import closing
 
@@ -11,11 +11,11 @@ from tacit.scenarios.schema.scenario import Scenario
 COLUMNS = ("messages", "payload", "sealing", "envelope")
 
 Bytes = dict[tuple[str, str], list[int]]
-"""The numbers of each column by step and type."""
+"""The numbers of each column, by step and type."""
 
 
 _MEASURED: dict[bytes, tuple[Bytes, float]] = {}
-"""Real runs by their scenarios: each is run once for all predictions of it."""
+"""Real runs by their scenarios; each is run once for all predictions of it."""
 
 
 def measured(scenario: Scenario) -> tuple[Bytes, float]:
@@ -38,6 +38,6 @@ def _measured(scenario: Scenario) -> tuple[Bytes, float]:
 
 
 def predicted_bytes(prediction: Prediction) -> Bytes:
-    """The same of a prediction."""
-    rows = (row for row in prediction.rows if row.messages)  # not the set-up of connections
+    """The predicted messages and bytes, in the same form."""
+    rows = (row for row in prediction.rows if row.messages)  # without the set-up of connections
     return {(row.step, row.type): [getattr(row, name) for name in COLUMNS] for row in rows}

@@ -1,4 +1,4 @@
-"""`tacit artifact`: an artifact is enough to repeat the runs somewhere else, and differences there are found."""
+"""`tacit artifact`: an artifact suffices to repeat the runs elsewhere, and differences there are found."""
 
 import json
 import subprocess
@@ -75,7 +75,7 @@ def test_a_result_that_differs_is_found_with_what_differs_in_the_environment(fol
 
 @pytest.fixture
 def own_data(quick_text: str, tmp_path: Path) -> Path:
-    """The folder of a run on a data file and a file of latencies of the user's own, which lie elsewhere."""
+    """The folder of a run on a user's data file and file of latencies, which are elsewhere."""
     place = tmp_path / "home" / "data"
     place.mkdir(parents=True)
     rows = "".join(f"{row % 7},{row % 5},{row % 2}\n" for row in range(60))

@@ -33,7 +33,7 @@ def tacit(*arguments: str | Path) -> Result:
 
 
 def recorded(folder: str | Path) -> dict[str, Any]:
-    """The bytes in result.json, by the names of `tacit bytes`."""
+    """The bytes in result.json, under the names of `tacit bytes`."""
     record = json.loads(Path(folder, "result.json").read_text())
     names = ("messages", "bytes_payload", "bytes_sealing", "bytes_envelope", "bytes_total")
     return {short: record[name] for short, name in zip(COUNTS, names, strict=True)}
@@ -41,7 +41,7 @@ def recorded(folder: str | Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def sweep_folder(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> Path:
-    """The folder of a sweep over protocols' choices: in half of the runs a client is lost."""
+    """The folder of a sweep over choices of the protocol; half of the runs lose a client."""
     folder = tmp_path_factory.mktemp("swept")
     (folder / "quick.toml").write_text(quick_text)
     over = ("--over", "protocol.recovery=restart,shamir", "--over", "fault.0.time=0.06,5min", "--seeds", "2")
@@ -52,7 +52,7 @@ def sweep_folder(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> P
 
 @pytest.fixture
 def swept(quick: Path, sweep_folder: Path) -> list[dict[str, str]]:
-    """The runs of that sweep, of which a copy is in the folder `many`."""
+    """The runs of the sweep, whose folder is copied to `many`."""
     shutil.copytree(sweep_folder, "many")
     with Path("many/sweep.csv").open(newline="") as file:
         return list(csv.DictReader(file))

@@ -1,4 +1,4 @@
-"""Scenarios with Byzantine clients: their effect on agreed labels and averages, and whose accuracy is measured."""
+"""Scenarios with Byzantine clients: their effect on agreed labels and averages, and on measured accuracies."""
 
 from pathlib import Path
 
@@ -123,7 +123,7 @@ def test_prio3_refuses_numbers_out_of_range_and_bounds_the_others(tmp_path: Path
     inside = ran(tmp_path, *AVERAGED, *keys, "training.averaging=prio3", "byzantine.clipped=true")
     assert (inside.lost, inside.equals_plaintext) == ([], True)
     small = ran(tmp_path, *AVERAGED, *keys, "training.averaging=prio3", "byzantine.weight=1", "training.clip=20")
-    assert small.lost == [] and small.equals_plaintext  # all of its numbers are in range
+    assert small.lost == [] and small.equals_plaintext  # all numbers of its model are in range
 
 
 def test_a_false_model_moves_an_average_of_proved_numbers_by_the_clip_at_most(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reasons that are easily taken for others: pauses at the same time, calls that are lost, messages on their way."""
+"""Reasons that are easily confused: simultaneous pauses, lost calls, messages in flight."""
 
 import json
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def test_who_was_cut_off_from_the_next_round_does_not_only_wait(quick: Path) -> 
 
 
 def test_who_was_never_called_to_a_round(tiny: Path) -> None:
-    """The client does not wait for its earlier answer at enrolment."""
+    """The client's own wait, for an answer to its enrolment, is not the cause."""
     hold = {"kind": "hold", "party": "server", "peer": "client/2", "message": "TrainingRound", "lasts": "12s"}
     first, *_ = losses(story(tiny, faults(hold), "protocol.name=fedavg"))
     assert first.because[1] == "client/2 itself waited for Enroll or TrainingRound from server"
@@ -49,7 +49,7 @@ def test_who_was_never_called_to_a_round(tiny: Path) -> None:
 
 
 def test_who_is_left_out_since_its_message_did_not_reach_another_client(quick: Path) -> None:
-    """It has done its part, and waits for what comes next, which is merely on its way."""
+    """The client has done its part, and waits for the next message, which is merely in flight."""
     lose = {"kind": "lose", "message": "PlainDistances", "party": "client/3", "peer": "client/2"}
     lines = story(quick, faults(lose), "network.transport=datagram")
     (lost,) = losses(lines)
@@ -66,7 +66,7 @@ def test_a_deadline_that_passes_since_the_waiting_party_is_paused_itself(quick: 
 
 
 def test_a_copy_that_is_late_is_not_taken_for_the_one_that_was_in_time(quick: Path) -> None:
-    """The second of two messages of a type is refused; that is not why the first did not do."""
+    """The second of two messages of a type is refused; this is not why the first was insufficient."""
     pause = {"kind": "pause", "party": "client/3", "message": "Masks", "occurrence": 2, "lasts": "11s"}
     lost = losses(story(quick, faults(pause)))
     assert lost and all("was refused" not in reason for line in lost for reason in line.because)

@@ -1,4 +1,5 @@
-"""Changes by --set and similar options: which go together, which option an error names, and keys without effect."""
+"""Changes by --set and similar options: allowed combinations, the option that an error names, and keys without
+effect."""
 
 import json
 from pathlib import Path
@@ -14,7 +15,7 @@ from tacit.scenarios.files.reading import read
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Path:
+def own_file(tmp_path: Path) -> Path:
     """A file of 80 points in three classes."""
     dice = np.random.default_rng(5)
     labels = np.arange(80) % 3
@@ -31,37 +32,37 @@ BOTH = "data: name and path are both given; allowed: exactly one of them"
     ["data={path='own.npz'}", "data.name=digits"],
     ["data={path='own.npz', name='digits'}"],
 ])  # fmt: skip
-def test_a_name_and_a_path_are_refused_however_they_are_given(quick: Path, own: Path, changes: list[str]) -> None:
+def test_a_name_and_a_path_are_refused_however_they_are_given(quick: Path, own_file: Path, changes: list[str]) -> None:
     with pytest.raises(ScenarioError) as refused:
         load(quick, changes)
     assert str(refused.value) == f"changes: {BOTH}"
 
 
 @pytest.mark.parametrize("moved", ["all", "the run's folder", "nothing"])
-def test_a_run_of_own_data_runs_again_where_its_folder_was_moved_to(quick: Path, own: Path, moved: str) -> None:
-    place = own.parent / "project"
+def test_a_run_of_own_data_runs_again_where_its_folder_was_moved_to(quick: Path, own_file: Path, moved: str) -> None:
+    place = own_file.parent / "project"
     (place / "runs").mkdir(parents=True)
-    data = own.rename(place / "own.npz")
+    data = own_file.rename(place / "own.npz")
     first = run(load(quick, [f"data.path={data}", "data.name=", "expect={}"]), out=place / "runs" / "one")
     folder = first.folder
     if moved == "all":
         folder = place.rename(place.with_name("elsewhere")) / "runs" / "one"
     elif moved != "nothing":
-        folder = folder.rename(own.parent / "alone")
-    assert run(load(folder), out=own.parent / "again").trace_hash == first.trace_hash
+        folder = folder.rename(own_file.parent / "alone")
+    assert run(load(folder), out=own_file.parent / "again").trace_hash == first.trace_hash
 
 
-def test_a_name_and_a_path_in_a_file_are_refused(quick: Path, own: Path) -> None:
-    quick.write_text(quick.read_text().replace('name = "digits"', f'name = "digits"\npath = "{own}"'))
+def test_a_name_and_a_path_in_a_file_are_refused(quick: Path, own_file: Path) -> None:
+    quick.write_text(quick.read_text().replace('name = "digits"', f'name = "digits"\npath = "{own_file}"'))
     with pytest.raises(ScenarioError, match="name and path are both given"):
         load(quick)
 
 
-def test_a_path_takes_the_place_of_the_files_name_and_an_empty_one_of_nothing(quick: Path, own: Path) -> None:
-    assert load(quick, [f"data.path={own}"]).data.name == ""
-    for changes in ([f"data.path={own}", "data.name="], ["data.name=", f"data.path={own}"]):
+def test_a_path_takes_the_place_of_the_files_name_and_an_empty_one_of_nothing(quick: Path, own_file: Path) -> None:
+    assert load(quick, [f"data.path={own_file}"]).data.name == ""
+    for changes in ([f"data.path={own_file}", "data.name="], ["data.name=", f"data.path={own_file}"]):
         scenario = load(quick, changes)
-        assert (scenario.data.path, scenario.data.name) == (str(own), "")
+        assert (scenario.data.path, scenario.data.name) == (str(own_file), "")
         assert "data.path" in scenario.title
     assert load(quick, ["data.path="]).title == "Four clients, quickly"
 
@@ -94,21 +95,21 @@ def test_a_mistake_is_blamed_on_the_option_that_made_it(quick: Path) -> None:
     assert refused("run").startswith(f"{quick}: protocol.k: 1900 is too large")
 
 
-def test_a_file_of_ones_own_has_points_for_testing(tiny: Path, own: Path, tmp_path: Path) -> None:
-    result = run(load(tiny, [f"data.path={own}", "data.test=20", "protocol.name=fedavg"]), out=tmp_path / "out")
+def test_a_file_of_ones_own_has_points_for_testing(tiny: Path, own_file: Path, tmp_path: Path) -> None:
+    result = run(load(tiny, [f"data.path={own_file}", "data.test=20", "protocol.name=fedavg"]), out=tmp_path / "out")
     assert (result.outcome, result.measured_on) == ("completed", "the test part of the data set")
     assert result.accuracy is not None and round(result.accuracy * 20, 9).is_integer()
     with pytest.raises(ScenarioError, match=r"data\.test: 80 must be 1 to 79"):
-        load(tiny, [f"data.path={own}", "data.test=80", "protocol.name=fedavg"])
+        load(tiny, [f"data.path={own_file}", "data.test=80", "protocol.name=fedavg"])
 
 
-def test_points_of_a_file_for_testing_are_no_clients_points(quick: Path, own: Path, tmp_path: Path) -> None:
-    result = run(load(quick, [f"data.path={own}", "data.test=40"]), out=tmp_path / "out")
+def test_points_of_a_file_for_testing_are_no_clients_points(quick: Path, own_file: Path, tmp_path: Path) -> None:
+    result = run(load(quick, [f"data.path={own_file}", "data.test=40"]), out=tmp_path / "out")
     assert result.outcome == "completed"
     assert 0 < len((tmp_path / "out" / "labels.csv").read_text().splitlines()) - 1 < 40
 
 
-# --- coming back
+# --- returns
 
 
 def cautioned(file: Path, fault: Fault, *changes: str) -> list[str]:
@@ -193,4 +194,4 @@ def test_a_key_of_a_list_is_named_as_set_takes_it_everywhere(quick: Path, tmp_pa
         load(wrong)
     key = str(refused.value).removeprefix(f"{wrong}: ").partition(": ")[0]
     assert key.startswith("fault.") and key.endswith(".party")
-    load(wrong, [f"{key}=client/1"])  # as the error has it
+    load(wrong, [f"{key}=client/1"])  # written like in the error

@@ -1,4 +1,4 @@
-"""Chaos: what it tries, how it shrinks, what it prints and writes, and that a failure replays."""
+"""Chaos: the faults that it tries, shrinking, its output and files, and replays of failures."""
 
 import json
 import signal
@@ -57,7 +57,7 @@ def test_a_crash_before_and_after_each_step_each_time() -> None:
 
 @pytest.fixture(scope="module")
 def quickly(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> tuple[Scenario, Findings]:
-    """The quick scenario, and a quick campaign with it."""
+    """The quick scenario, and the findings of a quick campaign with it."""
     file = tmp_path_factory.mktemp("quick") / "quick.toml"
     file.write_text(quick_text)
     scenario = load(file, SMALL)
@@ -171,7 +171,7 @@ def test_a_failure_is_shrunk_printed_and_replays(quick: Path, monkeypatch: pytes
         assert json.loads((path.parent / "chaos.json").read_text())["failures"][0]["faults"] == [
             {"kind": "crash", **{key: value for key, value in faults[0].items() if key in ("party", "before", "after")}}
         ]
-    assert tacit(*arguments[1:]).exit_code == 0  # the bug is gone
+    assert tacit(*arguments[1:]).exit_code == 0  # without the bug
 
 
 def test_a_replay_is_the_run_that_chaos_saw(quickly: tuple[Scenario, Findings]) -> None:

@@ -1,4 +1,4 @@
-"""The command: what it prints, and its exit codes."""
+"""The command: its output and its exit codes."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ def tacit(*arguments: str | Path) -> Result:
 
 
 def one_line(result: Result) -> str:
-    """The only line that a user's mistake gives."""
+    """The only line printed for a user's mistake."""
     assert result.exit_code == 2
     assert result.stdout == ""
     lines = result.stderr.splitlines()
@@ -61,7 +61,7 @@ def test_no_escape_codes_and_nothing_animated_in_a_file(quick: Path, monkeypatch
     monkeypatch.setenv("COLUMNS", "20")
     output = tacit("run", quick).output
     assert "\x1b" not in output and "\r" not in output and "virtual 0 s" not in output
-    assert max(map(len, output.splitlines())) > 80  # the table does not shrink to somebody's window
+    assert max(map(len, output.splitlines())) > 80  # the table does not depend on the width of a window
 
 
 def test_the_options_of_a_run(quick: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_run_folder_can_be_run_again(quick: Path) -> None:
     assert first["trace_hash"] == second["trace_hash"]
 
 
-# --- what there is
+# --- lists
 
 
 def test_list_steps_keys_and_version() -> None:
@@ -197,7 +197,7 @@ def test_bytes_are_exact_and_add_up(quick: Path) -> None:
     result = tacit("bytes", "a", "a")
     lines = [line.split() for line in result.stdout.splitlines()]
     names = ("messages", "bytes_payload", "bytes_payload", "bytes_sealing", "bytes_envelope", "bytes_total")
-    totals = ["total", *(f"{record[name]:,}" for name in names)]  # the formula's payload is the wire's
+    totals = ["total", *(f"{record[name]:,}" for name in names)]  # the payload by formula equals the measured one
     assert lines.count(totals) == 2
 
 
@@ -311,7 +311,7 @@ def test_on_a_terminal_progress_is_drawn_and_wiped(quick: Path) -> None:
     while True:
         try:
             chunk = os.read(terminal, 65536)
-        except OSError:  # the other side is gone
+        except OSError:  # the other end is closed
             break
         if not chunk:
             break

@@ -1,4 +1,4 @@
-"""Sums by a committee: the plaintext oracle's average under losses, the bytes of the formula, and who is refused."""
+"""Sums by a committee: the plaintext oracle's average under losses, the bytes of the formula, and refusals."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -36,7 +36,8 @@ def refusals(found: Result) -> list[str]:
 @pytest.mark.parametrize("weighting", ["equal", "points"])
 @pytest.mark.parametrize("bits", [2, 12, 32])
 def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(tiny: Path, weighting: str, bits: int) -> None:
-    """All eight are members, of whom five must sign: one is lost before its upload, two after it, which counts."""
+    """All eight clients are members, five of which must sign: one is lost before its upload, two after it, which then
+    counts."""
     faults = crashes('before = "sum.mask"', 'before = "sum.hold"', 'before = "sum.sign"')
     found = ran(tiny, f"training.weighting={weighting}", f"training.value_bits={bits}", faults=faults)
     assert found.outcome == "completed" and found.equals_plaintext
@@ -63,7 +64,7 @@ def test_more_losses_of_members_than_it_tolerates_end_the_run_without_a_sum(
 
 @pytest.mark.parametrize("way", [(), ("training.value_bits=32",), ("protocol.identity=signed",)])
 def test_bytes_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[str, ...]) -> None:
-    """Four of eight clients are members here: each client sends them three shares and a seed, itself left out."""
+    """Four of eight clients are members: each client sends the other members three shares and a seed."""
     one = scenario(tiny, "training.rounds=1", "training.tolerated_dropouts=0.13", *way)
     counted = tacit.bytes(run(one, out=tiny.parent / "calm"))
     sent = {row.type: row.payload for row in counted.rows}
@@ -88,7 +89,7 @@ def test_it_is_the_same_sum_over_tcp_and_datagrams(tiny: Path, network: tuple[st
 
 
 def test_a_member_signs_and_answers_one_set_a_round(tiny: Path) -> None:
-    """The messages are received twice: once a round is all, and the trace says so."""
+    """The messages are received twice: members answer once in a round, and the trace says so."""
     faults = "".join(
         f'[[fault]]\nkind = "duplicate"\nmessage = "{message}"\npeer = "client/2"\n'
         for message in ("SharesWanted", "CommitteeSurvivors", "Agreement")
@@ -102,7 +103,7 @@ def test_a_member_signs_and_answers_one_set_a_round(tiny: Path) -> None:
 def test_a_server_that_names_two_sets_gets_signatures_and_answers_for_one(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Members sign what they are shown first; where the server has signed another set, nobody answers."""
+    """Members sign the first set that they are shown; without enough signatures of a set, no member answers."""
     honest = consistency.witness
 
     async def lying(me: Server, identities: Any, names: Sequence[str], survivors: Sequence[str], *rest: Any) -> Any:
@@ -131,7 +132,7 @@ def test_two_quorums_share_an_honest_member_and_losses_leave_one(
     clients: int, tolerated: float, corrupt: float, exponent: int
 ) -> None:
     one = Committee.among(clients, tolerated, corrupt, exponent)
-    assert 2 * one.quorum - one.members > one.private  # the fewest that two quorums share
+    assert 2 * one.quorum - one.members > one.private  # the fewest members that two quorums have in common
     assert one.private >= 1 <= one.block and one.needed <= one.members <= clients and one.tolerated >= 0
     assert one.failure <= -exponent or one.failure == 0
     if one.members == clients:

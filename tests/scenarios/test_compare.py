@@ -1,4 +1,4 @@
-"""`tacit compare`: two runs side by side, their critical paths, and the first event at which they part."""
+"""`tacit compare`: two runs compared, their critical paths, and the first event that differs."""
 
 import json
 import math
@@ -21,8 +21,8 @@ FREE = ["expect={}", "protocol.deadline=10s"]
 
 
 @pytest.fixture
-def made(quick: Path) -> Callable[..., Path]:
-    """Runs the quick scenario with changes, and returns the folder."""
+def run_with(quick: Path) -> Callable[..., Path]:
+    """A function that runs the quick scenario with changes, and returns the folder."""
 
     def make(name: str, *changes: str) -> Path:
         return run(load(quick, [*FREE, *changes]), out=quick.parent / name).folder
@@ -49,8 +49,8 @@ def refused(*arguments: object) -> str:
     return line
 
 
-def test_two_runs_of_one_scenario_are_the_same(made: Callable[..., Path]) -> None:
-    one, other = made("one"), made("other")
+def test_two_runs_of_one_scenario_are_the_same(run_with: Callable[..., Path]) -> None:
+    one, other = run_with("one"), run_with("other")
     shown = compared(one, other)
     assert "keys      the same in both" in shown and "trace     the traces are the same: " in shown
     assert "lost in A nobody" in shown and "lost in B nobody" in shown
@@ -59,9 +59,9 @@ def test_two_runs_of_one_scenario_are_the_same(made: Callable[..., Path]) -> Non
     assert found["runs"][0]["trace_hash"] == found["runs"][1]["trace_hash"]
 
 
-def test_a_client_that_crashed_in_one_of_them(made: Callable[..., Path]) -> None:
-    one = made("one")
-    other = made("other", 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]')
+def test_a_client_that_crashed_in_one_of_them(run_with: Callable[..., Path]) -> None:
+    one = run_with("one")
+    other = run_with("other", 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]')
     shown = compared(one, other)
     assert "fault.0.party" in shown and "client/2" in shown
     assert "lost in B client/2: crashed at " in shown and "parties lost" in shown
@@ -78,25 +78,25 @@ def test_a_client_that_crashed_in_one_of_them(made: Callable[..., Path]) -> None
         assert math.fsum(part["seconds"] for part in side["seconds"]) == pytest.approx(side["virtual_seconds"])
 
 
-def test_contents_that_differ_part_traces_of_one_shape(made: Callable[..., Path]) -> None:
-    """The first message that is not the same is found by its digest."""
-    one, other = made("one"), made("other")
+def test_contents_that_differ_part_traces_of_one_shape(run_with: Callable[..., Path]) -> None:
+    """The first message with other content is found by its digest."""
+    one, other = run_with("one"), run_with("other")
     with closing(sqlite3.connect(other / "run.sqlite")) as connection, connection:
         sent = "SELECT min(n) FROM events WHERE kind = 'send' AND type = 'PlainBits'"
         (number,) = connection.execute(sent).fetchone()
         connection.execute("UPDATE event_rows SET digest = x'00ff' WHERE n = ?", (number,))
-        connection.execute("UPDATE event_rows SET round = 7 WHERE kind = 'enter'")  # which no hash covers
+        connection.execute("UPDATE event_rows SET round = 7 WHERE kind = 'enter'")  # no hash covers the round
     without_digests(other)
     parts = as_json(one, other)["first_difference"]
     assert parts["fields"] == ["digest"] and parts["first"]["n"] == parts["second"]["n"] == number
     assert "digest=00ff" in compared(one, other)
 
 
-def test_a_trace_that_ends_earlier(made: Callable[..., Path]) -> None:
-    one, other = made("one"), made("other")
+def test_a_trace_that_ends_earlier(run_with: Callable[..., Path]) -> None:
+    one, other = run_with("one"), run_with("other")
     with closing(sqlite3.connect(other / "run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM event_rows WHERE n > 200")
-    (other / "result.json").unlink()  # as after a kill -9
+    (other / "result.json").unlink()  # like after kill -9
     found = as_json(one, other)
     assert found["first_difference"]["second"] is None and found["first_difference"]["fields"] == []
     assert found["runs"][1]["accuracy"] is None
@@ -128,16 +128,16 @@ def test_a_critical_path_covers_the_whole_run(quick: Path, changes: list[str]) -
     assert all(one.kind != "unknown" for one in path)
 
 
-def test_what_held_a_run_up_is_on_its_path(made: Callable[..., Path]) -> None:
-    paused = made("paused", *CHANGES["pause"])
+def test_what_held_a_run_up_is_on_its_path(run_with: Callable[..., Path]) -> None:
+    paused = run_with("paused", *CHANGES["pause"])
     kinds = seconds_by(Seen(paused).path(), "kind", "party")
     assert kinds["paused", "client/3"] == pytest.approx(4)
-    again = seconds_by(Seen(made("lossy", "network.loss=0.2", "network.retransmission_timeout=1s")).path(), "kind")
+    again = seconds_by(Seen(run_with("lossy", "network.loss=0.2", "network.retransmission_timeout=1s")).path(), "kind")
     assert again["sent again",] > 1
 
 
-def test_what_is_no_run_is_refused_in_one_line(made: Callable[..., Path], tmp_path: Path) -> None:
-    one = made("one")
+def test_what_is_no_run_is_refused_in_one_line(run_with: Callable[..., Path], tmp_path: Path) -> None:
+    one = run_with("one")
     assert refused(one, tmp_path / "none") == f"error: {tmp_path / 'none'}: no such folder; that of a run is needed"
     (tmp_path / "empty").mkdir()
     assert refused(one, tmp_path / "empty") == f"error: {tmp_path / 'empty'}: no run.sqlite; a run's folder is needed"
@@ -147,8 +147,8 @@ def test_what_is_no_run_is_refused_in_one_line(made: Callable[..., Path], tmp_pa
     assert refused(one, one) == f"error: {one / 'run.sqlite'}: of format 9, {later}"
 
 
-def test_a_scenario_that_is_missing_or_damaged(made: Callable[..., Path]) -> None:
-    one = made("one")
+def test_a_scenario_that_is_missing_or_damaged(run_with: Callable[..., Path]) -> None:
+    one = run_with("one")
     (one / "scenario.toml").write_text("= 1")
     assert refused(one, one).startswith(f"error: {one / 'scenario.toml'}: ")
     (one / "scenario.toml").unlink()

@@ -1,4 +1,4 @@
-"""Co-training by scenario: every algorithm, what its result says, whoever is lost, and mistakes in one line."""
+"""Co-training by scenario: every algorithm, its results, any losses, and mistakes in one line."""
 
 import json
 import re
@@ -130,7 +130,7 @@ def test_models_are_measured_on_points_that_no_client_learns_from(small: Path) -
     assert parts.public is not None and parts.test is not None
     assert (len(parts.public.labels), len(held.labels), len(parts.test.labels)) == (80, 120, 200)
     rows = {row.tobytes() for part in (parts.public, held) for row in part.points}
-    assert len(rows) == 200  # each is the clients' or public, and none is both
+    assert len(rows) == 200  # each point is either a client's or public
     assert sum(len(shard.rows) for shard in shards) == 120
 
 
@@ -155,7 +155,7 @@ def test_one_party_holds_all_points_where_learning_is_centralised(small: Path) -
     ("changed", "round_number"),
     [
         ("", None),
-        ("-", None),  # - is the first, 1 one with a change, 0 one without, x one that was lost
+        ("-", None),  # first round "-", with a change "1", without "0", lost "x"
         ("-0", 1),
         ("-100", 2),
         ("-01", None),
@@ -194,7 +194,7 @@ def test_a_consensus_that_no_longer_changes_is_reported(small: Path) -> None:
     assert f"agreed    labels of public points changed no more after round {settled}" in outcome_lines(result)
 
 
-# --- whoever is lost
+# --- losses
 
 
 def test_a_lost_client_counts_neither_for_the_consensus_nor_for_accuracy(small: Path) -> None:
@@ -282,25 +282,25 @@ def table(classes: int, each: int, dimension: int = 3) -> Dataset:
     return Dataset("table", points, labels, tuple(map(str, range(classes))))
 
 
-def other(name: str) -> Dataset:
+def another_dataset(name: str) -> Dataset:
     return table(4, 25, 5 if name == "longer" else 3)
 
 
 def test_public_points_are_nobodys_and_their_shares_of_classes_may_be_uneven() -> None:
     data = table(10, 100)
     for distribution in ("iid", "dirichlet:0.1"):
-        held, public = set_apart(data, Public(size=200, distribution=distribution), 5, 1, other)
+        held, public = set_apart(data, Public(size=200, distribution=distribution), 5, 1, another_dataset)
         assert public is not None and len(public.labels) == 200
         both = np.concatenate([held.points, public.points])[:, 0]
         assert sorted(both) == sorted(data.points[:, 0])
         counts = np.bincount(public.labels, minlength=10)
         assert (counts.max() > 60) == (distribution != "iid")
-    assert set_apart(data, Public(), 5, 1, other) == (data, None)
+    assert set_apart(data, Public(), 5, 1, another_dataset) == (data, None)
 
 
 def test_public_points_may_come_from_another_data_set_without_their_labels() -> None:
     data = table(2, 20)
-    held, public = set_apart(data, Public(size=30, source="other"), 5, 1, other)
+    held, public = set_apart(data, Public(size=30, source="other"), 5, 1, another_dataset)
     assert held is data and public is not None
     assert public.labels.tolist() == [-1] * 30
     assert len({row.tobytes() for row in public.points}) == 30
@@ -314,7 +314,8 @@ def test_clients_label_the_points_of_another_data_set(small: Path) -> None:
     assert result.outcome == "completed"
     assert result.measured_on == "the clients' unlabeled points"
     assert [one.agreed for one in result.round_records] == [1.0] * 3
-    assert {one.agreed_accuracy for one in result.round_records} == {None}  # no digit is one of the three classes
+    # The clients' data has none of the classes of digits.
+    assert {one.agreed_accuracy for one in result.round_records} == {None}
     assert result.message_bytes["up"] == 25
     with pytest.raises(ScenarioError, match=r"public\.source: .digits. has labels of other classes, and fedmd learns"):
         load(small, [*changes, "protocol.name=fedmd"])
@@ -331,7 +332,7 @@ def test_clients_label_the_points_of_another_data_set(small: Path) -> None:
 )
 def test_public_points_that_are_not_available(public: Public, problem: str) -> None:
     with pytest.raises(Problem) as caught:
-        set_apart(table(2, 20), public, 5, 1, other)
+        set_apart(table(2, 20), public, 5, 1, another_dataset)
     assert str(caught.value).startswith(problem)
 
 

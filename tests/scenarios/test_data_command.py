@@ -1,4 +1,4 @@
-"""`tacit data`: what it prints, and its exit codes."""
+"""`tacit data`: its output and its exit codes."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def store_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def mushrooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a few mushrooms, and a catalogue that takes them."""
+    """A folder with a few mushrooms, and a catalogue that accepts them."""
     monkeypatch.setitem(CATALOGUE, "mushroom", replace(CATALOGUE["mushroom"], sha256=None))
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "mushroom.csv").write_text(CSV)
@@ -50,7 +50,7 @@ def data(*arguments: str | Path) -> Result:
 
 
 def one_line(result: Result) -> str:
-    """The only line that a user's mistake gives."""
+    """The only line printed for a user's mistake."""
     assert result.exit_code == 2
     assert result.stdout == ""
     lines = result.stderr.splitlines()
@@ -59,7 +59,7 @@ def one_line(result: Result) -> str:
 
 
 def listed() -> dict[str, str]:
-    """The table's text for each data set, its lines joined."""
+    """The table's text for each data set, with its lines joined."""
     rows: dict[str, str] = {}
     name = ""
     for line in data("list").stdout.splitlines()[2:]:

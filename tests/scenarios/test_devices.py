@@ -1,4 +1,4 @@
-"""[[client]], [[link]] and [[host]] in runs, predictions, runs that go on, chaos, changes and reports."""
+"""[[client]], [[link]] and [[host]] in runs, predictions, resumed runs, chaos, changes and reports."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +40,7 @@ TABLES: dict[str, dict[str, Any]] = {
     },
     "handling": {"device": Device(handling="2ms", handling_rate="1MB/s"), "client": PHONES},
     "handling on a host": {
-        "device": Device(handling="200ns", handling_rate="10GB/s", server_speed=1e-4),  # by its speed 2 ms and 1 MB/s
+        "device": Device(handling="200ns", handling_rate="10GB/s", server_speed=1e-4),  # at this speed 2 ms and 1 MB/s
         "host": (Host(parties=("server", "client/*"), cores=2),),
         "client": (Client(speed=1e-4),),
     },
@@ -74,7 +74,7 @@ def test_a_client_on_a_satellite_holds_the_others_up() -> None:
     alone, satellite = (
         small(client=(Client(preset="lan"), Client(name="client/3", preset=name))) for name in ("", "satellite")
     )
-    assert ran(satellite)[1] > ran(alone)[1] + 4 * 2 * 0.279  # enrolment and three rounds, there and back
+    assert ran(satellite)[1] > ran(alone)[1] + 4 * 2 * 0.279  # enrolment and three rounds, in both directions
 
 
 def test_on_a_host_what_parties_compute_takes_as_long_as_on_its_cores() -> None:
@@ -124,14 +124,14 @@ def test_from_the_end_of_every_round_a_run_goes_on_alike(tables: str, protocol: 
     unbroken = ended(simulation)
     assert unbroken[-1] == "completed" and len(states) >= 2
     if protocol == "fedbuff" and "host" in tables:
-        assert max(at_work) > 1  # whose jobs share cores
+        assert max(at_work) > 1  # the parties' jobs share cores
     for state in states:
         simulation = Simulation(scenario, engine="inline")
         simulation.restore(msgspec.msgpack.decode(state))
         assert ended(simulation) == unbroken
 
 
-# Away
+# Availability
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_chaos_lets_nobody_be_away_unless_it_replays(away: Scenario) -> None:
     assert aside == 1 and not any(client.availability for client in calm.scenario.client)
 
 
-# Files, changes, and what is shown
+# Files, changes and output
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_messages_take_longer_where_they_are_handled() -> None:
     plain, handled = small(), small(device=Device(handling="50ms"))
     bytes_alone = small(device=Device(handling_rate="100kB/s"))
     assert ran(small(device=Device(handling="0s", handling_rate="unlimited"))) == ran(plain)
-    assert 4 * 2 * 8 * 0.05 <= ran(handled)[1] < 4  # the server handles what goes to and from eight clients, 4 times
+    assert 4 * 2 * 8 * 0.05 <= ran(handled)[1] < 4  # the server handles messages to and from eight clients, 4 times
     assert ran(bytes_alone)[1] > ran(plain)[1] + 0.5
 
 

@@ -1,4 +1,4 @@
-"""A client whose training diverges: it alone is lost, and the cause says so."""
+"""A client whose training diverges: only this client is lost, and the cause is reported."""
 
 from pathlib import Path
 

@@ -24,7 +24,7 @@ def small(*changes: str) -> Scenario:
     return load("training-private", [*SMALL, *changes])
 
 
-def same(one: Energy | None, other: Energy | None) -> bool:
+def equal_energy(one: Energy | None, other: Energy | None) -> bool:
     assert one is not None and other is not None and one.clients.keys() == other.clients.keys()
     return all(
         value == pytest.approx(msgspec.structs.asdict(other.clients[name]), rel=1e-9)
@@ -44,7 +44,7 @@ def same(one: Energy | None, other: Energy | None) -> bool:
 def test_a_prediction_is_the_energy_of_the_run(changes: tuple[str, ...], tmp_path: Path) -> None:
     scenario = small(*POWER, *changes)
     result = carry_out(scenario, "run", out=tmp_path / "run")
-    assert same(result.energy, predict_run(scenario).energy)
+    assert equal_energy(result.energy, predict_run(scenario).energy)
     stored = json.loads((tmp_path / "run" / "result.json").read_bytes())["energy"]
     assert stored == msgspec.to_builtins(result.energy)
 
@@ -62,7 +62,7 @@ def test_a_run_that_was_resumed_counts_its_energy_once(interrupter: type[Watch],
     carry_out(scenario, "run", out=tmp_path / "broken", watch=interrupter(150))
     result = resume(tmp_path / "broken")
     assert result.outcome == "completed" and result.resumed and result.resumed[-1] > 0
-    assert same(result.energy, whole.energy)
+    assert equal_energy(result.energy, whole.energy)
 
 
 def test_classes_add_up() -> None:

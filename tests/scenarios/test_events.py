@@ -1,4 +1,4 @@
-"""The story of a run: what happened, and because of what; also of one that goes on, and of one that was killed."""
+"""The story of a run, with causes; also for a run in progress, and for one that was killed."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def command(*arguments: str | Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-# --- because of what
+# --- causes
 
 
 def test_a_client_that_crashed(quick: Path) -> None:
@@ -56,7 +56,8 @@ def test_a_client_that_crashed(quick: Path) -> None:
     assert lost.because[-1].startswith("client/2 crashed at ")
     assert lost.because[-1].endswith(" in hamming.evaluate (before hamming.evaluate)")
     missed = next(line for line in lines if line.kind == "deadline" and line.party == "server")
-    assert missed.text.endswith(", waiting for OwnBlock or Masks or MaskedDistances from client/2")  # and no other
+    # Only client/2 is named.
+    assert missed.text.endswith(", waiting for OwnBlock or Masks or MaskedDistances from client/2")
     assert lines[-1].text == "completed"
 
 
@@ -90,7 +91,7 @@ def test_a_client_whose_link_loses_segments_of_tcp(quick: Path) -> None:
 
 
 def test_a_client_that_missed_the_end_alone(quick: Path) -> None:
-    """The server has not noticed it: the reason is in the client's own wait."""
+    """The server did not notice it: the reason is in the client's own wait."""
     lose = fault(kind="lose", message="SummedRows", peer="client/1")
     lost = only(story(quick, lose, "network.transport=datagram"), "lost")
     assert lost.party == "client/1" and lost.because[0].startswith("client/1 waited in rowsums.mask for ")
@@ -205,7 +206,7 @@ def test_a_record_of_another_format_is_refused(folder: Path) -> None:
             tacit.events(folder)
 
 
-# --- a run that goes on
+# --- a run in progress
 
 WAITING = """
 import sys
@@ -224,7 +225,7 @@ tacit.run(tacit.load(sys.argv[1], sys.argv[4:]), out=sys.argv[2], watch=Waiting(
 
 @contextmanager
 def started(*arguments: str | Path) -> Iterator["subprocess.Popen[str]"]:
-    """A process of Python in the tree, killed at the end if it is still there."""
+    """A process of Python in the tree, killed at the end if it still runs."""
     process = subprocess.Popen(
         [sys.executable, *map(str, arguments)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -242,7 +243,7 @@ def follow(folder: Path, *options: str) -> tuple[str | Path, ...]:
 
 @pytest.fixture
 def waiting(quick: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A run that stops with its 60th event, in which a client has crashed, until a line is written to it."""
+    """A run that stops at its 60th event, after the crash of a client, until a line is written to it."""
     crash = fault(kind="crash", party="client/2", at="setup.keys")
     with started("-c", WAITING, quick, quick.parent / "out", "60", *FREE, crash) as process:
         assert process.stdout is not None and process.stdout.readline() == "waiting\n"
@@ -268,7 +269,7 @@ def test_a_run_that_is_killed_leaves_what_had_happened(waiting: "subprocess.Pope
         assert process.stdout is not None
         seen = [json.loads(process.stdout.readline())]
         with_waits = 0
-        while seen[-1]["n"] - with_waits < 60:  # the watch does not see the waits
+        while seen[-1]["n"] - with_waits < 60:  # the watch does not see waits
             seen.append(json.loads(process.stdout.readline()))
             with_waits = sum(line["kind"] in ("wait", "waited") for line in seen)
         waiting.send_signal(signal.SIGKILL)

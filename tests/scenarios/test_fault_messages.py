@@ -1,4 +1,4 @@
-"""Every message that a run sends can be named in [[fault]], of every protocol and with every choice."""
+"""Every message type that a run sends can be named in [[fault]], for every protocol and choice."""
 
 import pytest
 from msgspec import structs
@@ -10,11 +10,11 @@ from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Cotraining, Learner, Privacy, Public
 
 AFTER_A_LOSS = {"Dismissed", "NewLeader", "RollCall", "Present"}
-"""Messages that are sent only when somebody was lost."""
+"""Message types that are sent only after a loss."""
 
 
 def small(name: str) -> Scenario:
-    """A run of a fraction of a second."""
+    """A scenario that runs in a fraction of a second."""
     cotraining = "cotraining.rounds" in PROTOCOLS[name].uses
     return Scenario(
         seed=3,
@@ -36,13 +36,13 @@ def small(name: str) -> Scenario:
 
 def every_choice() -> list[Scenario]:
     found = []
-    for name in (name for name, protocol in PROTOCOLS.items() if protocol.needs.points):  # others run what users write
+    for name in (name for name, protocol in PROTOCOLS.items() if protocol.needs.points):  # the others run users' code
         plain = small(name)
         found.append(plain)
         choices = PROTOCOLS[name].choices(plain)
         if name == "xclp":
             for hamming in ("paillier", "iknp", "naor-pinkas", "direct"):
-                few = structs.replace(plain.data, clients=3, limit=12)  # the same messages, sooner
+                few = structs.replace(plain.data, clients=3, limit=12)  # the same messages in less time
                 found.append(
                     structs.replace(plain, data=few, protocol=structs.replace(plain.protocol, hamming=hamming))
                 )
@@ -51,7 +51,7 @@ def every_choice() -> list[Scenario]:
         if name == "xclp":
             changed = {"recovery": "secagg+", "identity": "signed"}
             found.append(structs.replace(plain, protocol=structs.replace(plain.protocol, **changed)))
-        if "training.averaging" in choices and name != "fedmatch":  # which needs each client's model
+        if "training.averaging" in choices and name != "fedmatch":  # fedmatch needs each client's model
             found.append(structs.replace(plain, training=structs.replace(plain.training, averaging="secure")))
     return found
 

@@ -1,4 +1,4 @@
-"""[[fault]] tables: which keys go together, and the faults of the simulator that they stand for."""
+"""[[fault]] tables: the keys that can be combined, and the corresponding faults of the simulator."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ HEAD = "[data]\nclients = 4\nlimit = 60\n[protocol]\nhamming = 'plaintext'\nk = 
 
 
 def refusal(path: Path, fault: str, head: str = HEAD) -> str:
-    """The line that a scenario with this [[fault]] is refused with."""
+    """The line with which a scenario with this [[fault]] is refused."""
     path.write_text(f"{head}[[fault]]\n{fault}\n")
     with pytest.raises(ScenarioError) as caught:
         load(path)
@@ -153,15 +153,15 @@ def test_a_run_folder_of_before_is_read_whose_faults_have_the_keys_of_all_kinds(
 
 
 def test_kinds_of_faults_are_listed_in_two_files_alone() -> None:
-    """Which CONTRIBUTING names: what a kind is and does, and what chaos knows of it."""
+    """CONTRIBUTING names the two files: the definition of a kind, and its functions for chaos."""
     root, two = Path(__file__).parents[2], ["scenarios/chaos/fault_kinds.py", "sim/faults.py"]
     rooms = ("sim", "parties", "protocols", "scenarios", "tacit", "docs")
     listing = []
     for file in sorted(file for room in rooms for file in (root / room).rglob("*.py")):
         text = file.read_text(encoding="utf-8")
         named = {kind for kind in KINDS if re.search(rf"[\"']{kind}[\"']|\b{KINDS[kind].__name__}\(", text)}
-        old = file.name == "record_format_1.py"  # which names those of its time, for good
-        if len(named) > 4 and not old:  # "leave" and "lose" are kinds of events, too, "crash" is one of marks
+        old = file.name == "record_format_1.py"  # it names the kinds of its format
+        if len(named) > 4 and not old:  # some kinds are also kinds of events or marks
             listing.append(file.relative_to(root).as_posix())
     assert listing == two
     contributing = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -214,7 +214,7 @@ VALUES = {
 @settings(deadline=None)
 @given(st.sampled_from([kind for kind in KINDS if kind != "availability"]), st.fixed_dictionaries({}, optional=VALUES))
 def test_what_is_read_is_what_the_simulator_takes(kind: str, keys: dict[str, object]) -> None:
-    """Any choice of keys is refused in one line, in a file as in Python, or stands for a fault of that kind."""
+    """Any choice of keys is either refused in one line, in a file like in Python, or gives a fault of that kind."""
     tables = "{" + ", ".join(f"{key} = {_toml(value)}" for key, value in {"kind": kind, **keys}.items()) + "}"
     changes = [f"fault=[{tables}]", "data.limit=60", "protocol.k=3"]
     try:
@@ -225,9 +225,7 @@ def test_what_is_read_is_what_the_simulator_takes(kind: str, keys: dict[str, obj
             scenario = load("xclp-digits", ["data.limit=60", "protocol.k=3"])
             checked(msgspec.structs.replace(scenario, fault=(Fault(kind=kind, **keys),)))
     else:
-        own = KINDS[
-            kind
-        ].__struct_fields__  # what is empty of another kind's, as in the files of older runs, is left out
+        own = KINDS[kind].__struct_fields__  # empty keys of other kinds, as in files of older runs, are ignored
         fault = Fault(kind=kind, **{key: value for key, value in keys.items() if key in own})
         assert scenario.fault == (fault,)
         (made,) = faults_of(fault, 10)
@@ -268,7 +266,7 @@ def test_steps_and_messages_of_training_follow_from_the_choices() -> None:
     assert "MaskedRows" not in messages_of(chosen("fedavg+network"))
 
 
-# --- what is expected
+# --- expectations
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`data.features`: what a run sees of images, texts and tables, whichever protocol it is."""
+"""`data.features`: the points that a run gets from images, texts and tables, for every protocol."""
 
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from tacit.sim.streams import generator
 
 @pytest.fixture
 def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Keeps 90 + 30 images of three classes as CIFAR-10, and counts how many the network "brightness" is given."""
+    """Replaces CIFAR-10 by 90 + 30 images of three classes; returns the numbers of images given to the network
+    "brightness"."""
     monkeypatch.setenv("TACIT_DATA", str(tmp_path / "data"))
     dice, given = generator(1, "pictures"), list[int]()
 
@@ -44,7 +45,7 @@ def test_xclp_compares_features(quick: Path, pictures: list[int], tmp_path: Path
     scenario = load(quick, [*CHANGES, "data.limit=80", "expect.equals_plaintext=true"])
     result = run(scenario, out=tmp_path / "run")
     assert (result.outcome, result.unmet) == ("completed", [])
-    assert sum(pictures) == 80  # once, however often they are looked at
+    assert sum(pictures) == 80  # each image once
     held = parts_of(scenario).held
     assert held.points.shape == (80, 4) and held.shape == (4,) and held.images is None
 

@@ -1,4 +1,4 @@
-"""Training and then XCLP once: whose features are compared, what is measured, whoever is lost at whatever step."""
+"""Training, then XCLP once: the compared features, the measurements, and losses at each step."""
 
 import re
 import runpy
@@ -210,7 +210,7 @@ def test_rounds_that_are_all_lost_are_an_abort(tmp_path: Path) -> None:
 
 
 class Breaker(Watch):
-    """Interrupts a run when XCLP has begun."""
+    """A watch that interrupts a run when XCLP has begun."""
 
     def __call__(self, event: Event) -> None:
         if event.step == "hamming.evaluate":

@@ -1,4 +1,4 @@
-"""Sized runs of scenarios: the real run's bytes, times and results, and every output says what they are."""
+"""Sized runs of scenarios: the real run's bytes, times and results, and a remark in every output."""
 
 import csv
 import json
@@ -46,7 +46,8 @@ def test_a_sized_run_is_the_real_one_but_for_the_contents(quick: Path, tmp_path:
     )  # fmt: skip
     for name in same:
         assert getattr(sized, name) == getattr(real, name), name
-    assert (sized.trace_hash == real.trace_hash) == ("protocol.hamming=direct" in settings)  # nothing to leave out
+    # The direct variant has no cryptography to leave out.
+    assert (sized.trace_hash == real.trace_hash) == ("protocol.hamming=direct" in settings)
     measured = {kind: size for kind, size in predicted(sized.folder).items() if size}
     assert measured == {kind: size for kind, size in predicted(real.folder).items() if size}
     assert sum(measured.values()) == sized.bytes_payload

@@ -1,4 +1,4 @@
-"""Sums over many rounds of one set-up: the plaintext oracle's average under losses, bytes of the formula, refusals."""
+"""Sums over many rounds of one set-up: the plaintext oracle's average under losses, the formula's bytes, refusals."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def test_the_average_is_the_oracles_whoever_is_lost(tiny: Path, when: str, bits:
 
 @pytest.mark.parametrize("way", [(), ("protocol.identity=signed",), ("training.value_bits=9",)])
 def test_bytes_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[str, ...]) -> None:
-    """Keys once in three rounds; in the third one new decryptors get shares of the same key."""
+    """Keys are made once in three rounds; in the third round new decryptors get shares of the same key."""
     one = scenario(tiny, *way)
     counted = tacit.bytes(run(one, out=tiny.parent / "calm"))
     sent = payloads(counted.rows)
@@ -72,7 +72,8 @@ def test_it_is_the_same_sum_over_tcp_and_datagrams(tiny: Path, network: tuple[st
 
 
 def test_a_server_with_two_sets_of_labels_gets_one_signed(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the decryptors are shown other labels first: neither set has enough signatures, and nothing is opened."""
+    """Half of the decryptors are shown other labels first: neither set gets enough signatures, and nothing is
+    opened."""
     honest = consistency.gathered
 
     async def lying(me: Server, identities: Any, names: Sequence[str], survivors: Sequence[str], *rest: Any) -> Any:
@@ -90,7 +91,7 @@ def test_a_ciphertext_is_opened_by_enough_holders_and_of_its_context_alone() -> 
     rows = elgamal.combined([row for row, _ in deals], [1] * holders)
     shares = [elgamal.summed([dealt[k] for _, dealt in deals], [1] * holders) for k in range(holders)]
     assert all(elgamal.fits(rows, 1 + k, share, needed) for k, share in enumerate(shares))
-    weights = elgamal.lagrange([2, 4, 7])  # these deal their shares to others
+    weights = elgamal.lagrange([2, 4, 7])  # these decryptors deal their shares to others
     again = [elgamal.deal(shares[x - 1], needed, holders, entropy) for x in (2, 4, 7)]
     passed = elgamal.combined([row for row, _ in again], weights)
     assert elgamal.public_share(passed, 0) == elgamal.public_share(rows, 0)
@@ -109,7 +110,8 @@ def test_a_ciphertext_is_opened_by_enough_holders_and_of_its_context_alone() -> 
 
 
 def test_two_decryptors_among_more_clients_are_refused_for_the_last_dealer_would_choose_the_key() -> None:
-    """It knows the key g^s, and deals the other a share that fits commitments of which it knows no polynomial."""
+    """The last dealer knows the key g^s, and could deal the other a share that fits commitments to an unknown
+    polynomial."""
     group, entropy, inverse = find_group("p256"), Entropy.seeded(2), pow(2, -1, find_group("p256").order)
     first, _ = elgamal.deal(b"", 2, 2, entropy)
     s, share = entropy.below(group.order), entropy.below(group.order)

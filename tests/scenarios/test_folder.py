@@ -1,4 +1,4 @@
-"""The folder of a run: never shared, and every event in it."""
+"""The folder of a run: never shared between runs, and with every event."""
 
 import sqlite3
 import tomllib
@@ -63,7 +63,8 @@ def test_an_existing_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 def test_the_scenario_is_in_the_folder_before_the_run_begins(tmp_path: Path) -> None:
     RunFolder(tmp_path, Scenario(seed=5))
-    assert {path.name for path in tmp_path.iterdir()} == {"scenario.toml", ".reserve.partial"}  # room for the end
+    # Reserved for the last files.
+    assert {path.name for path in tmp_path.iterdir()} == {"scenario.toml", ".reserve.partial"}
     assert tomllib.loads((tmp_path / "scenario.toml").read_text())["seed"] == 5
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 220 kB: room for a scenario and the reserve, and too little for the record of a run."""
+    """A file system of 220 kB: enough for a scenario and the reserve, and too small for the record of a run."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=220k", "tmpfs", str(place)], capture_output=True)
@@ -37,7 +37,7 @@ def test_a_disk_that_fills_up_is_reported_in_a_line_and_in_the_result(quick: Pat
     record = json.loads((small_disk / "out" / "result.json").read_text())
     reason, _, problem = record["reason"].partition(": ")
     assert (record["outcome"], reason) == ("failed", "the run's folder could not be written")
-    assert problem in ("database or disk is full", "No space left on device")  # of the record, or of a checkpoint
+    assert problem in ("database or disk is full", "No space left on device")  # from the record, or from a checkpoint
     lines = [line for line in done.stdout.splitlines() if "written" in line]
     assert lines == [f"outcome   failed: {record['reason']}"]
     assert not (small_disk / "out" / "labels.csv").exists()
@@ -54,7 +54,7 @@ def test_no_room_at_all_is_one_line(quick: Path, small_disk: Path) -> None:
 def test_a_file_that_finds_no_room_is_a_failed_run(
     quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
-    """Also where no file system can be mounted: the device that is always full takes the file's place."""
+    """For machines where no file system can be mounted, a device that is always full replaces the file."""
     left = [2 if file == "result.json" else 1]
     open_, write = Path.open, Path.write_text
 
@@ -67,7 +67,7 @@ def test_a_file_that_finds_no_room_is_a_failed_run(
             return write(Path("/dev/full"), text, *arguments, **options)
         return write(path, text, *arguments, **options)
 
-    with monkeypatch.context() as full:  # and no longer: /dev/full never ends when it is read
+    with monkeypatch.context() as full:  # only here, as reading /dev/full never ends
         full.setattr(Path, "open", full_open)
         full.setattr(Path, "write_text", full_write)
         result = run(load(quick), out=tmp_path / "out")
@@ -76,5 +76,5 @@ def test_a_file_that_finds_no_room_is_a_failed_run(
         assert result.outcome == record["outcome"] == "failed"
         assert record["reason"] == "the run's folder could not be written: No space left on device"
         assert not (tmp_path / "out" / "labels.csv").exists()
-    else:  # the second try leaves out what is long
+    else:  # the second attempt leaves out long fields
         assert (record["outcome"], record["rounds"], record["trace_hash"]) == ("completed", [], result.trace_hash)

@@ -1,4 +1,4 @@
-"""The help of each command, what the shell completes, and what is not imported for either."""
+"""The help of each command, shell completion, and the modules that neither imports."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ _COMMANDS = typer.main.get_command(app)
 
 
 def commands(group: object = _COMMANDS, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The words of each command, those of groups among them."""
+    """The words of each command, including commands of groups."""
     yield words
     for name, one in getattr(group, "commands", {}).items():
         yield from commands(one, (*words, name))
@@ -39,7 +39,7 @@ def test_the_help_of_each_command_has_an_example_that_can_be_read(words: tuple[s
     group, arguments = _COMMANDS, example.split()[2:]
     while name := next((word for word in arguments[:1] if word in getattr(group, "commands", {})), ""):
         group, arguments = group.commands[name], arguments[1:]
-    group.make_context(name or "tacit", arguments)  # raises UsageError for what cannot be read
+    group.make_context(name or "tacit", arguments)  # raises UsageError for invalid arguments
 
 
 def test_arguments_are_described_once() -> None:
@@ -66,7 +66,7 @@ def test_help_and_names_need_no_package_that_takes_long_to_import(arguments: lis
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=os.environ | (_asked(words) if words else {}),
+        env=os.environ | (_completion_environment(words) if words else {}),
     )
     assert done.returncode == 0 and done.stdout
     imported = done.stderr.split()
@@ -74,17 +74,17 @@ def test_help_and_names_need_no_package_that_takes_long_to_import(arguments: lis
     assert [name for name in imported if name.startswith(("parties", "protocols")) or name in HEAVY] == []
 
 
-# --- what the shell completes
+# --- completion
 
 
-def _asked(line: str) -> dict[str, str]:
-    """The variables by which bash asks for the last word of `line`."""
+def _completion_environment(line: str) -> dict[str, str]:
+    """The variables that bash sets to complete the last word of `line`."""
     words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     return {"_TACIT_COMPLETE": "complete_bash", **words}
 
 
 def completed(line: str) -> list[str]:
-    result = CliRunner().invoke(app, env=_asked(line), prog_name="tacit")
+    result = CliRunner().invoke(app, env=_completion_environment(line), prog_name="tacit")
     assert result.exit_code == 0, result.output
     return result.stdout.split()
 
@@ -120,7 +120,7 @@ def test_parties_and_steps_of_a_run_are_completed(quick: Path, tmp_path: Path, m
     assert completed("tacit events ended --party ") == [*(f"client/{number}" for number in range(4)), "server"]
     assert "hamming.evaluate" in completed("tacit events ended --step hamming.")
     assert completed("tacit events nothing --party ") == []
-    assert completed("tacit events en") == []  # names of files are the shell's affair
+    assert completed("tacit events en") == []  # the shell completes file names itself
 
 
 def test_bash_takes_the_script_and_the_words(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_bash_takes_the_script_and_the_words(tmp_path: Path) -> None:
         f"COMP_WORDS=({words}) COMP_CWORD={place}; _tacit_completion {command}; echo ${{COMPREPLY[*]}}"
         for words, place in (
             ("tacit run xclp-dig", 2),
-            ("tacit run xclp-digits --set protocol.hamming = pa", 6),  # bash makes three words of KEY=VALUE
+            ("tacit run xclp-digits --set protocol.hamming = pa", 6),  # bash splits KEY=VALUE into three words
             ("tacit sweep xclp-digits --over protocol.hamming =", 5),
         )
     ]

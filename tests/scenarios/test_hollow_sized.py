@@ -1,4 +1,4 @@
-"""Large sized runs, on hollow values: ledger, virtual time and outputs of a real run, without results."""
+"""Large sized runs on hollow values: ledger, virtual time and outputs of a real run, without results."""
 
 from collections import Counter
 from pathlib import Path
@@ -33,7 +33,7 @@ def sized_and_real(quick: Path, out: Path, monkeypatch: pytest.MonkeyPatch, sett
 
 
 def hops(result: Result) -> Counter[tuple[object, ...]]:
-    """How often each hop was taken, with its ends and its bytes in every column."""
+    """The number of times that each hop was taken, with its ends and its bytes in every column."""
     frame = result.frame("events")
     frame = frame[frame.kind.isin(["send", "relay", "deliver"])]
     names = ("kind", "party", "peer", "protocol", "step", "type", "round", "payload", "sealing", "envelope")
@@ -84,6 +84,6 @@ def test_other_runs_have_results(quick: Path, monkeypatch: pytest.MonkeyPatch, c
 
 
 def goes_hollow(quick: Path, settings: list[str]) -> bool:
-    """True if a run of the scenario with these settings goes on hollow values."""
+    """True if a run of the scenario with these settings uses hollow values."""
     scenario = read(quick, settings).scenario
     return sized.is_hollow(scenario, named(split_data(scenario)[1]))

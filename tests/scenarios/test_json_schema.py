@@ -1,4 +1,4 @@
-"""The JSON Schema of scenario files, beside what Tacit itself reads and refuses."""
+"""The JSON Schema of scenario files, compared with Tacit's own checks."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def problems(table: dict[str, Any]) -> list[str]:
 
 
 def with_value(name: str, value: Any) -> dict[str, Any]:
-    """A table of a file that has `value` at the key `name`, as `tacit keys` calls it."""
+    """A table of a file with `value` at the key `name`, in the notation of `tacit keys`."""
     table, _, key = name.rpartition(".")
     made: Any = {key: value}
     for part in reversed(table.split(".") if table else []):
@@ -101,7 +101,7 @@ def test_mistakes_are_found(text: str, problem: str) -> None:
 
 
 NEEDED: dict[str, dict[str, Any]] = {"host": {"parties": ["server"], "cores": 1}, "link": {"party": "server"}}
-"""Keys without which the tables of a list are not read."""
+"""Required keys of tables in lists."""
 
 NUMBERS = [key.name for key in keys() if "whole number" in key.type or key.type.startswith("a number")]
 
@@ -112,7 +112,7 @@ NUMBERS = [key.name for key in keys() if "whole number" in key.type or key.type.
 )
 def test_a_number_is_valid_where_tacit_takes_it(name: str, value: Any) -> None:
     if isinstance(value, float) and value.is_integer():
-        value += 0.5 if abs(value) < 2**50 else 0  # JSON Schema takes 3.0 for a whole number
+        value += 0.5 if abs(value) < 2**50 else 0  # JSON Schema accepts 3.0 as an integer
     table = with_value(name, value)
     for head, needed in NEEDED.items():
         if head in table:
@@ -146,7 +146,7 @@ def test_the_keys_of_a_fault_are_those_of_its_kind(kind: str) -> None:
     for key in (None, *values):
         fault = base if key is None else {**base, key: values[key]}
         if key == "probability" or (key in ("lasts", "round", "occurrence") and not KINDS[kind].when):
-            continue  # what depends on two keys, see below
+            continue  # rules on two keys are tested below
         try:
             msgspec.convert(fault, AnyFault)
             taken = True
@@ -172,7 +172,7 @@ def test_texts_with_units_match_where_they_are_read(pattern: str, reads: Any, da
     except ValueError as error:
         read_as = False
         if re.search("too long|carries nothing", str(error)) or re.search(r"[eE]\+?\d{2,}|\d{30}", text):
-            return  # of the right form, and beyond the range
+            return  # the form is right, but the value is out of range
     assert bool(re.fullmatch(pattern, text)) is read_as
 
 
@@ -206,7 +206,7 @@ def test_it_is_printed() -> None:
 
 @pytest.mark.long
 def test_check_jsonschema_and_taplo_say_the_same(tmp_path: Path) -> None:
-    """They are installed into an environment of their own, as a project's checks before a commit do."""
+    """They are installed into a separate environment, like a project's pre-commit checks."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     tools = tmp_path / "venv" / "bin"
     installed = subprocess.run([tools / "pip", "install", "--quiet", "check-jsonschema", "taplo"], capture_output=True)

@@ -1,4 +1,5 @@
-"""An aggregate is judged by the exact one over its survivors, and a mistake is named by what it does to the numbers."""
+"""An aggregate is compared with the exact one over its survivors, and a mistake is named by its effect on the
+numbers."""
 
 from dataclasses import replace
 

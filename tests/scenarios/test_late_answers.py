@@ -1,4 +1,4 @@
-"""Answers that are only late: a round in which clients masked and no sum was opened is followed by no other."""
+"""Answers that are only late: no round follows a round in which clients masked and no sum was opened."""
 
 import sqlite3
 from contextlib import closing
@@ -22,7 +22,7 @@ CASES = [
 
 
 def late(name: str, changes: list[str], step: str, path: Path) -> Result:
-    """The run in which too few answers come in time in round 1, all come later, and client/4 is gone in round 2."""
+    """The run in which too few answers arrive in time in round 1, all arrive later, and client/4 is lost in round 2."""
     delays = [
         f'{{kind="delay", party="client/{j}", peer="server", message="Revealed", by="{by}s", occurrence=1}}'
         for j, by in ((1, 61), (2, 65), (3, 61), (4, 70))

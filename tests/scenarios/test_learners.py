@@ -1,4 +1,4 @@
-"""Which learners clients of co-training have, as scenarios say it."""
+"""The learners of co-training clients, as scenarios define them."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import pytest
 
 from tacit import Result, ScenarioError, load, run
 from tacit.parties.data.sets import Dataset
-from tacit.parties.learning import NetworkLearner
 from tacit.parties.learning.boosting import XGBoostLearner
+from tacit.parties.learning.learner import NetworkLearner
 from tacit.parties.learning.rulefit import RuleFitLearner
 from tacit.parties.learning.trees import DecisionTreeLearner, RandomForestLearner
 from tacit.protocols.cotraining.experiment import learners_of

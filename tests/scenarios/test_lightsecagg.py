@@ -1,4 +1,4 @@
-"""Sums with coded masks: the plaintext oracle's average under losses, the bytes of the formula, and who is refused."""
+"""Sums with coded masks: the plaintext oracle's average under losses, the bytes of the formula, and refusals."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ WAY = ("protocol.name=fedavg", "training.averaging=lightsecagg", "training.value
 
 
 def eight(tiny: Path, *changes: str, faults: str = "") -> Scenario:
-    """The scenario of `tiny` with `changes`, of eight clients of whom a sum may lose three."""
+    """The scenario of `tiny` with `changes`, for eight clients, of which a sum may lose three."""
     tiny.write_text(tiny.read_text() + faults)
     return load(tiny, ["data.clients=8", "training.min_clients=3", "training.tolerated_dropouts=0.38", *changes])
 
@@ -41,7 +41,7 @@ def ran(tiny: Path, *changes: str, faults: str = "") -> Result:
 @pytest.mark.parametrize("weighting", ["equal", "points"])
 @pytest.mark.parametrize("bits", [2, 9, 16])
 def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(tiny: Path, weighting: str, bits: int) -> None:
-    """Five of eight clients must sign and answer: one is lost before its vector, two after it, which counts."""
+    """Five of eight clients must sign and answer: one is lost before its vector, two after it, which then counts."""
     faults = crashes('before = "sum.mask"', 'before = "sum.agree"', 'at = "sum.reveal"')
     found = ran(tiny, f"training.weighting={weighting}", f"training.value_bits={bits}", faults=faults)
     assert found.outcome == "completed" and found.equals_plaintext
@@ -101,7 +101,7 @@ def test_it_is_the_same_sum_over_tcp_and_datagrams(tiny: Path, network: tuple[st
 
 
 def test_a_client_signs_and_answers_one_set_of_survivors_a_round(tiny: Path) -> None:
-    """The messages are received twice: once a round is all, and the trace says so."""
+    """The messages are received twice: clients answer once in a round, and the trace says so."""
     faults = "".join(
         f'[[fault]]\nkind = "duplicate"\nmessage = "{message}"\npeer = "client/2"\n'
         for message in ("CodedSurvivors", "Agreement")
@@ -120,7 +120,8 @@ def refusals(found: Result) -> list[str]:
 def test_a_server_that_names_two_sets_gets_signatures_and_answers_for_one(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients sign what they are shown first; where the server's signatures are of another set, nobody answers."""
+    """Clients sign the first set that they are shown; if the server's signatures are for another set, no client
+    answers."""
     honest = consistency.witness
 
     async def lying(me: Server, identities: Any, names: Sequence[str], survivors: Sequence[str], *rest: Any) -> Any:
@@ -153,7 +154,7 @@ def test_two_quorums_share_an_honest_client_and_tolerate_what_answers_do(
         assert corrupt * clients > clients - 2
         return
     assert 1 <= coding.private < coding.needed <= clients
-    assert 2 * coding.quorum - clients > coding.private  # the fewest that two quorums share
+    assert 2 * coding.quorum - clients > coding.private  # the fewest clients that two quorums have in common
     assert coding.quorum <= coding.needed
     assert coding.tolerated <= tolerated * clients + 1e-6
 

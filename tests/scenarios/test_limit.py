@@ -1,4 +1,4 @@
-"""A run that goes on for ever: `--limit` ends it as failed, says where it was, and leaves a whole folder."""
+"""A run that never ends: `--limit` ends it as failed, names its place, and leaves a complete folder."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ CATCHES = """try:
 
 
 def written(folder: Path, body: str, vectors: float = 1.0) -> Path:
-    """A scenario in which the server does what `body` says in its first step."""
+    """A scenario whose server executes `body` in its first step."""
     (folder / "mine.py").write_text(PLUGIN.format(body=body, vectors=vectors))
     (folder / "mine.toml").write_text(SCENARIO)
     return folder / "mine.toml"

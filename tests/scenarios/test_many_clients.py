@@ -1,4 +1,4 @@
-"""Clients that rest take no place, and nothing in a run depends on whether they do."""
+"""Resting clients take no memory, and a run does not depend on which clients rest."""
 
 import gc
 from pathlib import Path
@@ -61,13 +61,13 @@ def test_nor_where_no_round_waits_for_all(
 
 
 def parties_of(simulation: Simulation) -> int:
-    """How many clients of its world there are."""
+    """The number of clients in the simulation's world."""
     world = simulation.server.world
     return sum(type(one) is FedAvgClient and one.world is world for one in gc.get_objects())
 
 
 class Census:
-    """The most clients that were awake, and the most parties there were at each `every`-th event of these `kinds`."""
+    """The most awake clients, and the most parties at each `every`-th event of these `kinds`."""
 
     def __init__(self, kinds: tuple[str, ...] = ("leave",), every: int = 1) -> None:
         self.simulation: Simulation | None = None
@@ -96,9 +96,9 @@ def test_clients_at_rest_are_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment, "AWAKE", 10)
     census, simulation = counted(small("data.clients=60", "training.share=0.1"), ("metric",))
     called = sum(len(one.cohort) for one in simulation.observer.rounds)
-    assert simulation.registered.made == 60 + called  # each says once who it is
+    assert simulation.registered.made == 60 + called  # each client enrols once
     assert 1 <= census.awake <= called / 3
-    assert census.parties == 0  # where a round ends, all rest
+    assert census.parties == 0  # at the end of a round all clients rest
     assert parties_of(simulation) == 0
 
 
@@ -109,7 +109,7 @@ def test_memory_grows_with_the_cohort_among_ten_thousand() -> None:
         scenario = load("many-clients", [*changes, f"training.share={share}"])
         census, simulation = counted(scenario, ("fault",), every=50)
         assert census.seen > 1000
-        assert census.awake <= cohort + 30  # and those that answer at the same moment who they are
+        assert census.awake <= cohort + 30  # and those that enrol at the same time
         assert census.parties <= cohort + 30
         assert 10_000 <= simulation.registered.made <= 10_000 + 3 * (cohort + 700)
 

@@ -1,4 +1,4 @@
-"""Inference of membership from recorded messages alone: high if they reveal it, a half if not."""
+"""Inference of membership from recorded messages: high if they reveal it, one half if not."""
 
 import json
 import re
@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tacit import Result, ScenarioError, load, run
-from tacit.parties.learning import ModelSpec, jobs
+from tacit.parties.learning import jobs
+from tacit.parties.learning.spec import ModelSpec
 from tacit.protocols.cotraining.round import LocalPredictions
 from tacit.protocols.experiment.probe import NOBODY, probe_of, shadowed
 from tacit.protocols.federated.averaging import LocalModel
@@ -59,7 +60,7 @@ points = {OUTSIDE}
 
 @pytest.fixture
 def chance(tmp_path: Path) -> Path:
-    """A scenario whose labels are independent of the points: a model can know them only from training."""
+    """A scenario whose labels are independent of the points, so that a model can know them only from training."""
     random = generator(1, "chance")
     n = 2 * (OUTSIDE + 50 * CLIENTS) + PUBLIC
     points, labels = random.normal(size=(n, DIMENSIONS)), random.integers(3, size=n)
@@ -120,7 +121,7 @@ def test_predictions_for_forged_points_betray_the_members(
 
 @pytest.mark.parametrize("name", ["fedct", "pate"])
 def test_counts_betray_less_than_labels(chance: Path, name: str) -> None:
-    """The server has counts alone of secure votes: a member's label is one of three of them."""
+    """The server has only counts of secure votes, in which a member's label is one of three."""
     plain = ran(chance, f"protocol.name={name}", out="plain").vulnerability
     result = ran(chance, f"protocol.name={name}", "cotraining.votes=secure")
     found = result.vulnerability
@@ -204,7 +205,7 @@ def test_an_attack_changes_who_has_what_and_nothing_else_about_a_run(chance: Pat
     kinds = [parts.held, parts.outside, shadow.held, shadow.outside]
     assert [len(kind.labels) for kind in kinds] == [150, OUTSIDE, 150, OUTSIDE]
     points = np.concatenate([kind.points for kind in kinds])
-    assert len(np.unique(points, axis=0)) == len(points)  # nobody has a point of another's
+    assert len(np.unique(points, axis=0)) == len(points)  # no two clients have a common point
     probe = probe_of(parts, shards := split(parts.held, scenario.data, scenario.seed), 10, scenario.seed)
     for number, shard in enumerate(shards):
         own = probe.points[probe.owners == number]

@@ -1,4 +1,4 @@
-"""Mistakes of a first day, each answered in one line that says what is wrong and what to do."""
+"""Mistakes of beginners, each answered in one line with the problem and the correction."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(*words: str, code: int = 2) -> str:
-    """The line on standard error of a process that refuses what it is asked."""
+    """The only line on standard error of a process that refuses its arguments."""
     done = warm.run([sys.executable, "-m", "tacit", *words])
     assert done.returncode == code, done
     (line,) = done.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""`tacit new`: the files that it writes are valid, are commented, and run as they say."""
+"""`tacit new`: the files that it writes are valid and commented, and run as expected."""
 
 import os
 import pty

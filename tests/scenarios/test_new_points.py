@@ -1,4 +1,4 @@
-"""XCLP as one-shot prediction: new points beside training data, a client left out, partly labeled training data."""
+"""XCLP as one-shot prediction: new points with training data, a client left out, partly labeled training data."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def carried_out(quick: Path, out: Path, **values: Any) -> tuple[Result, list[Sha
 
 
 def accuracy_by_hand(result: Result, shards: list[Shard], counts: Any, of_class: int | None = None) -> float:
-    """From labels.csv; `counts(shard)` are the points that count, or those of them that are of a class."""
+    """The accuracy from labels.csv; `counts(shard)` are the points that count, optionally only those `of_class`."""
     lines = [line.split(",") for line in (result.folder / "labels.csv").read_text().splitlines()[1:]]
     found = {(party, int(row)): label for party, _, row, label, _ in lines}
     hits = [
@@ -82,7 +82,7 @@ def test_leaving_one_client_out(quick: Path, tmp_path: Path) -> None:
     assert not shards[2].labeled.any() and shards[2].new.all()
     assert result.accuracy == accuracy_by_hand(result, shards, lambda shard: shard.new)
     assert result.accuracy is not None and result.accuracy > 0.5
-    assert set(result.baselines) == {"central label propagation"}  # nobody with such points has labels of its own
+    assert set(result.baselines) == {"central label propagation"}  # no client with such points has labels
 
 
 def test_unlabeled_training_data_is_only_there_for_the_graph(quick: Path, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Runs while an event loop runs already: from a coroutine, and in a notebook's kernel, which shows their results."""
+"""Runs inside an event loop that is already running: from a coroutine, and in a notebook's kernel, which shows
+results."""
 
 import asyncio
 import json
@@ -67,7 +68,8 @@ class Cell:
 
 @pytest.fixture
 def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
-    """Runs a cell in a kernel, whose folder has one called scenarios, as a project that uses Tacit may well have."""
+    """A function that runs a cell in a kernel, in a folder that contains a folder named scenarios, like a user's
+    project."""
     (tmp_path / "scenarios").mkdir()
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     manager = jupyter_client.KernelManager(kernel_name="python3")
@@ -107,7 +109,7 @@ def test_everything_from_python_works_in_a_kernel(quick: Path, tmp_path: Path, c
 
 
 def executed(cell: Cell, code: str) -> dict[str, Any]:
-    """The output of a notebook with this one cell, after its execution in the kernel."""
+    """The output of a notebook with this cell only, executed in the kernel."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     nbclient.NotebookClient(notebook, km=cell.manager, timeout=300).execute()
@@ -136,7 +138,7 @@ def test_a_kernel_is_interrupted_and_leaves_a_complete_folder(quick: Path, tmp_p
 
 
 class Shown(HTMLParser):
-    """The words of a piece of HTML that are seen, figures by their names, and all its elements."""
+    """The visible words of a piece of HTML, figures by name, and all its elements."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -188,7 +190,7 @@ def test_a_result_without_its_folder_shows_the_verdict_alone(quick: Path, tmp_pa
     shutil.rmtree(result.folder)
     for other in (None, load(quick, ["seed=4"])):
         if other is not None:
-            run(other, out=tmp_path / "run")  # another run has taken its place
+            run(other, out=tmp_path / "run")  # another run has replaced it
         page = shown(result)
         assert "Completed" in page.words and f"There is no record of this run in {result.folder}." in page.words
         assert page.values == whole.values

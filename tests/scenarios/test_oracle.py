@@ -1,4 +1,4 @@
-"""The oracle against the protocols' own computation: equal to the last bit, though they share no code."""
+"""The oracle against the protocols' own computation: equal to the last bit, without shared code."""
 
 import ast
 from pathlib import Path
@@ -31,7 +31,7 @@ def assembled(
     fraction_bits: int,
     recipe: Recipe = PAPER,
 ) -> np.ndarray:
-    """Z in the ring, from the parts that the protocol's roles use."""
+    """Z in the ring, computed by the functions of the protocol's roles."""
     everyone = np.concatenate(bits)
     graph = neighbour_graph(distances(everyone, everyone), everyone.shape[1], k, recipe.edge_power)
     influence = Influence(graph, alpha)
@@ -58,7 +58,7 @@ def worlds(draw: st.DrawFn) -> World:
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     length = draw(st.sampled_from([1, 2, 7, 16, 64]))
     sizes = draw(st.lists(st.integers(0, 12), min_size=1, max_size=5).filter(any))
-    # Points near a few common ones, so that there are near neighbours, far ones and ties.
+    # Points near a few centres, so that there are near and far neighbours, and ties.
     centres = random.random((3, length)) < 0.5
     flipped = draw(st.floats(0.0, 0.5))
     bits = [centres[random.integers(0, 3, n)] ^ (random.random((n, length)) < flipped) for n in sizes]
@@ -141,7 +141,7 @@ def test_four_points_at_right_angles_have_no_influence_on_each_other():
 
 
 def test_a_lost_clients_points_stay_in_the_graph_but_its_labels_do_not_count():
-    # A chain: the client in the middle joins the others, which are too far apart to be neighbours.
+    # A chain: the middle client connects the others, which are too far apart to be neighbours.
     chain = np.array([[0] * 12, [1] * 5 + [0] * 7, [1] * 10 + [0] * 2], dtype=bool)
     bits, labels = [chain[:1], chain[1:2], chain[2:]], [np.array([0]), np.array([1]), np.array([-1])]
     assert oracle.xclp(bits, labels, [0, 1, 2], 2, 2, 0.9).labels.tolist() == [1, 1, 1]

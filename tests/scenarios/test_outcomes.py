@@ -1,4 +1,4 @@
-"""The result of a run that loses parties: outcome, reason, losses, rounds; and no failure passes as a success."""
+"""The result of a run with lost parties: outcome, reason, losses, rounds; and no failure looks like a success."""
 
 import json
 import sqlite3
@@ -61,7 +61,7 @@ def test_a_lost_server_is_reported_by_every_client(quick: Path, recovery: str, s
 
 def test_a_server_that_is_lost_amid_the_sums_makes_no_label_wrong(quick: Path) -> None:
     lost_at_third = crashes('party="server", message="SummedRows", occurrence=3')
-    result = outcome_of(quick, lost_at_third, "network.server_bandwidth=unlimited")  # what was sent is out
+    result = outcome_of(quick, lost_at_third, "network.server_bandwidth=unlimited")  # messages leave immediately
     (last,) = result.round_records
     assert (result.outcome, last.labeled, last.finished) == ("aborted", ("client/0", "client/1"), False)
     assert result.equals_plaintext is last.equals_plaintext is True
@@ -117,7 +117,7 @@ def test_an_abort_in_a_later_round_reports_all_rounds(quick: Path) -> None:
     assert lost(result)["client/0"] == [(2, "lsh.hash"), (3, "setup.keys"), (4, "setup.keys")]
 
 
-# --- nobody
+# --- no client left
 
 
 @pytest.mark.parametrize("step", ["setup.keys", "hamming.evaluate", "rowsums.mask", "xclp.label"])

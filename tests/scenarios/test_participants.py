@@ -1,4 +1,4 @@
-"""The files of runs with many clients: what concerns those who took part; the run itself is the same."""
+"""The files of runs with many clients: they cover the clients that took part; the run itself is unchanged."""
 
 import sqlite3
 from contextlib import closing

@@ -15,7 +15,7 @@ from tests.earlier import without_digests
 
 @pytest.fixture
 def two(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Two folders of training runs, beside which commands are run."""
+    """Two folders of training runs; commands run in their parent folder."""
     monkeypatch.chdir(tiny.parent)
     rates = ("0.1", "0.5")
     keys = ["protocol.name=fedavg"]

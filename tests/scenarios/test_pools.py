@@ -1,4 +1,4 @@
-"""Runs whose jobs are computed by a pool: the same trace, and nothing left behind."""
+"""Runs whose jobs are computed by a pool: the same trace, and nothing remains afterwards."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ CRASH = "[[fault]]\nkind = 'crash'\nparty = '{}'\nat = '{}'\n"
 
 @pytest.fixture(autouse=True)
 def _all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the pool compute short jobs, too, and from the start."""
+    """Make the pool compute short jobs as well, and from the beginning."""
     monkeypatch.setattr(pools, "_SHORT", 0.0)
     monkeypatch.setattr(pools, "_WHILE_STARTING", 0.0)
 
@@ -30,14 +30,14 @@ def ran(file: Path, *changes: str, engine: str = "pool:2", watch: Watch | None =
 @pytest.mark.parametrize(
     ("changes", "faults"),
     [
-        (("protocol.name=scaffold",), ""),  # vectors beside the model, kept from round to round
+        (("protocol.name=scaffold",), ""),  # vectors stored between rounds in addition to the model
         pytest.param(("protocol.name=fedmatch",), "", marks=pytest.mark.long),
         (("protocol.name=fedprop+mt",), ""),  # labels of a round, from XCLP
         (("protocol.name=fedavg", "training.averaging=secure"), ""),
         pytest.param(("protocol.name=dp-fedavg", "training.share=0.5"), "", marks=pytest.mark.long),
         (("protocol.name=fedct", "learner.name=decision-tree", "public.size=10"), ""),
         (("protocol.name=fedavg", "cost=free", "training.share=0.5"), ""),
-        (("protocol.name=fedavg", "training.share=0.5", "training.extra=1"), ""),  # some jobs are for nothing
+        (("protocol.name=fedavg", "training.share=0.5", "training.extra=1"), ""),  # some results of jobs are not used
         (
             ("protocol.name=fedbuff", "training.rounds=6"),
             CRASH.format("client/1", "train.update") + "back_after='1s'\n",
@@ -57,11 +57,8 @@ def test_a_pool_leaves_the_same_trace(tiny: Path, changes: tuple[str, ...], faul
 
 def test_a_longer_job_goes_to_a_worker_as_soon_as_there_is_one(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    heavy = (
-        "protocol.name=fedavg",
-        "model.name=fedct_fashionmnist",
-        "training.epochs=5",
-    )  # jobs that are worth sending
+    # Jobs long enough for the pool.
+    heavy = ("protocol.name=fedavg", "model.name=fedct_fashionmnist", "training.epochs=5")
     inline, pool = ran(tiny, *heavy, engine="inline"), ran(tiny, *heavy)
     assert (inline.trace_hash, inline.model_digest) == (pool.trace_hash, pool.model_digest)
 
@@ -73,7 +70,7 @@ def test_without_seeds_no_job_is_begun_ahead(tiny: Path) -> None:
 
 
 class Stopping(Watch):
-    """Presses Ctrl-C, or raises an error, while models are trained."""
+    """A watch that sends Ctrl-C, or raises an error, while models are trained."""
 
     def __init__(self, error: Exception | None) -> None:
         self._error = error
@@ -87,7 +84,7 @@ class Stopping(Watch):
 
 @pytest.mark.parametrize("error", [None, ArithmeticError("broken")])
 def test_nothing_is_left_of_a_run_that_is_stopped(tiny: Path, error: Exception | None) -> None:
-    ran(tiny, "protocol.name=fedavg")  # now the server of workers is there, which stays
+    ran(tiny, "protocol.name=fedavg")  # starts the server of workers, which stays
     fds, names = os.listdir("/proc/self/fd"), os.listdir("/dev/shm")
     stopped = ran(tiny, "protocol.name=fedavg", watch=Stopping(error))
     assert stopped.outcome == ("failed" if error else "interrupted")

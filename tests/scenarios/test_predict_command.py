@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.folder import byte_rows
-from tacit.sim.tcp_window import SET_UP, SET_UP_NAME
+from tacit.sim.tcp import SET_UP, SET_UP_NAME
 
 
 def predict(*arguments: str | Path) -> Result:
@@ -53,7 +53,7 @@ def test_what_is_predicted_need_not_fit_into_memory(quick: Path, monkeypatch: py
     class Little:
         available = 2
 
-    monkeypatch.setattr("tacit.protocols.xclp.checks.psutil.virtual_memory", Little)
+    monkeypatch.setattr("tacit.protocols.xclp.declaration.psutil.virtual_memory", Little)
     assert CliRunner().invoke(app, ["run", str(quick)]).exit_code == 2
     assert predict(quick).stdout == expected
 

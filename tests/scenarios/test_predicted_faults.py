@@ -137,7 +137,7 @@ FAST = (
     "a client that is back for the next round", "a server that comes back", "a server that is lost",
     "messages lost, late, twice and flipped", "over-selection with a straggler", "groups, one of which loses a client",
 )  # fmt: skip
-"""The cases that are always tested."""
+"""The cases that are tested by default."""
 
 
 def scenario_of(case: str) -> Scenario:

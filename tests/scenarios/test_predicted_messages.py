@@ -60,7 +60,7 @@ CHANGES = [
 
 
 def changed(name: str, tables: dict[str, dict[str, object]]) -> Scenario:
-    """The small scenario of the protocol `name` with other values in its tables."""
+    """The small scenario of the protocol `name`, with other values in its tables."""
     scenario = small(name)
     others = {table: structs.replace(getattr(scenario, table), **values) for table, values in tables.items()}
     return structs.replace(scenario, **others)
@@ -116,7 +116,7 @@ def test_the_same_holds_where_every_array_is_hollow(scenario: Scenario, monkeypa
 
 @pytest.mark.parametrize("hamming", ["iknp", "naor-pinkas"])
 def test_chunks_that_travel_together_are_counted_one_by_one(hamming: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ot_pair, "_REQUESTS", 8)  # a vector each
+    monkeypatch.setattr(ot_pair, "_REQUESTS", 8)  # one vector per request
     monkeypatch.setattr(ot_pair, "_CHUNK", (1, 1))
     tables = {"data": {"clients": 3, "limit": 45}, "protocol": {"hamming": hamming, "deadline": "9999s"}}
     scenario = changed("xclp", tables | {"network": {"bandwidth": "200kbit/s", "latency": "1ms"}})

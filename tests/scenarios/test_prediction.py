@@ -1,4 +1,4 @@
-"""The rough time of SecureHamming against real runs, and the caution when the deadline is too short for it."""
+"""The estimated time of SecureHamming against real runs, and the caution about a deadline that is too short for it."""
 
 import contextlib
 import sqlite3
@@ -8,7 +8,7 @@ import pytest
 from tacit import load, run
 from tacit.parties.data.splits import named
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.xclp.timing import HammingTime, hamming_time
+from tacit.protocols.xclp.declaration import HammingTime, hamming_time
 from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.splits import split_data
 
@@ -38,7 +38,7 @@ def time_of(asked) -> HammingTime:
 
 
 def seconds_of_hamming(result):
-    """From the first client's hamming.encode to the server's H."""
+    """The seconds from the first client's hamming.encode to the server's H."""
     with contextlib.closing(sqlite3.connect(result.folder / "run.sqlite")) as connection:
         ((begun, ended),) = connection.execute(
             "SELECT min(entered), max(\"left\") FILTER (WHERE step = 'hamming.collect') FROM steps "
@@ -80,7 +80,7 @@ def test_enough_time_says_nothing(changes):
 def test_free_computing_takes_no_time():
     assert time_of(scenario(["cost=free"])).computing == 0
     one, four = (time_of(scenario([f"device.cores={cores}"])).computing for cores in (1, 4))
-    assert one == pytest.approx(3 * four)  # three others to compute with
+    assert one == pytest.approx(3 * four)  # with each of three other clients
 
 
 def test_without_data_there_is_no_estimate(tmp_path):

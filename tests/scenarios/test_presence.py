@@ -1,4 +1,4 @@
-"""Presence: a server that knows who is gone neither waits for them nor calls them."""
+"""Presence: a server that knows which clients are gone neither waits for them nor calls them."""
 
 from pathlib import Path
 
@@ -54,14 +54,15 @@ def test_heartbeats_tell_both_and_are_counted(tmp_path: Path) -> None:
     assert all(not {"client/3", "client/5"} & members for members in called(result)[3:])
     beats = [row for row in tacit.bytes(tmp_path / "run").frame().to_dict("records") if row["type"] == "Heartbeat"]
     assert [(row["step"], row["payload"]) for row in beats] == [("presence.heartbeat", 0)]
-    assert beats[0]["messages"] == 10 * int(result.virtual_seconds / 3)  # those of the two are gone before the first
+    # The two other clients are gone before their first heartbeat.
+    assert beats[0]["messages"] == 10 * int(result.virtual_seconds / 3)
     assert beats[0]["envelope"] > 0
     story = "\n".join(str(line) for line in tacit.events(tmp_path / "run"))
     assert "client/3 crashed at 1 s" in story and "known to be gone" in story
 
 
 def test_who_is_slow_in_sending_is_there(tmp_path: Path) -> None:
-    """Its heartbeats wait behind its model, for longer than a server waits for heartbeats."""
+    """The client's heartbeats wait behind its model, for longer than the server waits for heartbeats."""
     slow = ("network.up=5kbit/s", "protocol.heartbeat=0.2s", "training.rounds=2", "data.clients=4")
     result = tacit.run(training("heartbeat", more=slow), out=tmp_path / "run")
     assert (result.outcome, result.lost) == ("completed", [])
@@ -87,7 +88,7 @@ def test_the_prediction_is_the_run(tmp_path: Path) -> None:
 
 
 class InRound(tacit.Watch):
-    """Ctrl-C when the first model of round 4 is received."""
+    """A watch that sends Ctrl-C when the first model of round 4 is received."""
 
     def __call__(self, event: Event) -> None:
         if (event.kind, event.type, event.round) == ("deliver", "LocalModel", 4):
@@ -186,7 +187,7 @@ def test_heartbeats_need_no_connections(network: list[str], tmp_path: Path) -> N
 
 
 def test_none_sends_nothing_and_changes_no_trace(tmp_path: Path) -> None:
-    """The other keys of presence mean nothing without it."""
+    """The other keys of presence have no effect without it."""
     result, other = (
         tacit.run(load("training-stragglers", [*SMALL, *keys, f"fault=[{CRASH}]"]), out=tmp_path / str(len(keys)))
         for keys in ([], ["protocol.presence=none", "protocol.heartbeat=1s", "protocol.heartbeat_misses=7"])
@@ -213,7 +214,7 @@ def test_causes_say_how_the_server_knew(presence: str, fault: str, how: str, tmp
 
 
 def test_a_hidden_cohort_is_drawn_from_all_and_those_who_are_gone_are_not_called(tmp_path: Path) -> None:
-    """Else those who are there would be drawn more often than the accountant of privacy assumes."""
+    """Otherwise the remaining clients would be drawn more often than the privacy accountant assumes."""
     keys = [
         "data.limit=400",
         "expect={}",

@@ -1,4 +1,5 @@
-"""Sums of reports of Prio3: votes and averages as those in the clear, bytes by formula, lost helpers, false clients."""
+"""Sums of reports of Prio3: votes and averages equal those in the clear, bytes by formula, lost helpers, false
+clients."""
 
 from pathlib import Path
 
@@ -209,7 +210,7 @@ def test_a_run_with_a_lost_helper_is_predicted_to_the_byte(file: Path, changes: 
     [
         ("public.size=10",),
         ("public.size=10", "byzantine.clients=1", "byzantine.kind=stuffed"),
-        (*AVERAGES, "byzantine.clients=1", "byzantine.kind=noise"),
+        (*AVERAGES, "byzantine.clients=1", "byzantine.kind=noise", "protocol.identity=signed"),
     ],
 )
 def test_promises_hold_under_chaos(file: Path, changes: tuple[str, ...]) -> None:
@@ -224,6 +225,7 @@ def test_promises_hold_under_chaos(file: Path, changes: tuple[str, ...]) -> None
         ("byzantine.kind=noise", "data.labeled_clients=3"),
         ("byzantine.kind=noise", "cotraining.votes=secure"),
         (*AVERAGES, "byzantine.kind=scaled"),
+        (*AVERAGES, "byzantine.kind=noise", "protocol.identity=signed"),
         (*AVERAGES, "byzantine.kind=noise", "byzantine.clipped=true"),
         (*AVERAGES, "byzantine.kind=stuffed", "training.averaging=secure"),
     ],
@@ -251,7 +253,7 @@ def report(helper: KeyPair, seed: bytes, lie: Lie | None = None) -> Report:
 
 
 def verdict(helper: KeyPair, sent: Report, *, bound: bytes = BOUND, fresh: str = "") -> tuple[str, np.ndarray | None]:
-    """Why both refuse the report, or its counts."""
+    """The reason why both aggregators refuse the report, or its counts."""
     held = _prepare(BATCH, KEY, [sent])
     part = HelperPart(bound, sent.nonce, sent.public_share, sent.helper_share, held[0].prepare_share)
     theirs, messages, refused = _serve_job(BATCH, KEY, helper, [part], [fresh])
@@ -266,7 +268,7 @@ def test_both_shares_together_are_the_votes_and_one_alone_is_at_chance() -> None
     assert not problem and counts is not None
     assert counts.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 0]]
     size, right = BATCH.task.elements * FIELD64.size, 0
-    for number in range(200):  # the most likely class by the leader's share, of 3
+    for number in range(200):  # the most likely of 3 classes by the leader's share
         share = report(helper, bytes([number])).leader_share[:size]
         values = np.array(FIELD64.to_ints(FIELD64.decode(share)), np.float64).reshape(4, 3)
         right += int((values.argmax(1) == LABELS).sum())

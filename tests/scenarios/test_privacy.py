@@ -1,4 +1,4 @@
-"""[privacy] by scenario: what is reported, what is equal without noise, and mistakes in one line."""
+"""[privacy] by scenario: the reported values, equality without noise, and mistakes in one line."""
 
 import json
 import math
@@ -73,7 +73,7 @@ def test_dp_fedct_reports_the_privacy_of_a_round_and_of_all(tiny: Path) -> None:
     assert (record["rounds"], record["planned"], record["delta"]) == (3, 3, 1e-6)
     assert result.message_bytes["up"] == 50  # 40 points, 10 bits each
     assert any(line.startswith("agreed ") for line in outcome_lines(result))
-    alone = ran(tiny, "protocol.name=pate", out="alone")  # a single round, so no label was another before
+    alone = ran(tiny, "protocol.name=pate", out="alone")  # a single round, so labels have no earlier value
     assert not any(line.startswith("agreed ") for line in outcome_lines(alone))
     shown = "\n".join(privacy_lines(result.privacy))
     assert f"each bit flips with probability {flip:.6g}" in shown and "the server among them" in shown
@@ -85,7 +85,7 @@ def test_dp_fedct_reports_the_privacy_of_a_round_and_of_all(tiny: Path) -> None:
 
 def test_epsilon_a_tenth_with_the_papers_sensitivity_is_a_coin(tiny: Path) -> None:
     result = ran(tiny, "public.size=80", "privacy.epsilon=0.1", "privacy.sensitivity=3000")
-    assert result.privacy is not None and result.privacy.sensitivity == 160  # more bits than that cannot change
+    assert result.privacy is not None and result.privacy.sensitivity == 160  # no more bits can change
     assert result.privacy.flip == pytest.approx(1 / (1 + math.exp(0.1 / 160)))
 
 
@@ -120,7 +120,9 @@ def test_dp_pate_and_dp_fedavg_have_the_noise_that_epsilon_asks_for(tiny: Path) 
 
 def test_a_cohort_is_accounted_with_the_most_that_rounding_up_can_make_of_it(tiny: Path) -> None:
     few = ("protocol.name=dp-fedavg", "privacy.noise=2.5", "training.share=0.5", "training.rounds=1", "entropy=os")
-    two = ran(tiny, *few, "data.labeled_clients=2", out="two").privacy  # 1 of 2, or with a third that is away 2 of 3
+    two = ran(
+        tiny, *few, "data.labeled_clients=2", out="two"
+    ).privacy  # a share of 1 of 2, or 2 of 3 with an absent third client
     assert two is not None and two.epsilon == pytest.approx(accounting.federated_gaussian(2.5, 2, 3, 1, 1e-5))
     hidden = ran(tiny, *few, "training.averaging=secure", "privacy.noise_at=clients", out="drawn").privacy
     assert hidden is not None and hidden.covers == "whoever sees the averages and not who was drawn, not the server"
@@ -128,7 +130,7 @@ def test_a_cohort_is_accounted_with_the_most_that_rounding_up_can_make_of_it(tin
 
 @dataclass(frozen=True)
 class Nearest:
-    """Predicts the label of the nearest point, whatever the seed is; its state is what it was shown."""
+    """Predicts the label of the nearest point, for any seed; its state is its training data."""
 
     warm: bool = True
 

@@ -1,4 +1,5 @@
-"""The conditions of a printed epsilon: secret noise, a cohort counted as known where it is, and every round."""
+"""The conditions of a printed epsilon: secret noise, a cohort counted as known if it is known, and all rounds
+charged."""
 
 import json
 from pathlib import Path
@@ -102,7 +103,7 @@ def privacy_of(result: Result) -> Spent:
 
 
 def composed(multiplier: float, rounds: int, delta: float = 1e-5) -> float:
-    """epsilon of `rounds` Gaussian sums that all clients take part in, by dp-accounting itself.
+    """The epsilon of `rounds` Gaussian sums over all clients, computed by dp-accounting.
 
     One client's clipped change is replaced by another: the sum moves by 2 S, against noise of `multiplier` S.
     """
@@ -112,7 +113,7 @@ def composed(multiplier: float, rounds: int, delta: float = 1e-5) -> float:
     return float(accountant.get_epsilon(delta))
 
 
-# --- whoever has the file's seed takes the noise off
+# --- anybody with the file's seed can remove the noise
 
 
 def recovered_labels(scenario: Scenario, seed: int) -> float:
@@ -208,7 +209,7 @@ def test_so_does_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str], tab
             assert page.count('the guarantee needs entropy = "os"') == caveats
 
 
-# --- who is drawn
+# --- drawn clients
 
 
 def test_a_cohort_that_follows_from_the_seed_is_counted_as_known(tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def test_the_server_draws_private_cohorts_from_its_own_entropy(tmp_path: Path) -
         return cohorts(run(scenario, out=tmp_path / name))
 
     one, two = (drawn("entropy=os", f"title={i}") for i in "ab")
-    assert one != two  # by chance once in 20^12
+    assert one != two  # equal by chance once in 20^12
     plain = drawn("protocol.name=fedavg")
     assert drawn("protocol.name=fedavg", "entropy=os") == plain
     seeded = drawn("entropy=seeded")
@@ -251,11 +252,11 @@ def test_the_server_draws_private_cohorts_from_its_own_entropy(tmp_path: Path) -
     assert {len(cohort) for cohort in (*one, *seeded)} == {3} and len(set(seeded)) > 6
 
 
-# --- which rounds are charged
+# --- charged rounds
 
 
 class InRound(Watch):
-    """Ctrl-C when the first model of a round is received."""
+    """A watch that sends Ctrl-C when the first model of a round is received."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -283,7 +284,7 @@ def test_a_run_that_goes_on_draws_further_cohorts_and_says_what_was_held_twice(t
     found = resume(tmp_path / "broken")
     assert found.outcome == "completed" and found.resumed == [3] and privacy_of(found).rounds == 6
     assert len(set(cohorts(found))) > 1
-    if entropy == "seeded":  # it repeats itself to the bit, and reveals nothing else
+    if entropy == "seeded":  # the repetition is equal to the bit, and reveals nothing more
         unbroken = run(scenario, out=tmp_path / "unbroken")
         assert cohorts(found) == cohorts(unbroken) and found.model_digest == unbroken.model_digest
         assert privacy_of(found) == privacy_of(unbroken)

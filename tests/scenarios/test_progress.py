@@ -1,4 +1,4 @@
-"""The progress of a run: a line on a terminal, and a new line now and then where there is none."""
+"""The progress of a run: a line on a terminal, and otherwise a new line every few seconds."""
 
 import io
 import queue
@@ -17,7 +17,7 @@ from tacit.sim.units import format_bytes, format_duration
 
 
 class Looked(Progress):
-    """A progress whose time passes with each message that the server gets, and then by as much as it waits for."""
+    """A progress whose clock advances with each message that the server gets, by the time that it waits."""
 
     def __init__(self) -> None:
         self.asked: queue.Queue[float] = queue.Queue()
@@ -39,7 +39,7 @@ class Looked(Progress):
             assert self.asked.get(timeout=60) == 10.0
             self.known.append((format_bytes(self.sent), format_duration(event.time)))
             self.passed.put(False)
-            self.asked.put(self.asked.get(timeout=60))  # the line is printed now
+            self.asked.put(self.asked.get(timeout=60))  # the line has been printed
 
     @contextmanager
     def watching(self, simulation: Simulation) -> Iterator[None]:
@@ -98,4 +98,4 @@ def test_a_terminal_shows_the_same_in_one_line(tiny: Path, tmp_path: Path) -> No
 
 def test_no_time_is_left_where_all_that_was_planned_is_done() -> None:
     progress = Progress(Console(file=io.StringIO()))
-    assert progress.left(100.0, 100.0) == progress.left(100.0, 130.0) == progress.left(100.0, 1.0) == ""
+    assert progress.time_left(100.0, 100.0) == progress.time_left(100.0, 130.0) == progress.time_left(100.0, 1.0) == ""

@@ -1,4 +1,4 @@
-"""Randomised labels and hash bits in whole runs: durable over crashes, returns, rounds and resumed runs."""
+"""Randomised labels and hash bits in whole runs: unchanged by crashes, returns, rounds and resumed runs."""
 
 import numpy as np
 import pytest
@@ -63,12 +63,12 @@ def test_variants_agree_on_what_comes_out_under_noise(tmp_path) -> None:
     assert runs[0].hamming_digest == runs[1].hamming_digest and runs[0].labels_digest == runs[1].labels_digest
     quiet = run(load("xclp-digits", [*CALM, "protocol.hamming=direct"]), out=tmp_path / "quiet")
     assert quiet.hamming_digest != runs[0].hamming_digest
-    assert quiet.baselines == runs[0].baselines  # which are in the clear, and without noise
+    assert quiet.baselines == runs[0].baselines  # baselines are computed in plaintext, without noise
     assert quiet.randomised is None
 
 
 class Kept(Watch):
-    """The data that each client used in each round: labels, and bits with and without flips."""
+    """A watch that stores each client's labels and bits, with and without flips, for each round."""
 
     def __init__(self) -> None:
         self.labels: dict[str, list[np.ndarray]] = {}
@@ -112,10 +112,10 @@ def test_a_client_that_was_down_gives_the_same_answers_and_rounds_cannot_be_aver
         assert ((votes == shard.labels[shard.labeled]).sum(0) > 1.5).mean() == (votes[0] == votes[1]).mean() * (
             votes[0] == shard.labels[shard.labeled]
         ).mean()
-    assert 20 < changed < 58  # of 60 labels each is kept with probability 0.23
+    assert 20 < changed < 58  # each of 60 labels is kept with probability 0.23
     client = "client/1"
     assert (client, 1) not in kept.flips and {(client, 2), (client, 3)} <= set(kept.flips)
-    fresh = kept.flips[client, 2] ^ kept.flips[client, 3]  # other planes: other coins
+    fresh = kept.flips[client, 2] ^ kept.flips[client, 3]  # other planes use other coins
     assert 0.2 < fresh.mean() < 0.4
 
 
@@ -133,7 +133,7 @@ TRAINED += ["entropy=os", *NOISY]
 
 
 class Broken(Watch):
-    """Breaks a run off once a round has begun."""
+    """A watch that interrupts a run once a round has begun."""
 
     def __init__(self, round_number: int) -> None:
         self.round_number = round_number
@@ -145,7 +145,7 @@ class Broken(Watch):
 
 @pytest.mark.long
 def test_a_resumed_run_asks_for_no_label_a_second_time(tmp_path, monkeypatch) -> None:
-    """With the operating system's entropy, too; after the run its secret is gone."""
+    """With the operating system's entropy, too; the secret is removed at the end of the run."""
     seen: list[dict[str, np.ndarray]] = []
     clients = Setting.registered
 
@@ -164,7 +164,7 @@ def test_a_resumed_run_asks_for_no_label_a_second_time(tmp_path, monkeypatch) ->
     assert len(seen) == 2 and all(np.array_equal(seen[0][name], seen[1][name]) for name in seen[0])
     assert not (tmp_path / "run" / LASTING).exists()
     assert result.randomised is not None and not result.randomised.guaranteed
-    assert result.randomised.rounds == 4  # 2, 3 and 4, and the one in which it was broken off
+    assert result.randomised.rounds == 4  # 2, 3 and 4, and the interrupted one
     assert "hashes of up to 1 rounds may have been sent a second time" in result.randomised.caveats[-1]
 
 

@@ -1,4 +1,4 @@
-"""Folders of runs that were recorded in format 1 read as those of the same runs in the present format."""
+"""Folders of runs recorded in format 1 read like those of the same runs in the present format."""
 
 import shutil
 import sqlite3
@@ -24,15 +24,18 @@ from tacit.scenarios.seeing.timeline.encoding import encoded
 from tacit.scenarios.seeing.timeline.model import model_of
 
 STORED = Path(__file__).with_name("format_1")
-"""Two runs, each recorded in format 1 (``NAME-1.zip``) and in format 2: XCLP over lossy datagrams with a delayed, a
-doubled and an altered message, and three rounds of training over lossy TCP with every kind of fault of a party."""
+"""Two runs, each recorded in format 1 (``NAME-1.zip``) and in format 2.
+
+The first is XCLP over lossy datagrams with a delayed, a duplicated and a corrupted message; the second three rounds of
+training over lossy TCP with every kind of fault of a party.
+"""
 
 NAMES = ("lossy", "training")
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
-    """The folder of a run in a format."""
+    """A function that returns the folder of a run in a format."""
     to = tmp_path_factory.mktemp("stored")
     for file in STORED.glob("*.zip"):
         with zipfile.ZipFile(file) as packed:
@@ -42,7 +45,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Pat
 
 @pytest.fixture(params=NAMES)
 def pair(request: pytest.FixtureRequest, stored: Callable[[str, int], Path]) -> tuple[Path, Path]:
-    """The folders of the same run in both formats."""
+    """The folders of one run in both formats."""
     return stored(request.param, 1), stored(request.param, FORMAT)
 
 
@@ -88,7 +91,7 @@ def test_the_path_and_the_timeline_are_equal(pair: tuple[Path, Path]) -> None:
 
 
 def test_a_page_is_equal(pair: tuple[Path, Path], tmp_path: Path) -> None:
-    """Results have wall times and digests of their own, and so the pages of runs without them are compared."""
+    """Results contain wall-clock times and digests, so pages of runs without results are compared."""
     pages = []
     for folder in pair:
         shutil.copytree(folder, tmp_path / "run")

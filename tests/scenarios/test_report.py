@@ -1,4 +1,4 @@
-"""`tacit report`: one page of a run, whose figures are those of the run's files, and whose texts are only texts."""
+"""`tacit report`: one page of a run, with the figures of the run's files, on which foreign text is escaped."""
 
 import json
 import sqlite3
@@ -22,8 +22,8 @@ SCRIPT = "<script>alert(1)</script>"
 
 
 @pytest.fixture
-def made(quick: Path) -> Callable[..., Path]:
-    """Runs the quick scenario with changes, and returns the folder."""
+def run_with(quick: Path) -> Callable[..., Path]:
+    """A function that runs the quick scenario with changes, and returns the folder."""
 
     def make(name: str, *changes: str) -> Path:
         return run(load(quick, [*FREE, *changes]), out=quick.parent / name).folder
@@ -31,8 +31,8 @@ def made(quick: Path) -> Callable[..., Path]:
     return make
 
 
-def test_the_figures_are_those_of_the_files(made: Callable[..., Path]) -> None:
-    folder = made("one", CRASH)
+def test_the_figures_are_those_of_the_files(run_with: Callable[..., Path]) -> None:
+    folder = run_with("one", CRASH)
     page, result = report(folder), json.loads((folder / "result.json").read_text())
     for name in ("accuracy", "virtual_seconds"):
         assert float(page.figures[name]) == result[name]
@@ -52,8 +52,8 @@ def test_the_figures_are_those_of_the_files(made: Callable[..., Path]) -> None:
     assert "The server" in page.text and "learns the Hamming distances" in page.text
 
 
-def test_bytes_are_those_that_tacit_bytes_prints(made: Callable[..., Path]) -> None:
-    folder = made("one")
+def test_bytes_are_those_that_tacit_bytes_prints(run_with: Callable[..., Path]) -> None:
+    folder = run_with("one")
     printed = [line.split() for line in command("bytes", folder).splitlines()[1:]]
     table = report(folder).tables["messages and bytes by step and message type"]
     assert [[cell for cell in line if cell] for line in table] == [
@@ -61,8 +61,8 @@ def test_bytes_are_those_that_tacit_bytes_prints(made: Callable[..., Path]) -> N
     ]
 
 
-def test_the_line_that_repeats_a_run_does(made: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = made("with a blank")
+def test_the_line_that_repeats_a_run_does(run_with: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run_with("with a blank")
     line = report(folder).named["replay"]
     assert line == "tacit run ."
     moved = folder.rename(folder.with_name("elsewhere"))
@@ -72,8 +72,8 @@ def test_the_line_that_repeats_a_run_does(made: Callable[..., Path], monkeypatch
     assert hashes[0] == hashes[1]
 
 
-def test_texts_are_only_texts(made: Callable[..., Path]) -> None:
-    folder = made("one", f'title="{SCRIPT}"')
+def test_texts_are_only_texts(run_with: Callable[..., Path]) -> None:
+    folder = run_with("one", f'title="{SCRIPT}"')
     (folder / "failure.txt").write_text(f"</pre>{SCRIPT}")
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
         for table, column in (("event_rows", "type"), ("event_rows", "step"), ("final_losses", "action")):
@@ -88,8 +88,8 @@ def test_texts_are_only_texts(made: Callable[..., Path]) -> None:
     assert not [tag for tag, found in page.elements for name in found if name.startswith("on")]
 
 
-def test_a_page_asks_for_nothing(made: Callable[..., Path]) -> None:
-    page = report(made("one"))
+def test_a_page_asks_for_nothing(run_with: Callable[..., Path]) -> None:
+    page = report(run_with("one"))
     assert not {tag for tag, _ in page.elements} & {"link", "img", "iframe", "object", "embed", "base"}
     links = [found.get("href") for _, found in page.elements if "href" in found]
     assert links and all(str(link).startswith("#") for link in links)
@@ -99,8 +99,8 @@ def test_a_page_asks_for_nothing(made: Callable[..., Path]) -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_run_that_was_killed_has_a_page(made: Callable[..., Path]) -> None:
-    folder = made("killed", CRASH)
+def test_a_run_that_was_killed_has_a_page(run_with: Callable[..., Path]) -> None:
+    folder = run_with("killed", CRASH)
     (folder / "result.json").unlink()
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM run WHERE key IN ('outcome', 'reason', 'virtual_seconds')")
@@ -112,9 +112,9 @@ def test_a_run_that_was_killed_has_a_page(made: Callable[..., Path]) -> None:
     assert "bytes so far" in page.text and "accuracy" not in page.figures
 
 
-def test_a_run_that_was_given_up_says_why(made: Callable[..., Path]) -> None:
+def test_a_run_that_was_given_up_says_why(run_with: Callable[..., Path]) -> None:
     crashes = ", ".join(f'{{kind="crash", party="client/{number}", at="lsh.hash"}}' for number in (0, 1))
-    page = report(made("aborted", f"fault=[{crashes}]"))
+    page = report(run_with("aborted", f"fault=[{crashes}]"))
     assert page.named["outcome"] == "Aborted" and page.named["reason"]
     assert "Lost: " in page.text and "not compared with the plaintext oracle" in page.text
 
@@ -131,17 +131,17 @@ def test_accuracy_is_there_round_by_round(tiny: Path) -> None:
     assert "virtual seconds" in page.text and "megabytes sent so far" in page.text  # on the axes
 
 
-def test_what_is_not_as_expected_is_said(made: Callable[..., Path]) -> None:
-    page = report(made("unmet", 'expect={outcome="aborted"}'))
+def test_what_is_not_as_expected_is_said(run_with: Callable[..., Path]) -> None:
+    page = report(run_with("unmet", 'expect={outcome="aborted"}'))
     assert "Not as expected: expect.outcome: expected aborted, got completed" in page.text
 
 
-def test_a_run_under_way_is_shown_as_far_as_it_is_recorded(made: Callable[..., Path]) -> None:
-    folder = made("one")
+def test_a_run_under_way_is_shown_as_far_as_it_is_recorded(run_with: Callable[..., Path]) -> None:
+    folder = run_with("one")
     (folder / "result.json").unlink()
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM run WHERE key IN ('outcome', 'reason', 'virtual_seconds')")
-    with locked(folder):  # as the process that runs it has it
+    with locked(folder):  # locked like by the process that runs it
         page = report(folder)
     assert page.named["outcome"] == "Under way" and "make it again for the rest" in page.text
 
@@ -177,9 +177,9 @@ def test_a_protocol_of_a_plugin_has_a_page(tmp_path: Path) -> None:
     assert "output" in page.text and "The result is equal to the plaintext oracle." in page.text
 
 
-def test_many_parties_share_rows_of_the_matrix(made: Callable[..., Path]) -> None:
-    """The record is made to say that each message had another receiver."""
-    folder = made("one")
+def test_many_parties_share_rows_of_the_matrix(run_with: Callable[..., Path]) -> None:
+    """The record is changed so that each message has another receiver."""
+    folder = run_with("one")
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
         connection.execute("UPDATE event_rows SET receiver = 'client/' || (message % 100) WHERE message > 0")
         (total,) = connection.execute("SELECT sum(bytes) FROM messages").fetchone()
@@ -191,10 +191,10 @@ def test_many_parties_share_rows_of_the_matrix(made: Callable[..., Path]) -> Non
     assert head[-2].endswith(f"–{last}") or head[-2] == f"client/{last}"
 
 
-def test_mistakes_are_one_line(made: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_one_line(run_with: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(tmp_path / "none") == f"{tmp_path / 'none'}: no such folder; that of a run is needed"
     (tmp_path / "empty").mkdir()
     assert refused(tmp_path / "empty") == f"{tmp_path / 'empty'}: no run.sqlite; a run's folder is needed"
-    folder = made("one")
+    folder = run_with("one")
     monkeypatch.setitem(sys.modules, "altair", None)
     assert refused(folder) == 'a report needs altair, which is not installed: pip install "tacit-fl[report]"'

@@ -1,4 +1,4 @@
-"""Pages of `tacit report` as a browser shows them: no error, no request, both themes, keys, paper, and how fast."""
+"""Pages of `tacit report` in a browser: no errors, no requests, both themes, keys, printing, and speed."""
 
 import shutil
 import sqlite3
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.long
 
 CRASH = 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]'
 ENOUGH = 4.5
-"""The least contrast of text, by WCAG."""
+"""The least contrast of text by WCAG."""
 
 MOST_BYTES, MOST_SECONDS = 2_500_000, 2.0
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> dict[str, Path]:
-    """A page of a run with a loss, of training, of two runs, of a sweep, and of chaos."""
+    """Pages of a run with a loss, of training, of two runs, of a sweep, and of chaos, by name."""
     folder = tmp_path_factory.mktemp("pages")
     file = folder / "quick.toml"
     file.write_text(quick_text)
@@ -106,7 +106,7 @@ def test_keys_reach_every_control(browser: Browser, pages: dict[str, Path]) -> N
 
 
 def test_it_can_be_printed(browser: Browser, pages: dict[str, Path]) -> None:
-    """Black on white whatever the theme, without controls, and with what is folded up on the screen."""
+    """Black on white in any theme, without controls, and with the parts that are folded on the screen."""
     browser.open(pages["run"], theme="dark")
     browser.prefer("dark", media="print")
     assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -118,7 +118,7 @@ def test_it_can_be_printed(browser: Browser, pages: dict[str, Path]) -> None:
 
 
 def rendered(pdf: bytes, folder: Path) -> tuple[list[Counter[tuple[int, int, int]]], list[list[str]]]:
-    """How often each page has each colour, and its lines of text."""
+    """The number of pixels of each colour on each page, and the lines of text of each page."""
     if not (shutil.which("pdftoppm") and shutil.which("pdftotext")):
         pytest.skip("pdftoppm and pdftotext are not installed (poppler-utils)")
     (folder / "page.pdf").write_bytes(pdf)
@@ -134,7 +134,7 @@ def rendered(pdf: bytes, folder: Path) -> tuple[list[Counter[tuple[int, int, int
 
 
 def near(colours: Counter[tuple[int, int, int]], wanted: tuple[int, int, int]) -> int:
-    """The number of pixels whose colour is `wanted`, but for what scaling a picture changes."""
+    """The number of pixels whose colour is `wanted`, up to the changes by scaling."""
     return sum(
         count for colour, count in colours.items() if max(abs(a - b) for a, b in zip(colour, wanted, strict=True)) <= 6
     )
@@ -167,7 +167,7 @@ def test_what_is_printed_shows_the_timeline_its_legend_and_whole_tables(
 def test_what_is_lost_and_what_is_sent_again_differ_in_lightness_and_dashes(
     browser: Browser, pages: dict[str, Path]
 ) -> None:
-    """Also for people who cannot distinguish red from green (Viénot, Brettel, Mollon, 1999)."""
+    """This serves people who cannot distinguish red from green (Viénot, Brettel, Mollon, 1999)."""
     for theme in ("light", "dark"):
         browser.open(pages["run"], theme=theme)
         names = browser.run(
@@ -182,7 +182,7 @@ def test_what_is_lost_and_what_is_sent_again_differ_in_lightness_and_dashes(
 
 
 def lightness(colour: list[float]) -> float:
-    """L* of a colour as deuteranopes see it."""
+    """L* of a colour as seen by deuteranopes."""
     r, g, b = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in colour)
     seen = 0.29275 * r + 0.70725 * g, 0.29275 * r + 0.70725 * g, -0.02234 * r + 0.02234 * g + b
     light = 0.2126 * seen[0] + 0.7152 * seen[1] + 0.0722 * seen[2]
@@ -224,7 +224,7 @@ def test_a_page_of_many_messages_is_small_and_opens_fast(
     command("report", large)
     page = large / "report.html"
     times = []
-    for _ in range(3):  # another process may take the machine's cores for a while
+    for _ in range(3):  # three tries, as other processes may use the cores
         browser.open(page)
         times.append(browser.seconds_to_open())
     seconds, size = min(times), page.stat().st_size

@@ -1,4 +1,4 @@
-"""`tacit report` of several runs, of a sweep, and of a chaos sweep."""
+"""`tacit report` of several runs, of a sweep, and of a chaos campaign."""
 
 import csv
 import json
@@ -83,19 +83,19 @@ def test_a_table_of_a_sweep_is_as_it_was_written(quick: Path) -> None:
 
 
 @pytest.fixture
-def tried(quick: Path) -> Callable[..., Path]:
-    """Tries a little chaos on the quick scenario, and returns the folder."""
+def run_chaos(quick: Path) -> Callable[..., Path]:
+    """A function that runs a small chaos campaign on the quick scenario, and returns the folder."""
 
-    def tried(*options: str) -> Path:
+    def run_chaos(*options: str) -> Path:
         folder = quick.parent / "chaos"
         command("chaos", quick, "--quick", "--schedules", "1", "--jobs", "1", "--out", folder, *options)
         return folder
 
-    return tried
+    return run_chaos
 
 
-def test_chaos_is_a_grid_of_parties_and_steps(tried: Callable[..., Path]) -> None:
-    folder = tried()
+def test_chaos_is_a_grid_of_parties_and_steps(run_chaos: Callable[..., Path]) -> None:
+    folder = run_chaos()
     page, found = report(folder), json.loads((folder / "chaos.json").read_text())
     runs = len(found["runs"])
     assert page.named["outcome"] == f"All {len(found['promises'])} promises held in {runs} runs"
@@ -115,9 +115,9 @@ def test_chaos_is_a_grid_of_parties_and_steps(tried: Callable[..., Path]) -> Non
     ]  # fmt: skip
 
 
-def test_a_broken_promise_is_run_again_for_its_timeline(tried: Callable[..., Path], quick: Path) -> None:
-    """The record is made to say that a promise was broken by a crash that breaks none."""
-    folder = tried()
+def test_a_broken_promise_is_run_again_for_its_timeline(run_chaos: Callable[..., Path], quick: Path) -> None:
+    """The record is changed to name a crash that broke a promise, although it breaks none."""
+    folder = run_chaos()
     found = json.loads((folder / "chaos.json").read_text())
     one = next(one for one in found["runs"] if one["faults"] and one["lost"] and one["outcome"] == "completed")
     failed = load(quick, [f"fault={json.dumps(one['faults']).replace(': ', ' = ')}", "expect={}"])

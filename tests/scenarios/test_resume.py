@@ -1,4 +1,4 @@
-"""Training that SIGKILL, Ctrl-C or an error interrupts is resumed and ends as if it had not been interrupted."""
+"""Training that is interrupted by SIGKILL, Ctrl-C or an error is resumed, and ends like without the interruption."""
 
 import json
 import signal
@@ -85,7 +85,7 @@ run(load(file, changes), out=Path(out), watch=Killer(-1 if moment.startswith("wr
 
 
 class Counted(Watch):
-    """Counts events."""
+    """A watch that counts events."""
 
     count = 0
 
@@ -94,7 +94,7 @@ class Counted(Watch):
 
 
 def figures(result: Result) -> dict[str, Any]:
-    """Everything that must not depend on whether the run was interrupted."""
+    """All results that must not depend on interruptions."""
     but = ("wall_seconds", "peak_memory", "environment", "resumed", "engine")
     return {name: value for name, value in result.record().items() if name not in but}
 
@@ -103,7 +103,7 @@ def tables(folder: Path) -> dict[str, list[Any]]:
     names = ("run", "events", "messages", "hops", "steps", "waits", "rounds", "losses", "metrics")
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
         found = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}
-    other = ("files", "folder")  # the scenarios name other engines
+    other = ("files", "folder")  # the scenarios name different engines
     found["run"] = [(key, value) for key, value in found["run"] if key not in other]
     return found
 
@@ -227,7 +227,7 @@ def test_checkpoints_are_written_every_n_rounds(resumable: Resumable, break_off:
     assert found == [None, 4, 4]
 
 
-# --- between any two rounds, whatever goes on
+# --- between any two rounds, in any state
 
 
 def fault(kind: str, party: str, **keys: object) -> str:
@@ -348,7 +348,7 @@ def test_fedbuff_is_broken_off_with_clients_at_work(resumable: Resumable, tmp_pa
 
 
 def test_no_checkpoint_is_made_while_a_client_still_computes(resumable: Resumable, tmp_path: Path) -> None:
-    """A client's running work is not saved; a checkpoint is written after the round in which it ends."""
+    """A client's running work is not stored; a checkpoint is written after the round in which the work ends."""
     faults = fault("slow", "client/1", before="train.update", factor=1e5, lasts="3s")
     changes = ["protocol.name=fedavg", "protocol.deadline=1s", "training.rounds=10"]
     simulation = Simulation(load(resumable(tmp_path, faults), changes), engine="inline")

@@ -1,4 +1,4 @@
-"""Runs that cannot be resumed, an error in one line: damaged, changed or lost files, other data, a running process."""
+"""Runs that cannot be resumed, with one-line errors: damaged, changed or lost files, other data, a running process."""
 
 import shutil
 import sqlite3
@@ -30,7 +30,7 @@ def broken(resumable: Resumable, break_off: BreakOff, tmp_path_factory: pytest.T
 
 
 def refused(folder: Path, *options: str) -> str:
-    """The one line on standard error."""
+    """The only line on standard error."""
     found = CliRunner().invoke(app, ["run", "--resume", str(folder), *options])
     assert found.exit_code == 2, found.output
     (line,) = found.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""A server that is lost and comes back: rounds go on with the next, a run of one round ends, and all say so."""
+"""A server that is lost and returns: rounds continue with the next, a run of one round ends, and all outputs say so."""
 
 from collections import Counter
 from pathlib import Path
@@ -19,7 +19,7 @@ NOT_AGAIN = "the server was lost and is back: what it had received is gone, and 
 
 
 def fallen(name: str, changes: list[str], path: Path, *faults: str) -> Result:
-    """The run in which the server falls as the keys in `faults` say, and is back a second later."""
+    """The run in which the server crashes according to the keys in `faults`, and returns a second later."""
     tables = ", ".join(f'{{kind="crash", party="server", back_after="1s", {keys}}}' for keys in faults)
     return run(load(name, [*changes, f"fault=[{tables}]", "expect={}"]), out=path)
 
@@ -59,7 +59,7 @@ def test_plain_averages_go_on_with_the_next_round(tmp_path: Path) -> None:
 
 
 def test_a_round_with_a_secure_average_is_the_last(tmp_path: Path) -> None:
-    """Another, from the same model over other clients, would differ from it by what one client gave."""
+    """Another sum, from the same model over other clients, would differ from the first by one client's input."""
     pytest.importorskip("torch")
     changes = [*SECURE, "protocol.name=fedavg"]
     result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'after="sum.collect", occurrence=2')
@@ -77,7 +77,7 @@ def test_a_round_with_secure_votes_is_the_last(tmp_path: Path) -> None:
     result = fallen("fedct-digits", changes, tmp_path / "a", 'after="sum.collect", occurrence=1')
     assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
     again = fallen("fedct-digits", changes, tmp_path / "b", 'before="train.open", occurrence=2')
-    assert again.outcome == "completed"  # between two rounds: the next has another consensus
+    assert again.outcome == "completed"  # between two rounds; the next one has another consensus
 
 
 def test_a_round_with_labels_by_xclp_is_the_last(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The public format of run.sqlite: its page, its queries, and that its numbers are those of the result."""
+"""The public format of run.sqlite: its page, its queries, and equality of its numbers with the result."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""Runs: the folder is always complete, and the result says how the run ended."""
+"""Runs: the folder is always complete, and the result describes the end of the run."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ def names(folder: Path) -> set[str]:
 
 
 def breaking_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every simulation run to its end and then raise `error`."""
+    """Make every simulation run to its end and then raise `error`."""
 
     class Breaking(Simulation):
         def run(self) -> Simulated:
@@ -200,7 +200,7 @@ def test_pressed_twice_ctrl_c_leaves_the_folder_complete(
     monkeypatch.setattr(RunFolder, "write_result", write_amid_signals)
     result = carry_out(load(quick), "quick", out=tmp_path / "out", watch=Observer())
     assert result.outcome == "interrupted" and names(result.folder) == FILES
-    with pytest.raises(KeyboardInterrupt):  # afterwards a signal means what it meant before
+    with pytest.raises(KeyboardInterrupt):  # afterwards signals have their earlier handlers
         signal.raise_signal(signal.SIGINT)
 
 
@@ -217,7 +217,7 @@ def test_an_interruption_around_the_work_leaves_an_ending(
         return method(*arguments, **named)
 
     monkeypatch.setattr(kind, name, amid_signal)
-    if name == "close":  # the run has ended, and is not called interrupted
+    if name == "close":  # the run has ended, so it is not interrupted
         with pytest.raises(KeyboardInterrupt):
             carry_out(load(quick), "quick", out=tmp_path / "out")
     else:
@@ -244,7 +244,7 @@ def test_a_watch_gets_every_event_and_the_begin_and_end(quick: Path, tmp_path: P
 
 
 def result_of(outcome: str, **changes: object) -> Result:
-    """A result with this outcome, otherwise ordinary."""
+    """A result with this outcome and ordinary values otherwise."""
     texts = ("scenario", "title", "version", "fidelity", "entropy", "engine", "reason")
     digests = ("trace_hash", "shape_hash", "hamming_digest", "labels_digest")
     numbers = ("seed", "message_count", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope")

@@ -1,4 +1,4 @@
-"""Scenario files: every mistake is one line that names the file, the key and what is allowed."""
+"""Scenario files: every mistake is one line with the file, the key and the allowed values."""
 
 import re
 from pathlib import Path
@@ -210,12 +210,12 @@ def test_a_changed_path_takes_the_files_name_out(tmp_path: Path, quick: Path, mo
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     write_points(elsewhere / "own.csv")
-    monkeypatch.chdir(elsewhere)  # a path on the command line is relative to where the user is
+    monkeypatch.chdir(elsewhere)  # paths on the command line are relative to the current folder
     data = load(quick, ["data.path=own.csv"]).data
     assert (data.name, data.path) == ("", str(elsewhere / "own.csv"))
 
 
-# --- data of one's own
+# --- data files
 
 
 def write_points(path: Path) -> None:
@@ -327,7 +327,7 @@ def test_all_scenarios_that_come_with_tacit_are_right() -> None:
     names = shipped()
     assert "xclp-digits" in names
     for name, path in names.items():
-        loaded = read(name, without_data=path.parent.name == "tables")  # whose data need not be on this machine
+        loaded = read(name, without_data=path.parent.name == "tables")  # data of tables need not be on this machine
         assert (loaded.name, loaded.unused, loaded.needless) == (name, (), {})
         assert loaded.scenario.title
 
@@ -366,7 +366,7 @@ def test_a_run_that_will_not_fit_into_memory_says_so(monkeypatch: pytest.MonkeyP
     class Little:
         available = 2_000_000
 
-    monkeypatch.setattr("tacit.protocols.xclp.checks.psutil.virtual_memory", Little)
+    monkeypatch.setattr("tacit.protocols.xclp.declaration.psutil.virtual_memory", Little)
     with pytest.raises(ScenarioError) as caught:
         load("xclp-digits")
     assert str(caught.value).endswith(

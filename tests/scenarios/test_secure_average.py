@@ -1,4 +1,4 @@
-"""Secure averages by scenario: how few a round may average, and that a late answer opens no second sum."""
+"""Secure averages by scenario: the fewest models that a round may average, and that late answers open no second sum."""
 
 import sqlite3
 from contextlib import closing
@@ -35,7 +35,7 @@ def secure(tiny: Path, *changes: str, faults: str = "") -> Scenario:
 
 
 def fewest(scenario: Scenario) -> int:
-    """How many models all parties know a round needs."""
+    """The number of models that a round needs, equal for all parties."""
     simulation = Simulation(scenario)
     try:
         found = {client.settings.min_clients for client in simulation.clients}
@@ -104,7 +104,7 @@ def test_one_model_alone_is_not_to_be_averaged(tiny: Path) -> None:
 
 @pytest.mark.parametrize(("threshold", "warned"), [(2, True), (3, False)])
 def test_a_threshold_of_half_or_less_has_no_effect_and_a_caution(quick: Path, threshold: int, warned: bool) -> None:
-    """With t = 2 of 4 the sum would go on without client/2 and client/3; so it begins again."""
+    """With t = 2 of 4, the sum would continue without client/2 and client/3; instead it begins again."""
     lost = "".join(f'[[fault]]\nparty = "client/{i}"\nbefore = "rowsums.reveal"\n' for i in (2, 3))
     quick.write_text(quick.read_text().split("[expect]")[0] + lost)
     scenario = load(quick, ["protocol.recovery=shamir", "protocol.min_clients=2", f"protocol.threshold={threshold}"])
@@ -119,7 +119,7 @@ def test_a_threshold_of_half_or_less_has_no_effect_and_a_caution(quick: Path, th
 
 
 def test_in_a_graph_the_average_is_that_of_a_sum_among_all(tiny: Path) -> None:
-    """Twelve clients, of whom each has ten neighbours: the same models as with all, and without a set-up."""
+    """With twelve clients, each with ten neighbours: the same models as in a complete sum, and no set-up."""
     changes = ("data.clients=12", "training.rounds=2", "training.min_clients=3")
     ran = {
         way: run(secure(tiny, *changes, f"training.averaging={way}"), out=tiny.parent / way)
@@ -141,7 +141,7 @@ def test_what_a_graph_tolerates_is_printed_and_checked(tiny: Path) -> None:
         secure(tiny, *changes, "training.tolerated_dropouts=0.9")
 
 
-# --- beside the oracle
+# --- compared with the oracle
 
 
 @pytest.mark.parametrize("averaging", ["plain", "secure", "secagg+"])
@@ -155,7 +155,7 @@ def test_each_average_is_compared_with_that_of_the_survivors(tiny: Path, averagi
 
 
 def test_a_sum_that_is_wrong_is_not_as_expected(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secure sum of which one number is off by 1/1000, without any [expect]."""
+    """One number of a secure sum is wrong by 1/1000, in a scenario without [expect]."""
     decoded = averaging.decode
 
     def off(vector: bytes) -> NDArray[np.float32]:
@@ -174,5 +174,5 @@ def test_a_sum_that_is_wrong_is_not_as_expected(tiny: Path, monkeypatch: pytest.
 
 
 def test_too_many_models_to_keep_are_not_compared(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observer, "_MOST_HELD", 5000)  # of four models of some 2.6 kB
+    monkeypatch.setattr(observer, "_MOST_HELD", 5000)  # less than four models of about 2.6 kB
     assert run(secure(tiny), out=tiny.parent / "run").equals_plaintext is None

@@ -1,4 +1,4 @@
-"""The scenarios of the library end as they expect, and those on robustness cover the kinds of faults."""
+"""The built-in scenarios end as they expect, and those on robustness cover all kinds of faults."""
 
 import os
 import re
@@ -27,9 +27,9 @@ ROBUSTNESS = {name: path for name, path in TESTS.items() if path.parent.name == 
 
 
 ONCE = {"fedavg-xclp-digits": ["training.rounds=13"]}
-"""Scenarios of which one round with the cryptography is enough."""
+"""Scenarios for which one round with cryptography is enough."""
 FEWER = {"fedct-digits": ["cotraining.rounds=3"]}
-"""Scenarios whose later rounds have their turn with the long tests."""
+"""Scenarios whose later rounds are run only in the long tests."""
 
 
 def loaded(name: str, *changes: str) -> Loaded:
@@ -38,7 +38,7 @@ def loaded(name: str, *changes: str) -> Loaded:
 
 @pytest.fixture(scope="module")
 def result_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
-    """Runs a scenario of the library once."""
+    """A function that runs a built-in scenario once, and returns the result."""
 
     @cache
     def run(name: str) -> Result:
@@ -55,7 +55,7 @@ def assert_as_it_says(result: Result, expect: Expect) -> None:
 
 
 SLOW = ("fedavg-xclp-digits", "cotraining-uneven", "xclp-groups")
-"""Scenarios that have their turn with the long tests; others train in rounds and label by oblivious transfer, too."""
+"""Scenarios run only in the long tests; others also train in rounds and label by oblivious transfer."""
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ for name in sys.argv[1:]:
     "names", [["lossy-datagram"], pytest.param(["dropout-30-percent", "lossy-reliable"], marks=pytest.mark.long)]
 )
 def test_faults_strike_the_same_in_every_process(result_of: Callable[[str], Result], names: list[str]) -> None:
-    """Whatever the order of the sets in it: that of this process differs."""
+    """The order of sets in another process differs from this one's, and has no effect."""
     here = [f"{name} {result_of(name).trace_hash}" for name in names]
     root = str(Path(scenarios.__file__).parents[1])
     hash_seed = "99" if os.environ.get("PYTHONHASHSEED") != "99" else "1"
@@ -148,16 +148,20 @@ def without(*names: str) -> tuple[str, ...]:
 def test_whoever_is_lost_the_sets_are_those_that_must_come_out(
     result_of: Callable[[str], Result], recovery: str, topology: str
 ) -> None:
-    """Row by row of the table of dropouts: whose points are in the graph, whose labels count, who gets any."""
+    """The rows of the table of dropouts: the clients in the graph, those whose labels count, and those that get
+    labels."""
     rounds = result_of(f"losses-{recovery}-{topology}").round_records
     found = [(one.members, one.contributors, one.labeled) for one in rounds]
-    assert found[0] == (without("client/1"),) * 3  # lost in SecureHamming: as if never there
-    assert found[1] == (without("client/4"),) * 3  # cannot reach client/2: the later of the two
-    assert found[2] == (CLIENTS, without("client/3"), without("client/3"))  # before its masked values were received
-    after_masking = "client/5" if recovery == "restart" else ""  # in the graph anyhow; counts where no attempt is new
+    assert found[0] == (without("client/1"),) * 3  # lost in SecureHamming: not in any set
+    assert found[1] == (without("client/4"),) * 3  # cannot reach client/2: the later of the two is lost
+    # Lost before its masked values were received.
+    assert found[2] == (CLIENTS, without("client/3"), without("client/3"))
+    # In the graph in any case; its labels count unless a new attempt begins.
+    after_masking = "client/5" if recovery == "restart" else ""
     assert found[3] == (CLIENTS, without("client/1", after_masking), without("client/1", "client/5"))
-    assert found[4] == (CLIENTS, CLIENTS, without("client/2"))  # after the sum
-    assert found[5] == (without("client/2"), (), ()) and not rounds[5].finished  # back too late; the server
+    assert found[4] == (CLIENTS, CLIENTS, without("client/2"))  # lost after the sum
+    # Back too late; then the server is lost.
+    assert found[5] == (without("client/2"), (), ()) and not rounds[5].finished
 
 
 def test_who_rejoins_takes_part_in_the_next_round(result_of: Callable[[str], Result]) -> None:

@@ -52,7 +52,7 @@ LINES = ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated (SIGTERM)"
 @pytest.mark.parametrize(
     ("module", "number", "line"),
     [
-        # By default every third module, at which the signals take turns.
+        # By default every third module, with alternating signals.
         pytest.param(module, number, line, marks=[pytest.mark.long] if place % 3 or (place + turn) % 2 else [])
         for place, module in enumerate(MODULES)
         for turn, (number, line) in enumerate(LINES)

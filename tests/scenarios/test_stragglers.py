@@ -1,4 +1,4 @@
-"""Stragglers: a synchronous round waits for them, over-selection and FedBuff do not; all by the virtual clock."""
+"""Stragglers: a synchronous round waits for them, over-selection and FedBuff do not; measured in virtual time."""
 
 from functools import cache
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_over_selection_is_as_fast_as_without_stragglers() -> None:
 
 
 def test_fedbuff_moves_as_often_as_models_come() -> None:
-    """In the time of an even round nine clients answer, and a third of three: ten models, and each move takes four."""
+    """In the time of an even round, nine clients answer, and three answer a third: ten models, four for each move."""
     assert seconds_a_round(*BUFFERED, rounds=40) == pytest.approx(seconds_a_round("fault=[]") * 4 / 10, rel=0.1)
 
 

@@ -1,4 +1,4 @@
-"""An interrupted sweep is resumed with the runs that have not ended, and ends as an uninterrupted one."""
+"""An interrupted sweep is resumed with the runs that have not ended, and ends like an uninterrupted one."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ def refused(*arguments: str | Path) -> str:
 
 
 def runs_of(folder: str) -> list[dict[str, str]]:
-    """The lines of a sweep's table without the wall-clock time."""
+    """The lines of a sweep's table, without wall-clock times."""
     with Path(folder, "sweep.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     return [{name: value for name, value in line.items() if name != "wall_seconds"} for line in lines]
@@ -117,7 +117,7 @@ def test_an_empty_folder_of_a_run_is_no_hindrance(quick: Path) -> None:
     (run,) = Path("sweep").glob("001-*")
     for path in run.iterdir():
         path.unlink()
-    (run / ".scenario.toml.partial").touch()  # killed as it was written
+    (run / ".scenario.toml.partial").touch()  # like after a kill while it was written
     assert tacit("sweep", "--resume", "sweep").exit_code == 0
     assert runs_of("sweep") == whole
     (run / "scenario.toml").unlink()
@@ -148,7 +148,7 @@ def test_a_sweep_is_one_process_s_alone(quick: Path) -> None:
 
 
 def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
-    """Else they would go on, and the sweep could not."""
+    """Otherwise they would continue, and the sweep could not be resumed."""
     asked = (quick, "--seeds", "3", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")
     process = warm.Process([sys.executable, "-m", "tacit", "sweep", *asked, "--out", "broken"])
     while not list(Path("broken").glob("*/scenario.toml")):

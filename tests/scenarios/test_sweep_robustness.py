@@ -1,4 +1,4 @@
-"""Sweeps with faults: one field of a fault, who may be lost, and every run that did not end as expected."""
+"""Sweeps with faults: swept fields of a fault, allowed losses, and runs that did not end as expected."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ factor = 2
 
 @pytest.fixture
 def faulty(quick: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The quick scenario with a crash and a slow client; it expects that all of it goes well."""
+    """The quick scenario with a crash and a slow client; it expects no losses."""
     monkeypatch.chdir(quick.parent)
     head, expect = quick.read_text().split("[expect]")
     quick.write_text(head + CRASH + "[expect]" + expect)
@@ -129,7 +129,7 @@ def test_a_field_is_swept_and_labelled_by_kind_and_party(faulty: Path, over: str
         assert found == type(found)(values.split(",")[number])
 
 
-# --- who may be lost
+# --- allowed losses
 
 
 @pytest.mark.parametrize(("changes", "unmet"), [
@@ -174,12 +174,12 @@ def test_changes_of_expectations_that_cannot_be_met(quick: Path, changes: list[s
     assert message in str(caught.value)
 
 
-# --- what a sweep says of runs that did not go as they should
+# --- the report on unexpected runs
 
 
 @pytest.fixture
 def breaking(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Scenario], bool]], None]:
-    """Makes the runs of some scenarios fail by an error."""
+    """A function that makes the runs of some scenarios fail with an error."""
 
     def breaks(which: Callable[[Scenario], bool]) -> None:
         class Breaking(Simulation):

@@ -1,4 +1,4 @@
-"""Tests of a sweep's output beside accuracy: outputs of protocols of one round, and every warning, once."""
+"""Tests of a sweep's output apart from accuracy: outputs of declared protocols, and every warning once."""
 
 import csv
 import json

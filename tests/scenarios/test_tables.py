@@ -1,4 +1,4 @@
-"""Tables in a paper's layout: what a file may say, which runs are made, what is shown, and where it goes."""
+"""Tables in a paper's layout: valid files, the runs, the output, and the pages."""
 
 import csv
 import json
@@ -67,7 +67,7 @@ within = ["bytes"]
 
 @pytest.fixture
 def tabled(quick: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The quick scenario with a table of two rows and three columns, four runs for each seed."""
+    """The quick scenario with a table of two rows and three columns, and four runs for each seed."""
     monkeypatch.chdir(quick.parent)
     quick.write_text(quick.read_text() + TABLE)
     return quick
@@ -83,7 +83,7 @@ def lines_of(folder: str) -> list[dict[str, str]]:
 
 
 def cells_of(folder: str) -> list[list[str]]:
-    """The table of a table.md, heads first."""
+    """The table of a table.md, with the headings first."""
     lines = [line for line in Path(folder, "table.md").read_text().splitlines() if line.startswith("|")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [rows[0], *rows[2:]]
@@ -100,7 +100,7 @@ Swept = tuple[Path, Result]
 
 @pytest.fixture(scope="module")
 def sweep_elsewhere(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> Swept:
-    """The folder of a sweep of that scenario, and what the command printed."""
+    """The folder of a sweep of that scenario, and the output of the command."""
     folder = tmp_path_factory.mktemp("tabled")
     (folder / "quick.toml").write_text(quick_text + TABLE)
     with pytest.MonkeyPatch.context() as patch:
@@ -110,7 +110,7 @@ def sweep_elsewhere(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -
 
 @pytest.fixture
 def swept(tabled: Path, sweep_elsewhere: Swept) -> Result:
-    """The output of that command, with a copy of its folder `out`."""
+    """The result of that command, with its folder copied to `out`."""
     folder, done = sweep_elsewhere
     shutil.copytree(folder, "out")
     return done
@@ -119,13 +119,13 @@ def swept(tabled: Path, sweep_elsewhere: Swept) -> Result:
 def test_a_table_has_the_means_of_its_runs_beside_the_papers_figures(swept: Result) -> None:
     assert swept.exit_code == 0, swept.output
     runs = [path for path in Path("out").iterdir() if path.is_dir()]
-    assert len(runs) == 8  # two of the columns, and of them the bytes' are the long ones' runs
+    assert len(runs) == 8  # two of the columns have runs; the column of bytes shares those of one
     heads, first, second = cells_of("out")
     assert heads == ["", "short: accuracy", "long: accuracy<br>(paper: longer: accuracy)", "bytes"]
     for row, (cells, k) in enumerate(((first, 2), (second, 3))):
-        records = [json.loads((path / "result.json").read_text()) for path in runs if asked(path)[0] == k]
+        records = [json.loads((path / "result.json").read_text()) for path in runs if k_and_bits(path)[0] == k]
         for bits, place in ((32, 1), (64, 2)):
-            found = [record["accuracy"] for record, path in of(runs, records, k) if asked(path)[1] == bits]
+            found = [record["accuracy"] for record, path in of(runs, records, k) if k_and_bits(path)[1] == bits]
             mean, deviation = 100 * statistics.fmean(found), 100 * statistics.stdev(found)
             assert cells[place].startswith(f"{mean:.2f} ± {deviation:.2f}"), (row, place)
     assert first[0] == "k = 2<br>(paper: k = 20)"
@@ -154,13 +154,13 @@ def test_figures_of_other_data_stand_in_rows_of_their_own(tabled: Path) -> None:
     assert "Letters (paper): k = 20" in " ".join(done.stdout.split())
 
 
-def asked(path: Path) -> tuple[int, int]:
+def k_and_bits(path: Path) -> tuple[int, int]:
     scenario = read(path, without_data=True).scenario
     return scenario.protocol.k, scenario.protocol.bits
 
 
 def of(runs: list[Path], records: list[dict[str, float]], k: int) -> list[tuple[dict[str, float], Path]]:
-    return list(zip(records, [path for path in runs if asked(path)[0] == k], strict=True))
+    return list(zip(records, [path for path in runs if k_and_bits(path)[0] == k], strict=True))
 
 
 def test_the_papers_order_is_held_against_the_spread(swept: Result) -> None:
@@ -311,7 +311,7 @@ def test_a_cell_is_checked_before_the_first_run(tabled: Path) -> None:
     assert not Path("out").exists()
 
 
-# --- what comes with Tacit, and the page of results
+# --- built-in tables, and the page of results
 
 
 TABLES = {name: path for name, path in shipped().items() if path.parent.name == "tables"}
@@ -321,7 +321,7 @@ SCALES = [(name, scale) for name, path in TABLES.items() for scale in ("small", 
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
 def test_a_table_that_comes_with_tacit_is_right_at_both_scales(name: str, scale: str) -> None:
-    """Its keys and types: the data need not be on this machine."""
+    """Only keys and types are checked: the data need not be on this machine."""
     loaded = read(name, [f"scale={scale}"], without_data=True)
     layout = loaded.layout
     assert layout is not None, name

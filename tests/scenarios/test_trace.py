@@ -109,7 +109,7 @@ def ns(seconds: float) -> int:
 
 
 def check(folder: Path, path: Path) -> Trace:
-    """The trace of the run in `folder`, every part of which is compared with the record."""
+    """The trace of the run in `folder`, after comparing every part with the record."""
     assert command(folder, "--perfetto", path)[0] == 0
     trace = Trace(path)
     with closing(sqlite3.connect(folder / "run.sqlite")) as record:

@@ -1,4 +1,4 @@
-"""Federated training by scenario: every algorithm, whatever is lost, always the same, and mistakes in one line."""
+"""Federated training by scenario: every algorithm, any losses, determinism, and mistakes in one line."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tacit import Expect, Result, load, run
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalUpdate, Trained
+from tacit.parties.learning.local_update import LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.protocols.registry import PROTOCOLS, using
@@ -54,7 +54,7 @@ def crash(where: str, party: str = "client/1", back: str = "") -> str:
     ],
 )
 def test_a_fault_in_a_round(tiny: Path, fault: str, time: str) -> None:
-    """It strikes in that round, also at the step of the server with which the round begins."""
+    """The fault is applied in that round, also at the server's step with which the round begins."""
     result = ran(tiny, "training.rounds=3", "network.transport=datagram", faults=f"[[fault]]\n{fault}\n")
     (strike,) = result.faults
     first, _, third = (one.began for one in result.round_records)
@@ -106,7 +106,7 @@ def test_what_the_cryptography_computes_is_what_the_plaintext_does(tiny: Path) -
     assert encrypted[0].trace_hash != plain.trace_hash
 
 
-# --- what is measured
+# --- measurements
 
 
 def rows(result: Result, query: str) -> list[tuple[object, ...]]:
@@ -121,7 +121,8 @@ def test_the_folder_holds_models_figures_and_rounds(tiny: Path) -> None:
     assert record["measured_on"] == "the test part of the data set"
     assert record["environment"]["device"] == "cpu"
     assert record["model_digest"] == result.model_digest and record["labels_digest"] == ""
-    assert [one["accuracy"] is None for one in record["rounds"]] == [True, False, False]  # and always of the last
+    # The last round is always measured.
+    assert [one["accuracy"] is None for one in record["rounds"]] == [True, False, False]
     assert result.accuracy == result.round_records[-1].accuracy
     counts = rows(result, "SELECT name, count(*) FROM metrics WHERE party = 'server' GROUP BY name ORDER BY name")
     assert counts == [("accuracy", 2), ("loss", 3), ("pseudo_accuracy", 3), ("validation", 2)]
@@ -166,7 +167,7 @@ def test_measuring_is_no_part_of_the_run(tiny: Path) -> None:
     assert (often.trace_hash, often.accuracy) == (seldom.trace_hash, seldom.accuracy)
 
 
-# --- always the same
+# --- determinism
 
 
 @pytest.mark.parametrize("name", ["fedavg+xclp", "fedprop+mt"])
@@ -194,7 +195,7 @@ def test_what_a_device_rounds_otherwise_changes_neither_clock_nor_shape(
     there = run(load(tiny, [*changes, 'training.device="auto"']), out=tiny.parent / "there")
     assert there.shape_hash == here.shape_hash and there.virtual_seconds == here.virtual_seconds
     assert there.bytes_total == here.bytes_total and there.lost == here.lost
-    assert there.trace_hash != here.trace_hash  # the models did travel
+    assert there.trace_hash != here.trace_hash  # the models were sent
 
 
 def test_modelled_work_knows_no_device() -> None:
@@ -211,11 +212,11 @@ def test_the_announced_work_is_what_is_done(tiny: Path) -> None:
         finally:
             simulation.close()
         assert simulation.round == (2, 2)
-        least = 0.9 if name == "fedavg" else 0.1  # of a round with labels what costs little is not announced
+        least = 0.9 if name == "fedavg" else 0.1  # cheap work of a round with labels is not announced
         assert least < simulation.planned / simulation.done <= 1.0
 
 
-# --- whoever is lost
+# --- losses
 
 EVERYONE = tuple(f"client/{i}" for i in range(4))
 
@@ -265,7 +266,7 @@ def test_every_round_lost_is_an_abort(tiny: Path) -> None:
     result = ran(tiny, "training.min_clients=2", faults=faults)
     assert (result.outcome, exit_code(result, Expect())) == ("aborted", 3)
     assert result.reason.startswith("every round was lost: ")
-    assert result.accuracy is not None and result.accuracy_selected is None  # the model is as it was
+    assert result.accuracy is not None and result.accuracy_selected is None  # the model is unchanged
 
 
 def test_a_lost_round_is_no_abort(tiny: Path) -> None:
@@ -299,7 +300,7 @@ def test_a_lost_server_is_an_abort(tiny: Path, step: str) -> None:
     assert [loss.party for loss in result.lost] == ["server"]
 
 
-# --- what it is there for
+# --- improvements by the protocol
 
 
 @pytest.mark.long
@@ -321,7 +322,7 @@ def test_the_steps_are_listed_in_the_order_in_which_they_are_taken(tiny: Path) -
     listed = [step.name for step in steps if step.role == "client" and "identity = signed" not in step.what]
     taken = list(dict.fromkeys(first))
     assert set(taken) == set(listed)
-    inner = [step for step in taken if step != "train.label"]  # which is left after what is inside it
+    inner = [step for step in taken if step != "train.label"]  # train.label ends after the steps inside it
     assert inner == [step for step in listed if step != "train.label"]
 
 

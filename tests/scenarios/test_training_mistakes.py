@@ -93,7 +93,7 @@ def test_thresholds_that_no_sum_can_reach_are_one_line(tiny: Path, changes: str,
 
 def test_decryptors_withstand_what_falls_on_other_clients(tiny: Path) -> None:
     few = ["protocol.name=fedavg", *FLAMINGO.split(), "training.decryptors=3"]
-    assert load(tiny, [*few, "training.tolerated_dropouts=0.25"]).training.decryptors == 3  # another may be lost
+    assert load(tiny, [*few, "training.tolerated_dropouts=0.25"]).training.decryptors == 3  # another one may be lost
     with pytest.raises(ScenarioError, match=r"of 3 decryptors, at most 0 may be lost; allowed: less than 0\.5"):
         load(tiny, [*few, "training.tolerated_dropouts=0.5"])
 

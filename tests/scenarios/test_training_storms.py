@@ -1,4 +1,4 @@
-"""Training under mixtures of faults, drawn by a seed: a run ends, says how, and counts only those who took part."""
+"""Training under random mixtures of faults: a run ends, states how, and counts only clients that took part."""
 
 import random
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ CLIENTS = 5
 
 
 TRAINING = using("training.validation")
-COTRAINING = [name for name in using("cotraining.rounds") if name != "centralised"]  # which has one client only
+COTRAINING = [name for name in using("cotraining.rounds") if name != "centralised"]  # it has only one client
 
 
 def drawn(seed: int, names: Sequence[str]) -> Scenario:
     """A small scenario of one of these protocols, with faults."""
     dice = random.Random(seed)
     name = dice.choice(names)
-    secure = dice.random() < 0.4 and name not in ("fedmatch", "fedbuff", *COTRAINING)  # which take single models
+    secure = dice.random() < 0.4 and name not in ("fedmatch", "fedbuff", *COTRAINING)  # these need single models
     calm = Scenario(
         seed=seed,
         engine="inline",

@@ -1,4 +1,4 @@
-"""Secure averages of numbers of few bits: the plaintext oracle's average of quantised models, and bytes as they say."""
+"""Secure averages of numbers of few bits: the plaintext oracle's average of quantised models, and the stated bytes."""
 
 from pathlib import Path
 
@@ -55,7 +55,7 @@ def test_a_few_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -
 
 @pytest.mark.parametrize("averaging", ["secure", "secagg+", "lightsecagg", "committee", "prio3"])
 def test_a_prediction_has_all_rounds(tiny: Path, averaging: str) -> None:
-    """Clients refuse a model that they have had before, and a hollow one of a few bits must not look like one."""
+    """Clients refuse a repeated model, and a hollow model of a few bits must not look like a repetition."""
     ways = (f"training.averaging={averaging}", "training.value_bits=9", "training.clip=1.0", "training.rounds=4")
     one = scenario(tiny, *ways, "data.clients=8")
     sent = {row.type: row.payload for row in tacit.bytes(run(one, out=tiny.parent / "run")).rows if row.payload}

@@ -1,4 +1,4 @@
-"""A run's folder that was changed or damaged afterwards is named, and its numbers are not shown."""
+"""A run's folder that was changed or damaged is reported, and its numbers are not shown."""
 
 import json
 import os
@@ -28,14 +28,14 @@ CHANGES = [
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run; to be copied."""
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run, for copying."""
     return tacit.run(tacit.load("xclp-digits", CHANGES), out=tmp_path_factory.mktemp("made") / "run").folder
 
 
 @pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "run"))
+def folder(finished_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished_run, tmp_path / "run"))
 
 
 def in_record(folder: Path) -> None:
@@ -79,25 +79,27 @@ def tell(command: list[str], folder: Path, whole: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_that_reads_a_run_names_the_file(command: list[str], folder: Path, made: Path) -> None:
+def test_every_command_that_reads_a_run_names_the_file(command: list[str], folder: Path, finished_run: Path) -> None:
     in_record(folder)
-    code, said = tell(command, folder, made)
+    code, said = tell(command, folder, finished_run)
     assert code == 2 and f"{folder / 'run.sqlite'}: changed since the run ended" in said
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_each_file_is_told_apart(name: str, folder: Path, made: Path) -> None:
+def test_each_file_is_told_apart(name: str, folder: Path, finished_run: Path) -> None:
     DAMAGED[name](folder)
-    code, said = tell(["bytes", "{}"], folder, made)
+    code, said = tell(["bytes", "{}"], folder, finished_run)
     assert code == 2 and f"{folder / name}: changed since the run ended" in said
     with pytest.raises(FolderError, match=name):
         tacit.bytes(folder)
 
 
-def test_a_result_that_cannot_be_read_is_named_by_commands_that_need_the_record_alone(folder: Path, made: Path) -> None:
+def test_a_result_that_cannot_be_read_is_named_by_commands_that_need_the_record_alone(
+    folder: Path, finished_run: Path
+) -> None:
     text = (folder / "result.json").read_text()
     (folder / "result.json").write_text(text.replace('"lost"', '"lost', 1))
-    code, said = tell(["bytes", "{}"], folder, made)
+    code, said = tell(["bytes", "{}"], folder, finished_run)
     assert code == 2 and f"{folder / 'result.json'}: not the result of a run" in said
 
 
@@ -108,11 +110,11 @@ def test_what_was_made_beside_the_run_or_is_missing_changes_nothing(folder: Path
     check_whole(folder)
 
 
-# Runs that were broken off
+# Interrupted runs
 
 
 def broken_off(made: Path, to: Path) -> Path:
-    """A copy of the run as one that was killed leaves it: half of the events in the journal alone, and no result."""
+    """A copy of the run as left by a kill: half of the events only in the journal, and no result."""
     source = Path(shutil.copytree(made, to / "source"))
     with closing(sqlite3.connect(source / "run.sqlite", isolation_level=None)) as record:
         record.execute("CREATE TABLE kept AS SELECT * FROM event_rows")
@@ -127,16 +129,18 @@ def broken_off(made: Path, to: Path) -> Path:
     return folder
 
 
-def test_a_run_that_was_broken_off_is_read(made: Path, tmp_path: Path) -> None:
-    folder = broken_off(made, tmp_path)
-    assert tacit.bytes(folder).sums()["total"] == tacit.bytes(made).sums()["total"]
+def test_a_run_that_was_broken_off_is_read(finished_run: Path, tmp_path: Path) -> None:
+    folder = broken_off(finished_run, tmp_path)
+    assert tacit.bytes(folder).sums()["total"] == tacit.bytes(finished_run).sums()["total"]
 
 
 @settings(max_examples=40)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_no_bit_of_its_journal_changes_a_number(made: Path, place: float, bit: int, tmp_path_factory: object) -> None:
+def test_no_bit_of_its_journal_changes_a_number(
+    finished_run: Path, place: float, bit: int, tmp_path_factory: object
+) -> None:
     to = tmp_path_factory.mktemp("flipped")  # type: ignore[attr-defined]
-    folder = broken_off(made, to)
+    folder = broken_off(finished_run, to)
     journal = bytearray((folder / "run.sqlite-wal").read_bytes())
     journal[int(place * len(journal))] ^= 1 << bit
     (folder / "run.sqlite-wal").write_bytes(journal)
@@ -146,19 +150,19 @@ def test_no_bit_of_its_journal_changes_a_number(made: Path, place: float, bit: i
         return
     finally:
         shutil.rmtree(to)
-    assert found == tacit.bytes(made).sums()["total"]
+    assert found == tacit.bytes(finished_run).sums()["total"]
 
 
-def test_a_frame_that_was_cut_short_is_none(made: Path, tmp_path: Path) -> None:
-    """A frame is cut short if the machine fails while it is written."""
-    folder = broken_off(made, tmp_path)
+def test_a_frame_that_was_cut_short_is_none(finished_run: Path, tmp_path: Path) -> None:
+    """A frame is cut short if the machine fails while it is written; it is ignored."""
+    folder = broken_off(finished_run, tmp_path)
     with (folder / "run.sqlite-wal").open("ab") as journal:
         journal.write(bytes(100))
-    assert tacit.bytes(folder).sums()["total"] == tacit.bytes(made).sums()["total"]
+    assert tacit.bytes(folder).sums()["total"] == tacit.bytes(finished_run).sums()["total"]
 
 
-def test_its_scenario_is_the_one_that_began(made: Path, tmp_path: Path) -> None:
-    folder = broken_off(made, tmp_path)
+def test_its_scenario_is_the_one_that_began(finished_run: Path, tmp_path: Path) -> None:
+    folder = broken_off(finished_run, tmp_path)
     DAMAGED["scenario.toml"](folder)
     with pytest.raises(FolderError, match=r"scenario\.toml: changed since the run began"):
         tacit.bytes(folder)
@@ -166,10 +170,10 @@ def test_its_scenario_is_the_one_that_began(made: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("writable", [True, False])
 def test_a_run_that_was_killed_while_its_record_was_closed_is_read(
-    made: Path, tmp_path: Path, writable: bool, monkeypatch: pytest.MonkeyPatch
+    finished_run: Path, tmp_path: Path, writable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It leaves a hot journal, which SQLite restores the file from before anybody reads it."""
-    source, folder = Path(shutil.copytree(made, tmp_path / "source")), tmp_path / "run"
+    """It leaves a hot journal, from which SQLite restores the file before it is read."""
+    source, folder = Path(shutil.copytree(finished_run, tmp_path / "source")), tmp_path / "run"
     folder.mkdir()
     with closing(sqlite3.connect(source / "run.sqlite", isolation_level=None)) as record:
         record.execute("PRAGMA cache_size = 1")
@@ -181,6 +185,6 @@ def test_a_run_that_was_killed_while_its_record_was_closed_is_read(
     before = (folder / "run.sqlite").read_bytes()
     if not writable:
         monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert tacit.bytes(folder).sums()["total"] == tacit.bytes(made).sums()["total"]
+    assert tacit.bytes(folder).sums()["total"] == tacit.bytes(finished_run).sums()["total"]
     assert tacit.events(folder)
     assert ((folder / "run.sqlite").read_bytes() == before) != writable

@@ -1,4 +1,4 @@
-"""Tables at any width: no figure is cut, and a column that has no place is named."""
+"""Tables at any width: no figure is cut, and omitted columns are named."""
 
 import contextlib
 import fcntl
@@ -35,7 +35,8 @@ def shown(one: Table, width: int, *, terminal: bool = True) -> list[str]:
 
 
 def assert_whole(one: Table, width: int) -> None:
-    """Every cell of a shown column of numbers stands in a line of the width, and the others are named."""
+    """Assert that every cell of a shown column of numbers is in a line of the width, and that omitted columns are
+    named."""
     lines = shown(one, width)
     assert all(len(line.rstrip()) <= width or not line.strip("─ ") for line in lines)
     words = " ".join(lines).split()
@@ -84,7 +85,7 @@ def in_terminal(width: int, kind: str, *arguments: str) -> list[str]:
     process = warm.Process(command, stdout=far, stderr=far, env=environment)
     os.close(far)
     found = b""
-    with contextlib.suppress(OSError):  # its end
+    with contextlib.suppress(OSError):  # the end of the terminal's output
         while more := os.read(near, 65536):
             found += more
     os.close(near)
@@ -106,7 +107,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_fits(lines: Sequence[str], folder: Path, width: int) -> None:
-    """Each row is there, in lines of the width, with the total of its bytes as its last figure."""
+    """Assert that each row has lines within the width, with the total of its bytes as the last figure."""
     rows = byte_rows(folder)
     totals = [line.split()[-1] for line in lines if line.startswith(("total ", *(f"{row.step} " for row in rows)))]
     assert totals == [f"{row.total:,}" for row in rows] + [f"{sum(row.total for row in rows):,}"]

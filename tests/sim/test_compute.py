@@ -1,4 +1,4 @@
-"""Tests of the virtual time of computing, and that the place of execution does not show."""
+"""Tests of the virtual time of computing, and that results do not depend on where jobs run."""
 
 import asyncio
 import operator
@@ -58,7 +58,7 @@ class World:
 
 
 def ends(world: World, *jobs: tuple[Machine, float]) -> list[float]:
-    """When each of `jobs`, all begun at once, is over."""
+    """The time at which each of `jobs`, all begun together, ends."""
 
     async def one(machine: Machine, seconds: float) -> float:
         await world.job(machine, seconds)
@@ -67,7 +67,7 @@ def ends(world: World, *jobs: tuple[Machine, float]) -> list[float]:
     return world.run(lambda: asyncio.gather(*(one(*job) for job in jobs)))
 
 
-# How long
+# Durations
 
 
 def test_modelled_is_operations_times_seconds_over_speed() -> None:
@@ -138,7 +138,7 @@ def test_a_run_with_jobs_that_were_cut_short_can_be_replayed() -> None:
         return world
 
     measured = play(Measured(), 1e-9)
-    assert list(durations(measured)) == [("a", "step", 1)]  # the others never had a core
+    assert list(durations(measured)) == [("a", "step", 1)]  # the others never got a core
     assert play(Replayed(durations(measured)), 1e-9).events == measured.events
 
 
@@ -249,7 +249,7 @@ def test_a_machine_needs_speed(speed: float) -> None:
         Machine(Environment(), speed=speed)
 
 
-# Where
+# Engines
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +267,7 @@ def test_inline_and_a_pool_leave_the_same_trace(pool: Pool) -> None:
         async def client(index: int) -> int:
             total = 0
             for round_number in range(3):
-                # The later in virtual time, the sooner in real time.
+                # Jobs that end later in virtual time end sooner in real time.
                 size = 40_000 * (3 - index)
                 work_seconds = 0.1 * (index + 1) + round_number
                 total += await world.job(machines[index], work_seconds, f"client/{index}", sum, range(size))
@@ -289,7 +289,7 @@ def test_an_error_in_a_pool_reaches_the_caller_at_its_due_time(pool: Pool) -> No
     world = World(Modelled(), pool)
 
     async def main() -> float:
-        # A function of the standard library: a worker may find another package called tests before this one.
+        # A function of the standard library, because a worker may find another package named tests.
         with pytest.raises(ZeroDivisionError):
             await world.job(world.machine(), 3.0, "a", divmod, 7, 0)
         return world.loop.time()
@@ -298,7 +298,7 @@ def test_an_error_in_a_pool_reaches_the_caller_at_its_due_time(pool: Pool) -> No
 
 
 class Counting(Inline):
-    """Counts the jobs that it is given; it says of itself that it runs several at a time."""
+    """An inline engine that counts its jobs, and claims to run several at a time."""
 
     concurrent = True
 
@@ -323,9 +323,9 @@ def other(number: int, parts: list[Any]) -> str:
     [
         (None, 1),
         ((joined, 2, [b"ab", 1.5]), 1),
-        ((joined, 2, [b"ac", 1.5]), 2),  # it is wrong about the arguments
+        ((joined, 2, [b"ac", 1.5]), 2),  # the arguments are wrong
         ((joined, 2.0, [b"ab", 1.5]), 2),
-        ((other, 2, [b"ab", 1.5]), 2),  # and about the function
+        ((other, 2, [b"ab", 1.5]), 2),  # the function is wrong
     ],
 )
 def test_a_job_that_was_begun_ahead_changes_nothing(foreseen: Any, jobs: int) -> None:

@@ -1,4 +1,4 @@
-"""Cost tables of one's own."""
+"""Cost tables given by the user."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The vocabulary of faults: what can be said, and what is refused with which words."""
+"""Faults: the valid forms, and the messages for invalid ones."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Messages that take CPU time before they leave and before they are received, on cores that jobs share."""
+"""Messages that take CPU time before sending and before receipt, on cores shared with jobs."""
 
 import asyncio
 import math
@@ -20,7 +20,7 @@ from tacit.sim.triggers import Faults
 from tacit.sim.wire import Frame, Ledger, Message, Packet, encode_body, pack_frame
 
 EACH = Handling(0.25, 1000.0)
-"""A quarter of a second for each message, and a second for 1000 bytes."""
+"""0.25 s for each message, and 1 s for 1000 bytes."""
 
 
 class HandledParcel(Message):
@@ -131,7 +131,7 @@ def test_on_a_host_parties_share_cores_with_each_other_and_with_jobs() -> None:
     finally:
         world.loop.finish()
     assert world.received[0][1] == pytest.approx(4 * each + 0.01)  # each end takes twice as long beside the job
-    assert ended == pytest.approx(10.0 + 2 * each)  # which takes as much longer
+    assert ended == pytest.approx(10.0 + 2 * each)  # the job takes the same time longer
 
 
 def test_nothing_is_changed_without_handling_and_order_is_kept_with_it() -> None:

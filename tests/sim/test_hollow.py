@@ -1,4 +1,4 @@
-"""Hollow values: blanks, arrays that repeat one value, and what stands for a job's result."""
+"""Hollow values: blanks, arrays that repeat one value, and stand-ins for the results of jobs."""
 
 from functools import partial
 

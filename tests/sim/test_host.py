@@ -1,4 +1,4 @@
-"""Parties that share the cores of a host take turns: together they get done what it can do, and no more."""
+"""Parties that share the cores of a host: together they compute exactly what the host can."""
 
 import asyncio
 
@@ -10,11 +10,11 @@ from tacit.sim.loop import SimLoop
 from tacit.sim.machine import Host, Machine
 
 Begun = list[tuple[float, float]]
-"""When each job begins, and how many seconds it takes on a core of its own."""
+"""The beginning of each job, and the seconds that it takes on a core of its own."""
 
 
 def ends(host: Host | None, jobs: Begun, cores: int = 1) -> list[float]:
-    """When each of the jobs ends, each of a machine of its own."""
+    """The time at which each job ends; each has a machine of its own."""
     loop = SimLoop()
     machines = [Machine(loop.env, cores, host=host) for _ in jobs]
 
@@ -64,7 +64,8 @@ def test_who_stands_still_takes_no_turn() -> None:
         return [first, second]
 
     try:
-        assert loop.run(main()) == pytest.approx([15, 5])  # each has done 1 s of 4 by 2 s; the other goes on alone
+        # Each has done 1 s of 4 at 2 s; then the other continues alone.
+        assert loop.run(main()) == pytest.approx([15, 5])
     finally:
         loop.finish()
 
@@ -96,7 +97,7 @@ def test_a_host_does_what_its_cores_can_do(jobs: Begun, cores: int) -> None:
     assert all(end >= own - 1e-9 for end, own in zip(found, alone, strict=True))
     last, work = max(found), sum(seconds for _, seconds in jobs)
     assert last <= max(start for start, _ in jobs) + work + 1e-6  # never idle while there is work
-    for start in (begin for begin, _ in jobs):  # what begins then or later fits in between
+    for start in (begin for begin, _ in jobs):  # all work that begins then or later fits in between
         later = sum(seconds for begin, seconds in jobs if begin >= start)
         assert later <= cores * (last - start) + 1e-6
 

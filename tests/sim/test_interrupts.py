@@ -1,4 +1,4 @@
-"""Ctrl-C while it is held back."""
+"""Ctrl-C while interrupts are held back."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def test_an_interrupt_that_another_thread_gets_waits_as_well() -> None:
     thread.start()  # it takes signals that the main thread has blocked
     woken, waker = socket.socketpair()
     waker.setblocking(False)
-    before = signal.set_wakeup_fd(waker.fileno())  # a byte for each signal that a thread has got
+    before = signal.set_wakeup_fd(waker.fileno())  # a byte for each signal that a thread received
     try:
         with pytest.raises(KeyboardInterrupt), interrupts_held_back():
             os.kill(os.getpid(), signal.SIGINT)

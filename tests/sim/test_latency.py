@@ -1,4 +1,4 @@
-"""Delays follow the distribution that was asked for, and what names none is refused in one line."""
+"""Delays follow the given distribution, and texts that are no distribution are refused in one line."""
 
 import itertools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lines of calls: in a heap without them the calls would come in the same order."""
+"""Lines of calls: the calls happen in the order of a heap without lines."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -25,7 +25,8 @@ _MOMENTS = st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0])
 
 @given(st.lists(st.tuples(st.integers(0, 2), _MOMENTS, _MOMENTS), max_size=30))
 def test_calls_of_lines_come_where_they_would_come_in_the_heap(calls: list[tuple[int, float, float]]) -> None:
-    """Each is added at one moment, to one of two lines or none, for another, which may be past or out of order."""
+    """Each call is added at one time, to one of two lines or to none, for another time, which may be past or out of
+    order."""
 
     def played(*, lines: bool) -> list[tuple[int, float]]:
         fired: list[tuple[int, float]] = []

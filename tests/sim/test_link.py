@@ -19,7 +19,7 @@ Arrival = tuple[str, float]
 
 
 class World:
-    """Links under test, and what arrived or was lost, when."""
+    """Links under test, with the times of arrivals and losses."""
 
     def __init__(self) -> None:
         self.loop = SimLoop()
@@ -68,7 +68,7 @@ def test_packets_take_turns_on_the_uplink_and_on_the_downlink(world: World) -> N
     world.send(link, "a", 1000)
     world.send(link, "b", 1000)
     world.at(20.0, lambda: world.send(link, "c", 500))
-    # a leaves at 1, is there at 2, is in at 4; b leaves at 2, is there at 3, waits for a until 4, is in at 6.
+    # a leaves at 1, arrives at 2, is received at 4; b leaves at 2, arrives at 3, waits until 4, is received at 6.
     assert world.run() == [("a", 4.0), ("b", 6.0), ("c", 20.0 + 0.5 + 1.0 + 1.0)]
 
 

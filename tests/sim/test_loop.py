@@ -1,4 +1,4 @@
-"""The virtual clock: order, deadlocks, cancellation, and an end that leaves nothing behind."""
+"""The virtual clock: order, deadlocks, cancellation, and an end that leaves nothing."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def test_timers_for_one_moment_fire_in_the_order_they_were_set() -> None:
         await asyncio.sleep(2)
 
     run(main)
-    # What SimPy calls itself comes at once, callbacks of asyncio in the same turn: each kind in its own order.
+    # SimPy's own calls happen immediately, asyncio's callbacks in the same turn; each kind in its own order.
     assert [n for n in fired if n % 4 in (0, 3)] == [n for n in range(100) if n % 4 in (0, 3)]
     assert [n for n in fired if n % 4 in (1, 2)] == [n for n in range(100) if n % 4 in (1, 2)]
 
@@ -191,7 +191,7 @@ def test_what_goes_on_at_one_moment_without_an_end_is_a_livelock_that_says_where
 
     async def main() -> None:
         other = asyncio.create_task(busy())
-        for _ in range(3):  # turns are counted at each moment by itself
+        for _ in range(3):  # turns are counted separately at each time
             for _ in range(4000):
                 await asyncio.sleep(0)
             await asyncio.sleep(0.1)
@@ -209,7 +209,7 @@ def test_timers_without_end_at_one_moment_are_a_livelock(monkeypatch: pytest.Mon
     loop = SimLoop()
 
     async def main() -> None:
-        for _ in range(3):  # steps are counted at each moment by itself
+        for _ in range(3):  # steps are counted separately at each time
             for _ in range(4000):
                 await loop.hold(0.0)
             await loop.hold(0.5)
@@ -274,7 +274,7 @@ def test_timers_fire_in_order_of_time_after_thousands_were_cleared_out() -> None
         handles = [loop.call_at(when, fired.append, when) for when in times]
         for handle in handles[:4000]:
             handle.cancel()
-        assert len(loop.env._queue) < 3000  # most of those are out of the heap
+        assert len(loop.env._queue) < 3000  # most of them have been removed from the heap
         await asyncio.sleep(1001)
 
     run(main)

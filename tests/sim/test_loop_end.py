@@ -1,4 +1,4 @@
-"""The end of a loop, by Ctrl-C or not: it leaves nothing behind."""
+"""The end of a loop, with or without Ctrl-C: it leaves nothing."""
 
 import asyncio
 import gc

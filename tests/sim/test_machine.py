@@ -1,4 +1,4 @@
-"""A processor's cores are given out where a SimPy resource gives them out."""
+"""A processor assigns cores in the same order as a SimPy resource."""
 
 import asyncio
 from collections.abc import Callable
@@ -45,7 +45,8 @@ def of_ours(env: Environment, capacity: int) -> tuple[Callable[[], Any], Callabl
 
 
 def played(make: Any, capacity: int, jobs: list[tuple[int, int, int | None]]) -> Log:
-    """Who got a core, ended or was cut off, and when: jobs with when they begin, how long they take, when they end."""
+    """A log of the jobs that got a core, ended or were cut off, with times. A job has a begin, a duration and an
+    end."""
     loop, log = SimLoop(), Log()
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""The end of every packet: topologies, incarnations, and that none vanishes without a word."""
+"""The end of every packet: topologies, incarnations, and that no packet vanishes without an event."""
 
 import asyncio
 from collections import Counter
@@ -62,7 +62,7 @@ class World:
         return [(event.kind, event.party, event.peer) for event in self.events]
 
     def copies(self) -> int:
-        """How many there were of all packets."""
+        """Return the number of copies of all packets: those that senders sent, and those that a relay added."""
         return sum(event.kind == "send" or (event.kind == "relay" and event.note != "") for event in self.events)
 
     def notes(self, kind: str) -> list[str]:
@@ -251,7 +251,7 @@ def test_lost_packets_are_traced() -> None:
     assert lost == ["lost on the link"] * len(lost)
     assert 0 < len(world.received) == 40 - len(lost)
     relayed = sum(event.kind == "relay" for event in world.events)
-    assert len(world.received) < relayed < 40  # each hop has its own chance of losing
+    assert len(world.received) < relayed < 40  # each hop loses independently
 
 
 def test_a_new_party_does_not_shift_the_draws_of_others() -> None:
@@ -314,7 +314,7 @@ def test_every_copy_is_delivered_lost_or_dropped(
     loss: float,
     seed: int,
 ) -> None:
-    """sent = delivered + lost + dropped once all is quiet; the clock never goes back; the ledger is the trace's sum."""
+    """sent = delivered + lost + dropped at the end; the clock never goes back; the ledger is the sum over the trace."""
     world = World(topology, seed, latency="lognormal:50ms,1", loss=loss, jitter=0.1, transport=transport)
     world.attach(*NAMES, up=rate, down=rate)
 

@@ -1,4 +1,4 @@
-"""Whatever is done to parties and links in whatever order: every copy of a message is accounted for."""
+"""Any sequence of actions on parties and links: every copy of a message is accounted for."""
 
 import asyncio
 from typing import Any
@@ -10,9 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tacit.parties.life import Present
 from tacit.parties.party import Party
-from tacit.sim.barriers import Barrier
 from tacit.sim.compute import CostTable, Free
-from tacit.sim.conditions import Conditions
+from tacit.sim.conditions import Barrier, Conditions
 from tacit.sim.faults import Corrupt, Delay, Duplicate, Lose, Partition
 from tacit.sim.latency import parse_latency
 from tacit.sim.trace import Event
@@ -40,7 +39,7 @@ class MachineLetter(Message):
 
 
 class Correspondent(Party):
-    """Takes every message, and passes it to `taken`."""
+    """A party that takes every message, and passes it to `taken`."""
 
     taken: Any = None
 
@@ -58,7 +57,7 @@ class Correspondent(Party):
 
 
 class NetworkMachine(RuleBasedStateMachine):
-    """A world in which anything may happen at any time, and what must hold of it at any time."""
+    """A world in which anything may happen at any time, and its invariants."""
 
     @initialize(
         topology=st.sampled_from(["mesh", "star"]),
@@ -148,7 +147,7 @@ class NetworkMachine(RuleBasedStateMachine):
         assert number > self.delivered.get(stream, 0), f"out of order: {stream}"
         self.delivered[stream] = number
 
-    # What may happen
+    # Actions
 
     @rule(pair=pairs, count=st.integers(1, 3))
     def send(self, pair: tuple[str, str], count: int) -> None:
@@ -203,7 +202,7 @@ class NetworkMachine(RuleBasedStateMachine):
             self.world.loop.call_later(lasts, self.unblock, barrier)
 
     def unblock(self, barrier: Barrier) -> None:
-        """Take a barrier away, unless it is gone already."""
+        """Remove a barrier, unless it has ended already."""
         if barrier in self.barriers:
             self.barriers.remove(barrier)
             self.world.network.unblock(barrier)
@@ -217,7 +216,7 @@ class NetworkMachine(RuleBasedStateMachine):
     def advance(self, seconds: float) -> None:
         self.world.loop.run(asyncio.sleep(seconds))
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def every_copy_is_accounted_for(self) -> None:
@@ -234,7 +233,7 @@ class NetworkMachine(RuleBasedStateMachine):
             assert ledger.total("total") == self.bytes
 
     def teardown(self) -> None:
-        """When all barriers are gone and everybody goes on, nothing stays in flight, and nothing goes on for ever."""
+        """After the end of all barriers and pauses, nothing stays in flight, and nothing runs forever."""
         if not hasattr(self, "world"):
             return
         try:

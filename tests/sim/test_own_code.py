@@ -16,7 +16,7 @@ def test_the_digest_is_of_the_names_and_contents_of_the_modules(tmp_path: Path) 
 
     shutil.copytree(Path(sim.__file__).parent, tmp_path / "sim")
     first = digest()
-    assert len(first) == 12 and first != own_code.digest()  # three of the rooms are not there
+    assert len(first) == 12 and first != own_code.digest()  # three of the folders are missing
     (tmp_path / "sim" / "notes.txt").write_text("not code")
     assert digest() == first
     (tmp_path / "parties").mkdir()

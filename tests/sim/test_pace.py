@@ -14,7 +14,7 @@ factors = st.sampled_from([1.0, 1.5, 2.0, 10.0, math.inf])
 
 
 def finish(seconds: float, changes: list[tuple[float, float]], factor: float = 1.0) -> float | None:
-    """The time at which work of `seconds` is done if the factor changes as in `changes`: (time, factor)."""
+    """The time at which work of `seconds` ends if the factor changes according to `changes`: (time, factor)."""
     loop, ends = SimLoop(), list[float]()
     span = Span(loop.env, lambda: ends.append(loop.time()), factor)
     span.begin(seconds)
@@ -41,7 +41,7 @@ def test_what_is_done_is_the_sum_over_all_speeds(
     for when, new in [*changes, (math.inf, 1.0)]:
         if speed < math.inf:
             end = now + left * speed
-            assume((end == when and not now) or not math.isclose(end, when, abs_tol=1e-9))  # else rounding decides
+            assume((end == when and not now) or not math.isclose(end, when, abs_tol=1e-9))  # otherwise rounding decides
             if end <= when:
                 expected = end
                 break

@@ -1,4 +1,4 @@
-"""Tests of pending calls as plain data, and back: shared objects stay shared, and nothing else is ever called."""
+"""Tests of pending calls as plain data, and back: shared objects stay shared, and no other function is called."""
 
 from functools import partial
 from tempfile import TemporaryFile
@@ -22,7 +22,7 @@ class Owner:
 
 
 class Node:
-    """A part of a ring."""
+    """A node of a ring."""
 
     stored = ("name", "next")
 
@@ -72,7 +72,7 @@ def test_arrays_come_back_with_type_and_shape(kind: str) -> None:
     found = there_and_back(array, Owner(), Owner())
     assert found.dtype == array.dtype
     assert np.array_equal(found, array)
-    found[0, 0] = 1  # its own, to be written to
+    found[0, 0] = 1  # a writable copy
 
 
 def test_calls_are_those_of_the_owner_that_is_there_then() -> None:
@@ -116,7 +116,7 @@ def test_data_that_cannot_be_calls_nothing(data: Any) -> None:
 
 @given(st.lists(VALUES, max_size=20), st.integers(0, 200))
 def test_collections_of_many_items_come_back_from_memory_and_from_a_file(values: list[Any], times: int) -> None:
-    """They are encoded item by item, and those of a file are copied from there, the other content of a state not."""
+    """Items are encoded one by one; those in the file are copied from it, unlike the rest of a state."""
     many = values * times
     items = [(f"party {number}", value) for number, value in enumerate(many)]
     with TemporaryFile() as file:
@@ -145,7 +145,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def test_records_of_numbers_and_texts_are_stored_in_place() -> None:
-    """A table of a hundred thousand of them would otherwise need as many numbered objects."""
+    """Otherwise a table of 100,000 records would need as many numbered objects."""
     table = {f"client/{number}": Pair("server", number) for number in range(3000)}
     writer = Writer({}, {"Pair": Pair})
     stored = msgspec.msgpack.decode(msgspec.msgpack.encode(writer.write(table)))

@@ -1,4 +1,4 @@
-"""Pools: what a job gets and gives, and that nothing is left of them however they end."""
+"""Pools: the inputs and outputs of jobs, and that nothing remains of pools, no matter how they end."""
 
 import importlib
 import os
@@ -33,7 +33,7 @@ def pool() -> Iterator[Pool]:
 
 
 def shared() -> int:
-    """How many blocks of shared memory this process has open."""
+    """The number of blocks of shared memory that this process has open."""
     fds = Path("/proc/self/fd")
     return sum(1 for fd in fds.iterdir() if fd.is_symlink() and "memfd:tacit" in os.readlink(fd))
 
@@ -45,15 +45,15 @@ def workers() -> list[psutil.Process]:
 
 
 def named() -> set[str]:
-    """The named objects that processes share, which could be left behind."""
+    """The named objects that processes share, which might be left behind."""
     return set(os.listdir("/dev/shm"))
 
 
-# What a job gets and gives
+# The inputs and outputs of a job
 
 
 def doubled(values: np.ndarray) -> np.ndarray:
-    values *= 2  # its own copy, as if it had been sent
+    values *= 2  # a copy, like after sending
     return values
 
 
@@ -76,7 +76,7 @@ def test_large_things_go_there_and_back(pool: Pool) -> None:
 
 
 def test_what_many_jobs_have_in_common_is_written_once(pool: Pool) -> None:
-    models = [bytes(bytearray(np.arange(LARGE))) for _ in range(12)]  # equal, and other objects
+    models = [bytes(bytearray(np.arange(LARGE))) for _ in range(12)]  # equal, but distinct objects
     jobs = [pool.submit(len, (model,)) for model in models]
     assert [job.result() for job in jobs] == [len(models[0])] * 12
     assert pool._shelf.size == len(models[0])
@@ -92,7 +92,7 @@ def test_many_short_jobs_keep_their_order(pool: Pool) -> None:
 
 
 def test_a_library_that_a_worker_loads_late_has_one_thread() -> None:
-    """A sum depends on how many share it, and with it what a run computes."""
+    """A sum depends on the number of threads, and so does a run's result."""
     pool = Pool(1)
     try:
         pool.submit(importlib.import_module, ("scipy.linalg",)).result()
@@ -107,7 +107,7 @@ def leave() -> None:
 
 
 class Odd(Exception):
-    def __init__(self, one: int, two: int) -> None:  # it pickles, and does not unpickle
+    def __init__(self, one: int, two: int) -> None:  # it can be pickled, but not unpickled
         super().__init__("odd")
 
 
@@ -118,7 +118,7 @@ def odd() -> None:
 def test_errors_are_those_of_the_job(pool: Pool) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         pool.submit(divmod, (1, 0)).result()
-    assert "function(*arguments)" in str(raised.value.__cause__)  # where it was
+    assert "function(*arguments)" in str(raised.value.__cause__)  # the place of the error
     with pytest.raises(SystemExit, match="enough"):
         pool.submit(leave, ()).result()
     with pytest.raises(RuntimeError, match="Odd: odd"):
@@ -139,7 +139,7 @@ def test_a_job_that_is_cancelled_while_it_waits_is_not_run(pool: Pool, tmp_path:
     assert {path.name for path in tmp_path.iterdir()} == {str(number) for number in range(10)}
 
 
-# What is left
+# The end of a pool
 
 
 def test_nothing_is_left_of_a_pool_that_is_closed_amid_its_jobs() -> None:
@@ -164,7 +164,7 @@ def test_nothing_is_left_of_a_pool_whose_worker_dies() -> None:
         other = pool.submit(signal.pause, ())
         with pytest.raises(WorkerLost, match="a worker of pool:2 has ended: was it killed"):
             pool.submit(signal.raise_signal, (signal.SIGKILL,)).result()
-        with pytest.raises(WorkerLost):  # nothing of it is relied upon
+        with pytest.raises(WorkerLost):  # results of that worker are not used
             other.result()
         with pytest.raises(WorkerLost):
             pool.submit(pow, (2, 2)).result()
@@ -203,7 +203,7 @@ if __name__ == "__main__":
 
 def test_workers_end_with_a_process_that_is_killed() -> None:
     names = named()
-    # It returns when nobody has the pipe any more, of the workers either.
+    # The call returns when no process has the pipe open, including workers.
     ended = subprocess.run(
         [sys.executable, "-c", KILLED], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60
     )
@@ -258,7 +258,7 @@ def test_a_shelf_keeps_what_was_used_last() -> None:
         contents = [bytes([number]) * LARGE for number in range(5)]
         first = shelf.put(contents[0])
         places = [shelf.put(content) for content in contents[1:]]
-        assert shelf.size == 5 * LARGE  # all are in use
+        assert shelf.size == 5 * LARGE  # all blocks are in use
         shelf.give_back(places)
         assert shelf.size == 3 * LARGE
         assert memory.read_bytes(first) == contents[0]

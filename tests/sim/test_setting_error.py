@@ -1,4 +1,4 @@
-"""Errors that name a setting: as data, in words, and on the way out of a worker process."""
+"""Errors that name a setting: as data, as text, and passed from a worker process."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Every draw comes from a stream of its own, named and seeded."""
+"""Every draw uses a stream of its own, with a name and a seed."""
 
 import ast
 import os
@@ -129,11 +129,11 @@ ROOMS = [Path(next(iter(sim.__path__))).parent / room for room in ("sim", "parti
 
 
 SEEDS_OTHERS = ("seeding.py",)
-"""Files that seed the global generators, of which code that is not ours draws."""
+"""Files that seed the global generators, from which foreign code draws."""
 
 
 def test_nothing_draws_from_a_global_generator() -> None:
-    """No module `random`, no np.random.draw(), and no default_rng() without a seed."""
+    """No use of the module `random`, of np.random.draw(), or of default_rng() without a seed."""
     files = [file for room in ROOMS for file in sorted(room.rglob("*.py")) if file.name not in SEEDS_OTHERS]
     for path, node in ((file, node) for file in files for node in ast.walk(ast.parse(file.read_text()))):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Taps: jobs are shown as they are handed in and as their results are taken up."""
+"""Taps: jobs are reported when they are submitted and when their results are used."""
 
 import operator
 from typing import Any

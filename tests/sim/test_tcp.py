@@ -1,4 +1,5 @@
-"""Messages over TCP: never faster than the link, later where the window is small, whole and in order over bad links."""
+"""Messages over TCP: never faster than the link, slower if the window is small, complete and in order over lossy
+links."""
 
 import math
 from collections.abc import Sequence
@@ -9,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.sim.barriers import Barrier
-from tacit.sim.conditions import Conditions
+from tacit.sim.conditions import Barrier, Conditions
 from tacit.sim.faults import Partition
 from tacit.sim.latency import parse_latency
 from tacit.sim.loop import SimLoop
 from tacit.sim.network import LinkNetwork
-from tacit.sim.tcp_window import FIRST, FLIGHTS, HEADERS, SEGMENT, SET_UP, Window, headers, segments
+from tacit.sim.tcp import FIRST, FLIGHTS, HEADERS, SEGMENT, SET_UP, Window, headers, segments
 from tacit.sim.trace import Trace
 from tacit.sim.triggers import Faults
 from tacit.sim.wire import Ledger, Packet
@@ -64,7 +64,7 @@ class Wire:
 
 
 def arrival(size: int, latency: str = "40ms", rate: float = MBIT20, before: Case = (), pause: float = 5.0) -> float:
-    """Seconds that a message takes, `pause` seconds after each of those `before`, (pause, size) each."""
+    """The seconds that a message takes, `pause` seconds after the last of the messages `before`, each (pause, size)."""
     wire = Wire(latency, a=rate)
     time = 0.0
     for wait, earlier in before:
@@ -111,7 +111,7 @@ WAYS = ["ab", "ba", "ac", "cb"]
 TABLE = [("40ms", MBIT20, 1_000, 0.0408), ("40ms", MBIT20, 100_000, 0.228), ("40ms", MBIT20, 300_000, 0.402),
          ("40ms", MBIT20, 1_000_000, 0.694), ("40ms", MBIT20, 10_000_000, 4.452), ("150ms", 625e3, 100_000, 0.855),
          ("150ms", 625e3, 1_000_000, 2.674), ("5ms", 1.25e7, 100_000, 0.0314)]  # fmt: skip
-"""One way over an open connection, of Linux's own TCP over links of namespaces (docs/validation.md)."""
+"""One-way times over an open connection of Linux's own TCP, over links of namespaces (docs/validation.md)."""
 
 
 @pytest.mark.parametrize(("latency", "rate", "size", "real"), TABLE)
@@ -163,7 +163,7 @@ def test_two_senders_share_the_receivers_downlink() -> None:
 
 @pytest.mark.parametrize(("up", "down"), [(1e5, 1e5), (1e5, 2e4), (2e4, 1e5)])
 def test_a_segment_is_received_while_it_is_still_being_sent(up: float, down: float) -> None:
-    """It takes the latency and its time through the slower of the two ends, not through one after the other."""
+    """It takes the latency and the time through the slower of the two ends, not the sum of both."""
     wire = Wire(a=up, b=down)
     wire.send("a", "b", 1)
     wire.at(5.0, "a", "b", 1000, 2)
@@ -185,7 +185,7 @@ def test_what_a_partition_stops_arrives_after_it_healed() -> None:
 
 
 def test_a_message_behind_a_partition_that_stays_is_given_up() -> None:
-    """After 15 tries with timeouts that double up to 120 s, as in Linux: within twenty minutes."""
+    """It is given up after 15 tries with timeouts that double up to 120 s, like in Linux: within twenty minutes."""
     wire = Wire(faulty=True, a=MBIT20)
     wire.send("a", "b", 1)
     wire.loop.env.at(1.0, partial(wire.network.block, Barrier("a", "b")))

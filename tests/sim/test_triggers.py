@@ -1,4 +1,4 @@
-"""When the faults of a run strike."""
+"""The times at which the faults of a run are applied."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Durations, rates and byte counts as people write and read them."""
+"""Durations, rates and byte counts in their text forms."""
 
 import math
 

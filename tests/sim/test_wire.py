@@ -1,4 +1,4 @@
-"""Messages really become bytes and come back, and every byte is counted once."""
+"""Messages are encoded and decoded, and every byte is counted once."""
 
 import hashlib
 from typing import Any, ClassVar
@@ -173,7 +173,7 @@ def test_two_messages_of_one_name_are_refused() -> None:
         type("WireBlob", (Message,), {"__module__": "elsewhere", "__qualname__": "WireBlob"})
 
 
-# What does not decode
+# Invalid bytes
 
 
 @given(st.binary(max_size=200))

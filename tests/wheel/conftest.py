@@ -15,7 +15,7 @@ BUILT_FROM = ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE")
 
 @pytest.fixture(scope="session")
 def tree() -> set[str]:
-    """The files of the packages: as git has them or would take them, or without git, all but caches."""
+    """The files of the packages, tracked by git or new; without git, all files except caches."""
     git = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *HOUSE]
     try:
         listed = subprocess.run(git, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
@@ -29,7 +29,7 @@ def tree() -> set[str]:
 
 @pytest.fixture(scope="session")
 def copy(tmp_path_factory: pytest.TempPathFactory, tree: set[str]) -> Path:
-    """A copy of the files from which a wheel is built, without files of an earlier build, which would get into it."""
+    """A copy of the files from which a wheel is built, without files of an earlier build, which would be included."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in (*BUILT_FROM, *sorted(tree)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The wheel holds what the tree holds: a folder missing from setup.cfg works here and is lost there."""
+"""The wheel has all files of the tree: a folder missing from setup.cfg would work here, but not from the wheel."""
 
 import ast
 import configparser
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def packed(wheel: zipfile.Path) -> set[str]:
-    """The wheel's files but for its metadata."""
+    """The wheel's files, without its metadata."""
     names = (PurePosixPath(name) for name in wheel.root.namelist() if not name.endswith("/"))
     return {str(name) for name in names if not name.parts[0].endswith(".dist-info")}
 
@@ -87,7 +87,7 @@ OPTIONAL = (
     "sim/ray_cluster.py",
     "scenarios/seeing/tracing/writer.py",
 )
-"""Where packages of the extras may be imported."""
+"""Places that may import packages of the extras."""
 
 
 def test_every_imported_package_is_declared(tree: set[str]) -> None:
@@ -97,7 +97,7 @@ def test_every_imported_package_is_declared(tree: set[str]) -> None:
     for name in sorted(name for name in tree if name.endswith(".py") and not name.endswith("conftest.py")):
         known = core | extras if name.startswith(OPTIONAL) else core
         for module in _third_party((ROOT / name).read_text(encoding="utf-8")) - own:
-            # A package that is not installed here goes by its import name.
+            # For a package that is not installed here, the import name is used.
             given = {_normal(title) for title in distributions.get(module, [module])}
             assert given & known, f"{name} imports {module}, which setup.cfg does not declare"
 

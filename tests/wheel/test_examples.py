@@ -1,4 +1,4 @@
-"""The wheel in an environment of its own, far from this tree: a protocol and an update of one's own work with it."""
+"""The wheel in an environment of its own, outside this tree: users' protocols and updates work with it."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Environment:
-    """An environment with the wheel, whose third-party packages are those of this one."""
+    """An environment with the wheel, and with the third-party packages of this one."""
 
     def __init__(self, folder: Path, wheel: Path) -> None:
         venv.EnvBuilder(symlinks=True).create(folder)
@@ -32,13 +32,13 @@ class Environment:
         self.install(wheel)
 
     def install(self, what: Path) -> None:
-        """Install a wheel or the folder of a package, without a look at any index."""
+        """Install a wheel or the folder of a package, without using any index."""
         pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "--disable-pip-version-check"]
         alone = ["--no-index", "--no-deps", "--no-build-isolation", "--quiet"]
         self._done([*pip, "install", *alone, str(what)], what.parent, 0)
 
     def __call__(self, folder: Path, program: str, *arguments: str, code: int = 0) -> str:
-        """The output of a program of the environment run in `folder`; it must end with `code`."""
+        """Run a program of the environment in `folder` and return its output; it must exit with `code`."""
         return self._done([str(self.bin / program), *arguments], folder, code)
 
     def _done(self, command: list[str], folder: Path, code: int) -> str:
@@ -56,7 +56,7 @@ def environment(wheel: zipfile.Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder outside of this tree with the examples."""
+    """A folder outside this tree with the examples."""
     for file in ("secure_mean.py", "secure_mean.toml", "fedadam.py", "fedadam.toml"):
         shutil.copy(ROOT / "examples" / file, tmp_path)
     return tmp_path
@@ -73,14 +73,14 @@ def setting(*changes: str) -> list[str]:
 
 
 def test_the_main_job(environment: Environment, folder: Path) -> None:
-    """With keys of 2048 bits, of some of the points."""
+    """With keys of 2048 bits, and some of the points."""
     environment(folder, "tacit", "run", "xclp-digits", *setting("data.limit=120", "protocol.bits=64"), "--out", "run")
     result = result_of(folder / "run")
     assert (result["outcome"], result["equals_plaintext"]) == ("completed", True)
     assert [loss["party"] for loss in result["lost"]] == ["client/3"]
 
 
-# --- a protocol of one's own
+# --- a user's protocol
 
 
 def test_it_is_the_wheel_and_not_the_tree(environment: Environment, folder: Path) -> None:
@@ -140,7 +140,7 @@ def test_faults_at_its_steps_and_messages(environment: Environment, folder: Path
 def test_the_file_as_it_is_meets_its_expectations(environment: Environment, folder: Path) -> None:
     environment(folder, "tacit", "run", "secure_mean.toml", "--out", "run")
     assert result_of(folder / "run")["unmet"] == []
-    environment(folder, "tacit", "run", "run", "--out", "again")  # by the copy in the folder
+    environment(folder, "tacit", "run", "run", "--out", "again")  # uses the copy in the folder
     assert result_of(folder / "again")["trace_hash"] == result_of(folder / "run")["trace_hash"]
 
 
@@ -162,7 +162,7 @@ def test_chaos_finds_an_oracle_that_says_something_else(environment: Environment
     assert "equal to the oracle" in environment(folder, *command, code=1)
 
 
-# --- other things of one's own
+# --- other additions of users
 
 
 def test_an_update_and_a_network(environment: Environment, folder: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_package_in_a_pool_and_in_a_sweep(environment: Environment, folder: Pa
     assert found[0]["trace_hash"] in hashes and found[0]["output"] != found[1]["output"]
 
 
-# --- in a project of others
+# --- in a user's project
 
 PACKAGES = ("sim", "parties", "protocols", "scenarios", "benchmarks", "tests")
 MINE = """
@@ -244,7 +244,7 @@ except KeyboardInterrupt:
 
 @pytest.fixture
 def project(folder: Path) -> Path:
-    """A project with packages that have the names of Tacit's folders, and a plugin with its scenario."""
+    """A project with packages named like Tacit's folders, and a plugin with its scenario."""
     for name in PACKAGES:
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text("OWN = True\n")

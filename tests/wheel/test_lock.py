@@ -1,4 +1,4 @@
-"""The versions that environments are made of: all of them locked, and no range that ends without a reason."""
+"""The versions in environments: all are locked, and every upper bound has a reason."""
 
 import configparser
 import re
@@ -15,7 +15,7 @@ LOCKED = [Requirement(line) for line in (ROOT / "requirements.lock").read_text(e
 
 
 def required(*extras: str) -> Iterator[Requirement]:
-    """The requirements of the core and of `extras`, with those of the extras that they name."""
+    """Yield the requirements of the core and of `extras`, including those of extras that they name."""
     lines = CONFIG["options"]["install_requires"].split("\n")
     for extra in extras:
         lines += CONFIG["options.extras_require"][extra].split("\n")

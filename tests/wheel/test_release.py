@@ -1,4 +1,5 @@
-"""Tests of a release: one version in all places, a small wheel, and a source distribution that makes the same wheel."""
+"""Tests of a release: one version in all places, a small wheel, and a source distribution that builds the same
+wheel."""
 
 import configparser
 import re

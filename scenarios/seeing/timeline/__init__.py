@@ -1,4 +1,4 @@
-"""The timeline of a run in virtual time, as a part of a page that needs nothing else: `fragment`."""
+"""The timeline of a run in virtual time, as a self-contained part of a page: `fragment`."""
 
 import json
 from collections.abc import Iterable
@@ -18,24 +18,24 @@ from tacit.sim.units import format_duration
 __all__ = ["fragment"]
 
 _MOST = 1_350_000
-"""How long the data of a timeline may be, in characters; what is longer is counted instead of drawn singly."""
+"""The most characters of a timeline's data; larger data are reduced to counts."""
 
 _MOST_COMPACT = 180_000
 
 _ATTEMPTS = 4
-"""How often a timeline is reduced until its data are short enough."""
+"""The most times that a timeline is reduced until its data are short enough."""
 
 _ROWS = 6
-"""How many rows a table of the critical path has; what is in none of them is in the last one."""
+"""The most rows of a table of the critical path; the last one sums up the rest."""
 
 _SCRIPTS = ("data.js", "words.js", "scene.js", "picture.js", "timeline.js")
 
 
 def fragment(folder: Path, *, compact: bool = False, seen: Seen | None = None) -> str:
-    """The timeline of the run in `folder`, as HTML with its own style, data and script; it asks for nothing else.
+    """The timeline of the run in `folder`, as HTML with its own style, data and script; it loads nothing else.
 
-    A run that is under way, or was killed, is shown as far as it is recorded. `compact`: low, without filters and
-    tables, for a notebook. `seen` is what has been read of the record already. Raises FolderError.
+    For a run in progress, or one that was killed, the timeline shows the recorded part. `compact`: low, without filters
+    and tables, for a notebook. `seen` is the part of the record that has been read already. Raises FolderError.
     """
     model = model_of(folder, seen)
     data, shown = _fitting(model, _MOST_COMPACT if compact else _MOST)
@@ -56,23 +56,23 @@ def _resource(name: str) -> str:
 
 
 def _fitting(model: Model, most: int) -> tuple[str, Model]:
-    """The data as JSON that is not longer than `most`, if it can be, and what of the model is drawn."""
+    """The data as JSON, reduced until it is not longer than `most` if possible, and the reduced model."""
     names = sum(len(name) + 3 for name in model.parties)
     columns = 8 * (len(model.messages) + len(model.waits)) + 7 * len(model.copies) + 6 * len(model.bars)
-    if names + columns <= most:  # a value takes a character at least
-        data = _json(encoded(model) | {"said": _said(model)})
+    if names + columns <= most:  # a lower bound: each value takes at least one character
+        data = _json(encoded(model) | {"said": _description(model)})
         if len(data) <= most:
             return data, model
     for attempt in range(_ATTEMPTS) if names <= most else (_ATTEMPTS - 1,):
         shown, counts = reduced(model, attempt)
-        data = _json(encoded(shown, counts) | {"said": _said(model)})
+        data = _json(encoded(shown, counts) | {"said": _description(model)})
         if len(data) <= most:
             break
     return data, shown
 
 
 def _json(data: object) -> str:
-    """JSON that no text of it can end the script element that it stands in."""
+    """JSON in which no text can end the enclosing script element."""
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
@@ -87,8 +87,8 @@ def _summary(model: Model) -> str:
     )
 
 
-def _said(model: Model) -> str:
-    """Return a description of the picture, for those who do not see it."""
+def _description(model: Model) -> str:
+    """A description of the picture for screen readers."""
     unreceived = model.columns.where(np.isnan(model.columns.received))
     lost = sum(one.fate in ("lost", "dropped") for one in unreceived)
     parts = [_summary(model), f"{_count(lost, 'message')} not received." if lost else "All messages were received."]
@@ -109,7 +109,7 @@ def _counted(model: Model) -> str:
 
 
 def _tables(model: Model) -> str:
-    """The seconds of the critical path by kind, by party or link, and by step."""
+    """Tables of the seconds of the critical path by kind, by party or link, and by step."""
     if not model.path:
         return ""
     tables = "".join(

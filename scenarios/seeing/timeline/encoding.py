@@ -1,6 +1,6 @@
-"""The data of a timeline as its script reads them: tables of texts, and packed columns of whole numbers.
+"""The data of a timeline in the form that its script reads: tables of texts, and packed columns of integers.
 
-Times are whole microseconds from the run's start. What many messages have in common stands once, in `shapes`.
+Times are integers in microseconds from the run's start. Facts shared by many messages are stored once, in `shapes`.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -19,16 +19,16 @@ __all__ = [
 ]
 
 
-# Whole numbers in few characters: each in base 32, the lowest digits first, as maps of minified programs have them.
+# Integers in few characters: each in base 32, the lowest digits first (base64 VLQ, as in JavaScript source maps).
 #
 # A digit is a character of base64; 32 is added to it if more digits follow. The first bit is the sign. Numbers close to
-# 0 take one character, and so columns are packed as differences where that makes them small.
+# 0 take one character. Therefore columns with small differences are packed as differences.
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def packed(numbers: Iterable[int]) -> str:
-    """The numbers as text; data.js reads it."""
+    """The integers as text, to be read by data.js."""
     return "".join(map(_written, numbers))
 
 
@@ -43,7 +43,7 @@ def _written(number: int) -> str:
 
 
 def unpacked(text: str) -> Iterator[int]:
-    """The numbers that were packed."""
+    """Yield the integers that were packed."""
     number, factor = 0, 1
     for character in text:
         digit = _DIGITS.index(character)
@@ -54,7 +54,7 @@ def unpacked(text: str) -> Iterator[int]:
 
 
 def differences(numbers: Iterable[int]) -> Iterator[int]:
-    """The first number, and then how much each one is more than the one before."""
+    """Yield the first number, then the difference of each number from the previous one."""
     last = 0
     for number in numbers:
         yield number - last
@@ -62,11 +62,11 @@ def differences(numbers: Iterable[int]) -> Iterator[int]:
 
 
 NEVER = -1
-"""The duration of what has not ended."""
+"""The duration of an activity that has not ended."""
 
 
 class _Table:
-    """Numbers things from 0, in the order in which they are first seen."""
+    """Numbers values from 0, in the order in which they are first seen."""
 
     def __init__(self, known: Iterable[Hashable] = ()) -> None:
         self._numbers: dict[Any, int] = {}
@@ -81,7 +81,7 @@ class _Table:
 
 
 def microseconds(seconds: float) -> int:
-    """Whole microseconds, the closest."""
+    """A time in microseconds, rounded to an integer."""
     return round(seconds * 1e6)
 
 
@@ -98,7 +98,7 @@ def _times(seconds: Iterable[float]) -> str:
 
 
 def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
-    """The model, and what of it is `counts` only, to be written as JSON."""
+    """The model and the `counts` of its omitted messages, as data for JSON."""
     party, step, type_, text = _Table(model.parties), _Table(), _Table(), _Table([""])
     shapes = _Table()
     messages, copies, bars, gaps, path = list(model.messages), model.copies, model.bars, list(model.gaps), model.path

@@ -1,4 +1,4 @@
-"""Which spans of a run are idle for so long that a timeline folds them."""
+"""The idle spans of a run that a timeline folds because they are long."""
 
 import math
 
@@ -10,17 +10,17 @@ __all__ = ["Span", "folds"]
 Span = tuple[float, float]
 
 _SHARE = 0.08
-"""An idle span is folded if it is longer than this share of what is not folded."""
+"""The length from which on an idle span is folded, as a share of the time that is not folded."""
 
 _SHORTEST = 0.002
-"""The least share of the whole run that is folded, also where nothing seems to take any time."""
+"""The least length of a folded span, as a share of the whole run, for runs with hardly any busy time."""
 
 _MARGIN = 0.1
-"""How much of a fold's least length remains on either side of it, so that events stand apart from the fold."""
+"""The part of an idle span that remains at each end of a fold, as a share of the least folded length."""
 
 
 def folds(moments: ArrayLike, busy: ArrayLike) -> list[Span]:
-    """The spans to fold, in order: in none of them is one of the `moments`, or any part of a busy span.
+    """The spans to fold, in order. None contains one of the `moments`, or a part of a busy span.
 
     `busy` has a row for each span, its begin and its end; one that ends before it begins is ignored.
     """
@@ -38,7 +38,7 @@ def folds(moments: ArrayLike, busy: ArrayLike) -> list[Span]:
 
 
 def _spans(moments: NDArray[np.float64], busy: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Begins and ends of all spans, a moment being one, in the order of begins."""
+    """The begins and ends of all spans, in the order of begins; a moment is a span."""
     spans = busy[busy[:, 0] <= busy[:, 1]]
     begins, ends = np.concatenate((moments, spans[:, 0])), np.concatenate((moments, spans[:, 1]))
     order = np.argsort(begins, kind="stable")
@@ -46,7 +46,7 @@ def _spans(moments: NDArray[np.float64], busy: NDArray[np.float64]) -> tuple[NDA
 
 
 def _least(lengths: list[float], whole: float) -> float:
-    """The length beyond which all idle spans are folded: a share of what then is left."""
+    """The length above which idle spans are folded: a share of the time that then remains."""
     least = _SHARE * (whole - math.fsum(lengths))
     while True:
         shown = whole - math.fsum(length for length in lengths if length > least)

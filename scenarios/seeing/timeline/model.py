@@ -1,8 +1,9 @@
-"""The model of a timeline, made of a run's record: messages, jobs, waits, faults, steps and rounds in virtual seconds.
+"""The model of a timeline, made from a run's record: messages, jobs, waits, faults, steps and rounds in virtual
+seconds.
 
-Times are as recorded. Three things are worked out: a job ends when its seconds are over, or when its party goes down;
-a job of a party that is slowed or paused meanwhile lasts until the next thing that the party does. A fault of a link
-is drawn at both its ends.
+Times are as recorded. Three things are derived. A job ends when its seconds are over, or when its party goes down. A
+job of a party that is slowed or paused meanwhile lasts until the party's next activity. A fault of a link is drawn at
+both its ends.
 """
 
 from bisect import bisect_right
@@ -27,13 +28,13 @@ from tacit.sim.units import format_duration
 __all__ = ["Band", "Bar", "Copy", "Gap", "Mark", "Model", "Phase", "model_of"]
 
 _NAMED = 4
-"""How many parties a wait names."""
+"""The most parties that a wait names."""
 
 _STOPS = ("paused", "down")
 
 
 class Copy(NamedTuple):
-    """A row of the view `hops`, of a message of which a copy was lost, dropped or sent again."""
+    """A row of the view `hops`, for a message of which a copy was lost, dropped or sent again."""
 
     number: int
     sent: float
@@ -46,7 +47,7 @@ class Copy(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A job, or `jobs` of them in a row: from when to when, and its seconds at full speed."""
+    """A job, or several consecutive `jobs`: its times, and its seconds at full speed."""
 
     party: str
     step: str
@@ -57,7 +58,7 @@ class Bar(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A wait in words: for what, and how it ended; `ended` is None if it did not."""
+    """A wait in words: its messages and its end; `ended` is None if it has not ended."""
 
     party: str
     step: str
@@ -70,7 +71,7 @@ class Gap(NamedTuple):
 
 
 class Band(NamedTuple):
-    """A fault that lasts: down, paused, slow, cut or held, in the lanes of `parties`."""
+    """A lasting fault: down, paused, slow, cut or held, in the lanes of `parties`."""
 
     kind: str
     parties: tuple[str, ...]
@@ -80,7 +81,7 @@ class Band(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Something at one moment: a crash, a return, a loss, a fault without an end."""
+    """An event at one moment: a crash, a return, a loss, a fault without an end."""
 
     kind: str
     party: str
@@ -89,7 +90,7 @@ class Mark(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A round, or a step from when the first party enters it until the first one enters another."""
+    """A round; or a step, from the first party's entry to the first entry into another step."""
 
     name: str
     began: float
@@ -99,7 +100,7 @@ class Phase(NamedTuple):
 
 @dataclass
 class Model:
-    """All that a timeline shows. `end` is the last moment of the record, `ended` whether the run itself ended then."""
+    """All data of a timeline. `end` is the last time in the record; `ended` is true if the run had ended by then."""
 
     end: float
     ended: bool
@@ -117,7 +118,7 @@ class Model:
     steps: list[Phase] = field(default_factory=list)
     folded: list[Span] = field(default_factory=list)
     counted: str = ""
-    """The part that is only counted, and not drawn singly; "" if there is none."""
+    """A sentence on the part that is only counted and not drawn; "" if everything is drawn."""
 
     @property
     def gaps(self) -> Iterator[Gap]:
@@ -130,22 +131,22 @@ WITH events AS MATERIALIZED (SELECT * FROM event_rows WHERE message IN (
     SELECT message FROM event_rows WHERE kind IN ('lose', 'drop') OR fact = 'again')),
 {VIEW_OF["hops"].common}
 SELECT message, sent, ended, sender, receiver, fate, why, note FROM hops ORDER BY sent, copy, hop"""
-"""The view `hops` of these messages: of all it would join every event with every other of its copy first."""
+"""The view `hops` for messages with troubles only; for all messages it would first join every event with the others."""
 _LOSSES = "SELECT party, time, 'is lost in round ' || round || ' at ' || step || ': ' || action FROM losses"
 
 
 def model_of(folder: Path, seen: Seen | None = None) -> Model:
-    """The timeline of the run in `folder`; of one that has not ended, of what is recorded. Raises FolderError.
+    """The timeline of the run in `folder`, or of its recorded part if it has not ended. Raises FolderError.
 
-    `seen` is what has been read of its record already.
+    `seen` is the part of its record that has been read already.
     """
     with opened(folder) as connection:
         copies = [Copy._make(row) for row in connection.execute(_COPIES)]
         lost = [Mark._make(("lost", *row)) for row in connection.execute(_LOSSES)]
-    return _made(copies, lost, seen or Seen(folder))
+    return _model_of(copies, lost, seen or Seen(folder))
 
 
-def _made(copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
+def _model_of(copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
     facts, news = seen.facts, seen.news
     end = max(max(seen.moments, default=0.0), seen.end)
     model = Model(end, news.ended, seen.parties, seen.messages, seen.messages)
@@ -169,7 +170,7 @@ def _bars(facts: Facts, doings: Mapping[str, Sequence[float]], end: float) -> It
 
 
 def _end_of(job: Job, party: str, facts: Facts, times: Sequence[float], end: float) -> float:
-    """When a job ended; `times` are those at which its party did something."""
+    """The time at which a job ended; `times` are those of its party's activities."""
     ended = job.began + job.seconds
     if any(facts.spell(kind, party, job.began, ended) for kind in ("slow", "paused")):
         place = bisect_right(times, job.began)
@@ -216,7 +217,8 @@ def _marks(news: News) -> Iterator[Mark]:
 
 
 def _rounds(seen: Seen, end: float) -> Iterator[Phase]:
-    """The rounds that have ended, and the one that has not; of a run without any it is unknown when they began."""
+    """Yield the rounds that have ended, and the current one, whose beginning is assumed at the end of the one
+    before."""
     last, rounds = 0.0, seen.news.rounds
     for one in rounds:
         problem = f"lost: {one.problem}" if one.problem else f"{len(one.answered)} answers"
@@ -235,9 +237,9 @@ def _steps(facts: Facts, end: float) -> list[Phase]:
 
 
 def _under_way(model: Model, facts: Facts) -> Iterator[NDArray[np.float64]]:
-    """When messages travelled, begins and ends in two columns: of those that were simply received, then of copies.
+    """Yield the times at which messages were in transit, without messages that a fault held up.
 
-    One that is held up, by a fault of it, its link or a party, only waits meanwhile.
+    Each array has a row for each message or copy, its begin and its end in virtual seconds.
     """
     columns, copied = model.columns, {one.number for one in model.copies}
     stopped = {name for name in facts.with_spells if any(one.kind in _STOPS for one in facts.spells_of(name))}

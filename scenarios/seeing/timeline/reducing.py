@@ -1,4 +1,4 @@
-"""Counts of messages by party and span of time, for runs with more messages than a page should hold."""
+"""Counts of messages by party and span of time, for runs with too many messages to draw each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,17 +14,17 @@ from tacit.sim.units import format_duration
 __all__ = ["Counts", "reduced"]
 
 _CELLS = 48_000
-"""How many cells there are at most at the first try; each further one has a quarter."""
+"""The most cells at the first attempt; each further attempt has a quarter."""
 
 _Lasting = TypeVar("_Lasting", Bar, Waiting)
 
 _KEPT = 8_000
-"""How many messages are kept singly at the first try."""
+"""The most messages that are drawn one by one at the first attempt."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Messages by bucket, which is `width` seconds, and party, in columns with an element for each cell that has any.
+    """Counts by bucket of `width` seconds and by party, in columns with an element for each cell that is not empty.
 
     `sent` and `received` count the messages that the party, a place in the model's `parties`, sent and received in
     the bucket; `bytes` are of those that it sent.
@@ -39,10 +39,10 @@ class Counts:
 
 
 def reduced(model: Model, attempt: int) -> tuple[Model, Counts]:
-    """The model with fewer single messages, jobs and waits, and the counts of all messages that it had.
+    """The model with fewer messages, jobs and waits, and the counts of all its messages.
 
-    Kept singly are those that were not simply received, and those on the critical path. Each further `attempt`, from
-    0, keeps less.
+    Messages that were lost, repeated or not received, and those on the critical path, are kept as far as there is room.
+    Each further `attempt`, from 0, keeps fewer.
     """
     share = 4**attempt
     buckets = max(1, min(2000, _CELLS // share // max(1, len(model.parties))))
@@ -69,7 +69,7 @@ def reduced(model: Model, attempt: int) -> tuple[Model, Counts]:
 
 
 def _longest(spans: Sequence[_Lasting], most: int) -> list[_Lasting]:
-    """The longest of the spans, in their order, `most` at most; of those that last as long all or none."""
+    """The longest spans, at most `most`, in their order; without those that are as long as the first one left out."""
     lengths = list(map(_length, spans))
     least = sorted(lengths, reverse=True)[most] if len(lengths) > most else -1.0
     return [one for one, length in zip(spans, lengths, strict=True) if length > least]
@@ -80,7 +80,7 @@ def _length(span: Bar | Waiting) -> float:
 
 
 def _chief(model: Model) -> list[Message]:
-    """The messages worth to be drawn, those first that have troubles."""
+    """The messages to draw: first those with troubles, then those on the critical path."""
     columns, path = model.columns, {(one.peer, one.type, one.ended) for one in model.path if one.peer}
     troubled = [
         one
@@ -108,7 +108,8 @@ def _counts(model: Model, width: float) -> Counts:
 
 
 def _joined(bars: Sequence[Bar], width: float) -> list[Bar]:
-    """Jobs of the same party and step that follow each other closely, as one, if it hides less than it shows."""
+    """Jobs, of which those of a party in one step are joined if the gap is shorter than the second job and than
+    `width`."""
     found: list[Bar] = []
     last: dict[str, int] = {}
     for bar in bars:

@@ -1,4 +1,4 @@
-"""A run as a trace for Perfetto (https://ui.perfetto.dev): `write_trace`."""
+"""Writes a run as a trace for Perfetto (https://ui.perfetto.dev): `write_trace`."""
 
 from tacit.scenarios.seeing.tracing.run_trace import check_trace, write_trace
 

@@ -1,17 +1,17 @@
-"""The trace of a run: what there is of its record, as processes, threads, slices, flows and counters.
+"""The trace of a run: its record as processes, threads, slices, flows and counters.
 
-| in the trace | what it is |
+| in the trace | meaning |
 | --- | --- |
 | a process | a party; the server first |
-| a thread `core N` of it | its jobs; the record does not say which core, so they are on the first that is free |
-| its tracks `events`, `steps`, `waits` | faults, as bands where they last, and losses; its steps; its waits |
-| a slice on `sent` | a message, until it is received, lost for good or the record ends; its bytes are beside it |
-| a flow | from there to the moment on `received` at which the message is delivered |
-| counters | bytes in flight of all parties, and of each what it has on its way; what was measured, as accuracy |
-| tracks of no process | rounds, and the critical path |
+| a thread `core N` of it | its jobs, on the first free core, because the record does not name cores |
+| its tracks `events`, `steps`, `waits` | faults, as bands if they last, and losses; its steps; its waits |
+| a slice on `sent` | a message, until it is received, lost for good or the record ends, with its bytes |
+| a flow | from the message to the moment on `received` at which it is delivered |
+| counters | bytes in flight of all parties and of each party; measurements, such as accuracy |
+| tracks without a process | rounds, and the critical path |
 
-A message counts as bytes in flight while a copy of it is on a link; what is still there at the end of the record is
-taken off there. Jobs and waits without an end in the record end as the timeline shows them.
+A message counts as bytes in flight while a copy of it is on a link; bytes that are on a link at the end of the record
+are removed there. Jobs and waits without an end in the record end as in the timeline.
 """
 
 import heapq
@@ -34,7 +34,7 @@ __all__ = ["check_trace", "write_trace"]
 
 
 def check_trace() -> None:
-    """Raise FolderError unless a trace can be made here."""
+    """Raise FolderError unless a trace can be written here."""
     try:
         require("perfetto", "trace", "a trace for Perfetto")
     except MissingExtra as missing:
@@ -44,7 +44,7 @@ def check_trace() -> None:
 def write_trace(folder: Path, path: Path) -> int:
     """Write the trace of the run in `folder` to the new file `path`, and return the number of messages in it.
 
-    A run that is under way, or was killed, is written as far as it is recorded. Raises FolderError and OSError.
+    For a run in progress, or one that was killed, the trace has the recorded part. Raises FolderError and OSError.
     """
     from tacit.scenarios.seeing.tracing.writer import Writer
 
@@ -61,14 +61,14 @@ def write_trace(folder: Path, path: Path) -> int:
 
 
 class _Item(NamedTuple):
-    """Something that begins at a time, and the function that writes it."""
+    """An entry of the trace that begins at a time, and the function that writes it."""
 
     time: float
     write: Callable[[], None]
 
 
 class _Tracks:
-    """The tracks of a party, each made when it is needed first."""
+    """The tracks of a party, each made on first use."""
 
     def __init__(self, writer: "Writer", party: str, pid: int) -> None:
         self._writer, self._pid = writer, pid
@@ -122,11 +122,11 @@ class _Tracks:
 
 
 _THREADS = 1000
-"""Numbers of threads are apart by so much from one party to the next."""
+"""The difference between the thread numbers of one party and those of the next."""
 
 
 class _Trace:
-    """Writes all that there is, from sources that are each in the order of time."""
+    """Writes all entries, merged from sources that are each in the order of time."""
 
     def __init__(self, writer: "Writer", model: Model, connection: sqlite3.Connection) -> None:
         from tacit.scenarios.seeing.tracing.writer import Counter, Lanes
@@ -137,8 +137,8 @@ class _Trace:
         self._in_flight = Counter(writer, writer.counter("bytes in flight", of_bytes=True))
         self._parties: dict[str, _Tracks] = {}
         for party in model.parties:
-            self._of(party)
-        self._last = {one.number: one.ended for one in model.copies}  # the last copy's, which is the last of them
+            self._tracks_of(party)
+        self._last = {one.number: one.ended for one in model.copies}  # the last copy's end is the message's
 
     def write(self) -> None:
         """Write everything."""
@@ -149,8 +149,8 @@ class _Trace:
         for item in heapq.merge(*sources, key=lambda item: item.time):
             item.write()
 
-    def _of(self, party: str) -> _Tracks:
-        """The tracks of `party`; of a fault that is nobody's, those of the network."""
+    def _tracks_of(self, party: str) -> _Tracks:
+        """The tracks of `party`; for "", those of the network."""
         if party not in self._parties:
             self._parties[party] = _Tracks(self._writer, party or "network", len(self._parties) + 1)
         return self._parties[party]
@@ -166,10 +166,12 @@ class _Trace:
         return _Item(began, write)
 
     def _instant(self, party: str, time: float, name: str, category: str, facts: dict[str, Any]) -> _Item:
-        return _Item(time, lambda: self._writer.instant(self._of(party).events.first, time, name, category, facts))
+        return _Item(
+            time, lambda: self._writer.instant(self._tracks_of(party).events.first, time, name, category, facts)
+        )
 
     def _whole(self) -> Iterator[_Item]:
-        """The rounds, and the critical path."""
+        """The entries for rounds and for the critical path."""
         found = [
             self._slice(self._rounds, one.began, one.ended, f"round {one.name}", "round", {"how it ended": one.text})
             for one in self._model.rounds
@@ -181,9 +183,9 @@ class _Trace:
         return iter(sorted(found, key=lambda item: item.time))
 
     def _events(self) -> Iterator[_Item]:
-        """Faults and what they begin, losses, and how each client's part ended."""
+        """The entries for faults and their states, losses, and the ends of clients' programs."""
         found = [
-            self._slice(self._of(party).events, one.began, one.ended, one.kind, "fault", {"what": one.text})
+            self._slice(self._tracks_of(party).events, one.began, one.ended, one.kind, "fault", {"what": one.text})
             for one in self._model.bands
             for party in one.parties
         ]
@@ -210,7 +212,7 @@ class _Trace:
 
         def write() -> None:
             self._writer.until(time)
-            self._writer.count(self._of(party).metric(name), nanoseconds(time), float(value))
+            self._writer.count(self._tracks_of(party).metric(name), nanoseconds(time), float(value))
 
         return write
 
@@ -219,11 +221,12 @@ class _Trace:
         for party, step, number, attempt, entered, left in rows:
             ended = self._broken_off(party, entered) if left is None else left
             yield self._slice(
-                self._of(party).steps, entered, ended, step, "step", {"round": number, "attempt": attempt}
+                self._tracks_of(party).steps, entered, ended, step, "step", {"round": number, "attempt": attempt}
             )
 
     def _broken_off(self, party: str, entered: float) -> float | None:
-        """When a step was left that has no end in the record: as the party went down, or went on to another."""
+        """The end of a step that has no end in the record: when the party went down or entered another step; else
+        None."""
         again = "SELECT min(time) FROM events WHERE kind = 'enter' AND party = ? AND time > ?"
         (next_one,) = self._connection.execute(again, (party, entered)).fetchone()
         downs = (one.began for one in self._model.bands if self._is_down(one, party) and one.began >= entered)
@@ -236,12 +239,16 @@ class _Trace:
     def _jobs(self) -> Iterator[_Item]:
         for one in self._model.bars:
             about = {"seconds of one core": one.seconds}
-            yield self._slice(self._of(one.party).cores, one.began, one.ended, one.step or "(no step)", "job", about)
+            yield self._slice(
+                self._tracks_of(one.party).cores, one.began, one.ended, one.step or "(no step)", "job", about
+            )
 
     def _waits(self) -> Iterator[_Item]:
         for one in self._model.gaps:
             about = {"from": one.what, "types": one.types, "step": one.step, "how it ended": one.end}
-            yield self._slice(self._of(one.party).waits, one.began, one.ended, f"wait for {one.types}", "wait", about)
+            yield self._slice(
+                self._tracks_of(one.party).waits, one.began, one.ended, f"wait for {one.types}", "wait", about
+            )
 
     def _messages(self) -> Iterator[_Item]:
         for one in self._model.messages:
@@ -258,19 +265,19 @@ class _Trace:
         about = {**ends, **sizes, "step": one.step, "round": one.stamp[0], "attempt": one.stamp[1], "fate": one.fate}
         about |= {"copies lost": len(one.lost) or None, "sent again": one.again or None, "note": one.note or None}
         flow = 0 if one.received is None else one.number
-        track = self._of(one.sender).sent.place(one.sent, end)
+        track = self._tracks_of(one.sender).sent.place(one.sent, end)
         self._writer.slice(track, one.sent, end, one.type, "message", about, flow)
         if one.received is not None:
-            self._writer.arrival(self._of(one.receiver).received, one.received, one.type, "message", ends, flow)
+            self._writer.arrival(self._tracks_of(one.receiver).received, one.received, one.type, "message", ends, flow)
 
     def _hops(self) -> Iterator[_Item]:
-        """The bytes of each copy of a message, on each link that it goes over."""
+        """The entries for the bytes of each copy of a message, on each link of its way."""
         for sent, ended, sender, size in self._rows("SELECT sent, ended, sender, bytes FROM hops ORDER BY sent"):
             yield _Item(sent, self._carried(sent, self._model.end if ended is None else ended, sender, size))
 
     def _carried(self, sent: float, ended: float, sender: str, size: int) -> Callable[[], None]:
         def write() -> None:
-            for counter in (self._in_flight, self._of(sender).in_flight):
+            for counter in (self._in_flight, self._tracks_of(sender).in_flight):
                 counter.change(sent, size)
                 counter.change_later(max(sent, ended), -size)
 

@@ -1,6 +1,6 @@
 """Writes TrackEvent protobuf: tracks, slices, instants, counters and flows, in the order of time.
 
-Times are virtual seconds here, and nanoseconds in the file. What is begun is ended by the `Writer`, at its time.
+Times are virtual seconds here, and nanoseconds in the file. The `Writer` writes the ends of slices at their times.
 """
 
 import heapq
@@ -14,17 +14,17 @@ from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 __all__ = ["Counter", "Lanes", "Writer"]
 
 _SEQUENCE = 1
-"""All packets are of one sequence."""
+"""The sequence id of all packets."""
 
 _LATEST = 2**63 - 1
-"""Later times, in nanoseconds, are this one."""
+"""The latest time in nanoseconds; later times are set to it."""
 
 Facts = Mapping[str, str | int | float | None]
-"""The facts that are shown of a selected event; None is left out."""
+"""The facts shown for a selected event; None is left out."""
 
 
 def nanoseconds(seconds: float) -> int:
-    """A time as a trace has it."""
+    """A time in seconds as the integer that a trace stores."""
     return min(round(seconds * 1e9), _LATEST)
 
 
@@ -41,20 +41,20 @@ class Writer:
     # Tracks
 
     def process(self, name: str, place: int) -> int:
-        """A new process, the number `place` from 1; returns its track."""
+        """Add a process as number `place`, from 1; return its track."""
         process = {"pid": place, "process_name": name, "legacy_sort_index": place}
         return self._track(process=process, child_ordering=TrackDescriptor.EXPLICIT)
 
     def thread(self, process: int, pid: int, number: int, name: str) -> int:
-        """A new thread of a process, with its track; `number` is different for each thread of the trace."""
+        """Add a thread to a process; return its track. `number` is unique among the threads of the trace."""
         return self._track(parent_uuid=process, thread={"pid": pid, "tid": number, "thread_name": name})
 
     def track(self, name: str, parent: int = 0, rank: int = 0) -> int:
-        """A new track, below `parent` if that is given; those of a lower `rank` stand above it."""
+        """Add a track, below `parent` if given; tracks of lower `rank` are above others. Returns it."""
         return self._track(parent_uuid=parent, name=name, sibling_order_rank=rank)
 
     def counter(self, name: str, parent: int = 0, *, of_bytes: bool = False) -> int:
-        """A new track of numbers."""
+        """Add a track of numbers; return it."""
         unit = CounterDescriptor.UNIT_SIZE_BYTES if of_bytes else CounterDescriptor.UNIT_UNSPECIFIED
         return self._track(parent_uuid=parent, name=name, counter={"unit": unit})
 
@@ -71,22 +71,22 @@ class Writer:
     def slice(
         self, track: int, began: float, ended: float, name: str, category: str, facts: Facts, flow: int = 0
     ) -> None:
-        """Something that lasts; from it the flow with the number `flow` starts, if that is given."""
+        """Add a slice, an event that lasts; the flow number `flow` starts at it, if given."""
         self.until(began)
         self._event(nanoseconds(began), TrackEvent.TYPE_SLICE_BEGIN, track, name, category, facts, starts=flow)
         self.later(ended, lambda time: self._event(time, TrackEvent.TYPE_SLICE_END, track))
 
     def instant(self, track: int, time: float, name: str, category: str, facts: Facts) -> None:
-        """Something at one moment."""
+        """Add an event at one moment."""
         self.until(time)
         self._event(nanoseconds(time), TrackEvent.TYPE_INSTANT, track, name, category, facts)
 
     def arrival(self, track: int, time: float, name: str, category: str, facts: Facts, flow: int) -> None:
-        """Something at a later moment, at which the flow ends."""
+        """Add an event at a later moment, at which the flow ends."""
         self.later(time, lambda at: self._event(at, TrackEvent.TYPE_INSTANT, track, name, category, facts, ends=flow))
 
     def count(self, track: int, time: int, value: float) -> None:
-        """The value of a counter from that time on, in nanoseconds."""
+        """Set a counter to `value` from `time`, in nanoseconds, on."""
         packet = self._packet(time)
         packet.track_event.type = TrackEvent.TYPE_COUNTER
         packet.track_event.track_uuid = track
@@ -97,19 +97,20 @@ class Writer:
         self._packets.write_packet(packet)
 
     def later(self, time: float, write: Callable[[int], None]) -> None:
-        """Call `write` with that time in nanoseconds when it has come; of those at one time the last given is first."""
+        """Call `write` with that time in nanoseconds when the trace reaches it; at equal times the latest call is
+        first."""
         self._given -= 1
         heapq.heappush(self._later, (nanoseconds(time), self._given, write))
 
     def until(self, time: float) -> None:
-        """Write what was left for later, up to this time."""
+        """Write all postponed events up to this time."""
         now = nanoseconds(time)
         while self._later and self._later[0][0] <= now:
             at, _, write = heapq.heappop(self._later)
             write(at)
 
     def close(self) -> None:
-        """Write all that was left for later."""
+        """Write all postponed events."""
         self.until(float(_LATEST))
 
     def _packet(self, time: int) -> Any:
@@ -153,9 +154,9 @@ _NUMBERS = {int: "int_value", float: "double_value"}
 
 
 class Lanes:
-    """Tracks of one kind, as many as slices overlap. `make` makes the next one, from its number, counted from 1.
+    """Tracks of one kind, as many as slices overlap. `make` makes a track from its number, from 1.
 
-    On a track of `nested` lanes one slice may lie within another; on others only one goes on at a time.
+    If lanes are `nested`, a slice may lie within another one on its track; otherwise slices on a track do not overlap.
     """
 
     def __init__(self, make: Callable[[int], int], *, nested: bool = False) -> None:
@@ -164,7 +165,7 @@ class Lanes:
 
     @property
     def first(self) -> int:
-        """The first track, for what lasts no time."""
+        """The first track, for events without duration."""
         if not self._lanes:
             self._lanes.append((self._make(1), []))
         return self._lanes[0][0]
@@ -183,7 +184,7 @@ class Lanes:
 
 
 class Counter:
-    """A sum that changes, on a track of its own."""
+    """A sum that changes over time, on a track of its own."""
 
     def __init__(self, writer: Writer, track: int) -> None:
         self._writer, self._track, self._value = writer, track, 0

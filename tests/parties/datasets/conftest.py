@@ -1,4 +1,4 @@
-"""Small data sets in the layout of each upstream, written into a folder."""
+"""Small data sets in the layout of each upstream source, written into a folder."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def pixels(*shape: int, seed: int = 1) -> np.ndarray:
 
 
 def python_2_pickle(values: dict[str, np.ndarray | list]) -> bytes:
-    """Text keys, arrays of bytes and lists of small numbers or text, as Python 2 pickled them for upstream's files."""
+    """Text keys, arrays of bytes and lists of small numbers or texts, as Python 2 pickled them in upstream's files."""
 
     def text(value: str | bytes) -> bytes:
         content = value if isinstance(value, bytes) else value.encode()
@@ -177,6 +177,6 @@ def store_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def unpinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The catalogue with no SHA-256 expected, for data sets that are small."""
+    """A catalogue without SHA-256, for small data sets."""
     for name, entry in CATALOGUE.items():
         monkeypatch.setitem(CATALOGUE, name, replace(entry, sha256=None))

@@ -1,4 +1,4 @@
-"""A fetched data set is stored whole, as it was read, or not at all."""
+"""A fetched data set is stored completely, in the form in which it was read, or not at all."""
 
 import shutil
 import signal
@@ -44,7 +44,7 @@ with store.locked(lambda: print("waiting", flush=True)):
 
 @pytest.fixture
 def laid(layouts: Layouts, tmp_path: Path) -> Callable[[str], Path]:
-    """Writes the small data set of that name, and gives its folder."""
+    """A function that writes the small data set of a name, and returns its folder."""
 
     def write(name: str) -> Path:
         folder = tmp_path / "source" / name
@@ -57,7 +57,7 @@ def laid(layouts: Layouts, tmp_path: Path) -> Callable[[str], Path]:
 
 @dataclass(frozen=True)
 class Copied:
-    """A way that copies a folder, or fails."""
+    """A way to fetch that copies a folder, or fails."""
 
     source: Path
     problem: str = ""
@@ -70,7 +70,7 @@ class Copied:
         shutil.copytree(self.source, folder, dirs_exist_ok=True)
 
 
-def left(root: Path) -> list[str]:
+def stored_names(root: Path) -> list[str]:
     """The contents of a store without its lock."""
     return sorted(path.name for path in root.iterdir() if path.name != ".lock")
 
@@ -93,7 +93,7 @@ def test_what_is_fetched_is_stored_as_it_was_read(name, laid):
     expected = read.shuffled(name) if CATALOGUE[name].shuffle else read
     kept = store.stored(name)
     assert kept.content.digest() == kept.sha256 == expected.digest()
-    assert fetch(name, quiet) == str(folder)  # it is checked, not fetched again
+    assert fetch(name, quiet) == str(folder)  # the second call only checks the files
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -157,7 +157,7 @@ def test_ways_are_tried_in_their_order(laid, monkeypatch, store_root):
     reports = []
     assert fetch("mnist", lambda what, done, total: reports.append(what)) == "a copy"
     assert reports.count("a copy") == 2
-    assert left(store_root) == ["mnist"]
+    assert stored_names(store_root) == ["mnist"]
 
 
 def test_if_no_way_works_one_line_says_why_and_what_to_do(monkeypatch, tmp_path, store_root):
@@ -168,13 +168,13 @@ def test_if_no_way_works_one_line_says_why_and_what_to_do(monkeypatch, tmp_path,
         f"{store_root}/upstream/svhn, then: tacit data fetch svhn (or --from FOLDER)"
     )
     assert error_of("femnist").startswith("femnist: there is no way to download it; put LEAF's folders")
-    assert left(store_root) == []
+    assert stored_names(store_root) == []
 
 
 def test_arrays_with_another_hash_are_refused(laid, store_root):
     folder = laid("mnist")
     assert error_of("mnist", folder).startswith(f"{folder}: is not mnist as expected (its arrays' SHA-256 is ")
-    assert left(store_root) == []
+    assert stored_names(store_root) == []
     assert error_of("mnist", folder / "none") == f"{folder}/none: there is no such folder"
 
 
@@ -192,9 +192,9 @@ def test_an_interruption_anywhere_leaves_nothing(laid, store_root):
 
         with pytest.raises(KeyboardInterrupt):
             fetch("cifar10", report, folder)
-        assert left(store_root) == []
+        assert stored_names(store_root) == []
     fetch("cifar10", quiet, folder)
-    assert left(store_root) == ["cifar10"]
+    assert stored_names(store_root) == ["cifar10"]
 
 
 @pytest.mark.usefixtures("unpinned")
@@ -203,9 +203,9 @@ def test_what_a_killed_process_left_is_cleared_away(laid, store_root):
     done = subprocess.run([sys.executable, "-c", KILLED, "storing", str(folder)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert not store.present("mnist")
-    assert left(store_root) != []
+    assert stored_names(store_root) != []
     fetch("mnist", quiet, folder)
-    assert left(store_root) == ["mnist"]
+    assert stored_names(store_root) == ["mnist"]
 
 
 def test_two_processes_do_not_fetch_at_once():

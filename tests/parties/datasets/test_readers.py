@@ -1,4 +1,4 @@
-"""Every layout of upstream, with small files: what is read, and the errors for wrong files."""
+"""Every upstream layout, with small files: the content that is read, and the errors for wrong files."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ def read(name: str, folder: Path) -> Content:
 
 @pytest.fixture
 def laid(layouts: Layouts, tmp_path: Path) -> Callable[[str], Path]:
-    """Writes the small data set of that name, and gives its folder."""
+    """A function that writes the small data set of a name, and returns its folder."""
 
     def write(name: str) -> Path:
         folder = tmp_path / name
@@ -130,7 +130,7 @@ def test_a_batch_pickled_again_is_the_same(laid):
 
 
 class Mischief:
-    """Unpickled, it would run a command."""
+    """A class whose pickle would run a command."""
 
     def __reduce__(self):
         return os.system, ("exit 1",)
@@ -242,7 +242,7 @@ def test_wines_of_both_colours(laid):
 def test_wines_that_are_there_twice_count_once(laid):
     folder = laid("wine_colour")
     with (folder / "winequality-red.csv").open("a") as file:
-        file.write("3;9;6\n3;9;5\n")  # the first is there before; the second has another mark
+        file.write("3;9;6\n3;9;5\n")  # the first pair occurred before; the second has another mark
     content = read("wine_colour", folder)
     assert content.classes == ("red", "white")
     assert content.columns == ("pH", "alcohol")

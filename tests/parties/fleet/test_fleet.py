@@ -1,4 +1,4 @@
-"""Who has what: tables come over [network] and [device] in order, draws follow from the seed, mistakes are named."""
+"""Devices and networks of parties: tables extend [network] and [device] in order, draws follow from the seed."""
 
 import math
 from pathlib import Path
@@ -8,10 +8,9 @@ import pytest
 from msgspec import structs
 
 from tacit.parties.fleet.fleet import Fleet
-from tacit.parties.fleet.keys import ClientKeys
-from tacit.parties.fleet.presets import PRESETS
+from tacit.parties.fleet.keys import PRESETS, ClientKeys
 from tacit.scenarios.schema.scenario import Client, Data, Host, Link, Network, Scenario
-from tacit.sim.access import Access
+from tacit.sim.conditions import Access
 from tacit.sim.setting_error import Problem
 
 
@@ -88,7 +87,9 @@ def test_what_is_drawn_is_each_clients_own_and_the_same_whoever_else_is_there() 
     every = [many.of(f"client/{i}") for i in range(300)]
     assert len({one.speed for one in every}) == 300 and all(1e6 <= one.up <= 2e6 and one.down == 0.0 for one in every)
     logarithms = sorted(math.log(one.speed / 2) for one in every)
-    assert abs(logarithms[150]) < 0.1 and 0.4 < logarithms[252] < 0.6  # 0.84 of a normal lie below one deviation
+    assert (
+        abs(logarithms[150]) < 0.1 and 0.4 < logarithms[252] < 0.6
+    )  # 0.84 of a normal distribution lie below one deviation
 
 
 def test_lines_with_names_are_as_tables(tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_who_is_away_crashes_and_comes_back(tmp_path: Path) -> None:
     (crash,) = one.crashes()
     assert (crash.party, crash.time, crash.back_after) == ("client/3", 10.0, 2.0)
     every = fleet(Client(availability=str(tmp_path / "away.csv"), share=None), clients=1000).crashes()
-    assert [one.party for one in every] == ["client/*"]  # one for all
+    assert [one.party for one in every] == ["client/*"]  # one kind for all
     half = fleet(Client(availability=str(tmp_path / "away.csv"), share=0.5)).crashes()
     assert len(half) == 5
 

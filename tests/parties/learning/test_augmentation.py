@@ -39,7 +39,7 @@ def test_images_move_by_up_to_four_pixels_and_are_mirrored_or_not() -> None:
 
 
 def test_images_turn_by_up_to_ten_degrees() -> None:
-    """A bright spot on the axis right of the middle: where it goes gives the angle and whether it was mirrored."""
+    """A bright spot on the axis to the right of the centre: its new place gives the angle, and shows mirroring."""
     side = 41
     images = torch.zeros(100, 1, side, side)
     images[:, :, 19:22, 34:37] = 1.0

@@ -4,14 +4,16 @@ import sys
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
-import tacit.parties.learning as learning
+from tacit.parties.learning import jobs
+from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.learner import NetworkLearner
+from tacit.parties.learning.spec import ModelSpec
 
-spec = learning.ModelSpec("linear", (4,), 3)
-for call in (learning.require_torch, lambda: learning.initial(spec, 1), lambda: NetworkLearner(spec).initial(1)):
+spec = ModelSpec("linear", (4,), 3)
+for call in (jobs.require_torch, lambda: jobs.initial(spec, 1), lambda: NetworkLearner(spec).initial(1)):
     try:
         call()
-    except learning.MissingExtra as error:
+    except MissingExtra as error:
         print(error)
 """
 
@@ -23,6 +25,7 @@ def test_without_torch_all_can_be_imported_and_what_needs_it_says_so() -> None:
 
 
 def test_importing_it_does_not_import_torch() -> None:
-    script = "import sys, tacit.parties.learning; print('torch' in sys.modules, 'sklearn' in sys.modules)"
+    imports = "import sys, tacit.parties.learning.jobs, tacit.parties.learning.learners"
+    script = f"{imports}; print('torch' in sys.modules, 'sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

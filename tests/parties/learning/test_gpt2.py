@@ -1,4 +1,4 @@
-"""GPT-2 with a head, on a tiny model of random weights that the tests make."""
+"""GPT-2 with a head, for a tiny model with random weights that the tests make."""
 
 import os
 import pickle
@@ -18,8 +18,8 @@ LABELS = np.arange(20) % 2
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A GPT-2 of two layers of 16 numbers that reads bytes, without a head, as `save_pretrained` writes it."""
-    torchvision()  # transformers imports it if it is installed; all of them take seconds
+    """A GPT-2 of two layers of 16 numbers that reads bytes, without a head, as written by `save_pretrained`."""
+    torchvision()  # transformers imports torchvision if installed, which takes seconds
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
@@ -37,12 +37,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(place)
 
 
-def made(folder: str, **settings: float) -> GPT2Learner:
+def small_learner(folder: str, **settings: float) -> GPT2Learner:
     return GPT2Learner(2, folder, **({"learning_rate": 3e-3, "steps": 30, "device": "cpu"} | settings))  # type: ignore[arg-type]
 
 
 def test_it_learns_texts(folder: str) -> None:
-    learner = made(folder)
+    learner = small_learner(folder)
     fresh = learner.initial(1)
     state = learner.fit(fresh, TEXTS, LABELS, 1)
     assert (learner.predict(state, TEXTS) == LABELS).all()
@@ -54,16 +54,16 @@ def test_it_learns_texts(folder: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_state_in_a_copy_of_the_learner(folder: str) -> None:
-    learner = made(folder, steps=2)
+    learner = small_learner(folder, steps=2)
     state = learner.fit(learner.initial(1), TEXTS, LABELS, 1)
     other = pickle.loads(pickle.dumps(learner))
     assert other.fit(other.initial(1), TEXTS, LABELS, 1) == state
     assert other.fit(other.initial(1), TEXTS, LABELS, 2) != state
-    assert other.initial(2) != other.initial(1)  # the head is drawn
+    assert other.initial(2) != other.initial(1)  # the head is random
 
 
 def test_fits_of_a_warm_learner_continue_and_those_of_a_cold_one_start_again(folder: str) -> None:
-    warm, cold = made(folder, steps=2), made(folder, steps=2, warm=False)
+    warm, cold = small_learner(folder, steps=2), small_learner(folder, steps=2, warm=False)
     first = warm.fit(warm.initial(5), TEXTS, LABELS, 5)
     assert cold.fit(first, TEXTS, LABELS, 5) == first
     second = warm.fit(first, TEXTS, LABELS, 5)
@@ -72,7 +72,7 @@ def test_fits_of_a_warm_learner_continue_and_those_of_a_cold_one_start_again(fol
 
 
 def test_padding_and_neighbours_change_nothing(folder: str) -> None:
-    learner = made(folder, steps=3)
+    learner = small_learner(folder, steps=3)
     state = learner.fit(learner.initial(1), TEXTS, LABELS, 1)
     together = learner.probabilities(state, np.append(TEXTS, ""))
     for place in (0, 7, 19):
@@ -83,7 +83,7 @@ def test_padding_and_neighbours_change_nothing(folder: str) -> None:
 
 
 def test_work_counts_what_the_model_has(folder: str) -> None:
-    learner = made(folder)
+    learner = small_learner(folder)
     numbers = (len(learner.initial(1)) - 8) / 12
     assert learner.fit_work(20)["train.parameter"] == 30 * numbers
     work = learner.predict_work(10)
@@ -104,7 +104,7 @@ def test_mistakes_are_one_line(folder: str, tmp_path: Path) -> None:
         learner_of("gpt2", {"path": folder}, (4,), 2)
     with pytest.raises(ValueError, match="learner 'xgboost' does not read texts, but features of them"):
         learner_of("xgboost", {}, (), 2)
-    learner = made(folder)
+    learner = small_learner(folder)
     with pytest.raises(ValueError, match="gpt2 reads texts, not points of float64"):
         learner.predict(learner.initial(1), np.zeros((2, 3)))
     with pytest.raises(ValueError, match="a state of 4 bytes is not one of the model"):

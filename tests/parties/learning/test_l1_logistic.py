@@ -1,4 +1,4 @@
-"""The weights minimize the penalized loss, also if terms are alike, many or constant."""
+"""The weights minimize the penalized loss, even if terms are equal, many or constant."""
 
 import warnings
 
@@ -16,7 +16,8 @@ Targets = NDArray[np.bool_]
 
 
 def drawn(points: int, terms: int, seed: int, noise: float = 1.0) -> tuple[Terms, Targets]:
-    """Rules of 0 and 1, every third nearly the one before, and numbers, with targets that some of them make likely."""
+    """Rules of 0 and 1, every third nearly equal to the previous one, and numbers, with targets that depend on some of
+    them."""
     generator = np.random.default_rng(seed)
     rules = generator.random((points, terms)) < generator.uniform(0.05, 0.9, terms)
     rules[:, 2::3] = rules[:, 1::3][:, : rules[:, 2::3].shape[1]] ^ (generator.random((points, 1)) < 0.01)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.parties.learning import Learner, ModelSpec, NetworkLearner, initial
+from tacit.parties.learning.jobs import initial
+from tacit.parties.learning.learner import Learner, NetworkLearner
 from tacit.parties.learning.networks import build
 from tacit.parties.learning.parameters import load
+from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.streams import generator
 
 SPEC = ModelSpec("fedct_svhn", (1, 8, 8), 3)

@@ -17,10 +17,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from tacit.parties.learning import MissingExtra, ModelSpec, NetworkLearner
-from tacit.parties.learning.learner import Learner
+from tacit.parties.learning.extras import MissingExtra
+from tacit.parties.learning.learner import Learner, NetworkLearner
 from tacit.parties.learning.learners import LEARNERS, learner_of
 from tacit.parties.learning.rows import number
+from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.streams import generator
 
 TABLES = ("decision-tree", "random-forest", "xgboost", "rulefit")
@@ -41,7 +42,7 @@ def clusters(n: int = 90, seed: int = 1, classes: int = 3) -> tuple[NDArray[np.f
     return (np.eye(classes, 4)[labels] + 0.4 * random.normal(size=(n, 4))).astype(np.float32), labels
 
 
-def made(name: str, classes: int = 3) -> Learner:
+def small_learner(name: str, classes: int = 3) -> Learner:
     return learner_of(name, SMALL.get(name, {}), (4,), classes, LINEAR)
 
 
@@ -69,7 +70,7 @@ def test_it_learns_clusters(name: str, classes: int) -> None:
 def test_the_same_arguments_give_the_same_bytes_whatever_classes_there_are(
     name: str, n: int, seed: int | bytes, shown: set[int]
 ) -> None:
-    learner = made(name)
+    learner = small_learner(name)
     points, _ = clusters(n)
     labels = np.resize(np.array(sorted(shown)), n).astype(np.int64)
     state = learner.fit(learner.initial(seed), points, labels, seed)
@@ -85,7 +86,7 @@ def test_the_same_arguments_give_the_same_bytes_whatever_classes_there_are(
 def digests() -> str:
     """The digests of every learner's state after a fit."""
     points, labels = clusters()
-    states = [made(name).fit(made(name).initial(1), points, labels, 1) for name in TABLES]
+    states = [small_learner(name).fit(small_learner(name).initial(1), points, labels, 1) for name in TABLES]
     return " ".join(hashlib.sha256(state).hexdigest() for state in states)
 
 
@@ -102,7 +103,7 @@ def test_a_tree_says_what_scikit_learn_says() -> None:
     points, labels = clusters()
     new, _ = clusters(300, 2)
     tree = DecisionTreeClassifier(random_state=number(5, "tree")).fit(points, labels)
-    learner = made("decision-tree")
+    learner = small_learner("decision-tree")
     found = learner.probabilities(learner.fit(learner.initial(1), points, labels, 5), new)
     np.testing.assert_array_equal(found, tree.predict_proba(new).astype(np.float32))
 
@@ -112,7 +113,7 @@ def test_a_forest_says_what_scikit_learn_says_also_with_a_class_that_was_not_see
     points, labels = points[labels != 1], labels[labels != 1]
     new, _ = clusters(300, 2)
     forest = RandomForestClassifier(5, random_state=number(5, "forest")).fit(points, labels)
-    learner = made("random-forest")
+    learner = small_learner("random-forest")
     found = learner.probabilities(learner.fit(learner.initial(1), points, labels, 5), new)
     np.testing.assert_allclose(found[:, [0, 2]], forest.predict_proba(new), atol=1e-6)
     assert not found[:, 1].any()
@@ -124,13 +125,13 @@ def test_xgboost_says_what_its_own_classifier_says(classes: int) -> None:
     theirs = xgboost.XGBClassifier(
         n_estimators=4, learning_rate=0.3, max_depth=6, tree_method="hist", n_jobs=1, base_score=0.5
     ).fit(points, labels)
-    learner = made("xgboost", classes)
+    learner = small_learner("xgboost", classes)
     found = learner.probabilities(learner.fit(learner.initial(1), points, labels, 5), new)
     np.testing.assert_allclose(found, theirs.predict_proba(new), atol=1e-6)
 
 
 def test_rulefit_has_the_rules_of_imodels_and_the_weights_of_another_solver() -> None:
-    from imodels import RuleFitClassifier  # takes a second
+    from imodels import RuleFitClassifier  # the import takes a second
 
     points, labels = clusters(90, 1, 2)
     theirs = RuleFitClassifier(
@@ -143,9 +144,9 @@ def test_rulefit_has_the_rules_of_imodels_and_the_weights_of_another_solver() ->
         terms = np.hstack([theirs.friedscale.scale(points), theirs.transform(points, rules)])
         solver = LogisticRegression(penalty="l1", C=1.0, solver="saga", tol=1e-9, max_iter=100_000)
         solver.fit(terms, labels)
-    learner = made("rulefit", 2)
+    learner = small_learner("rulefit", 2)
     found = learner.probabilities(learner.fit(learner.initial(1), points, labels, 5), points)
-    # On other points, rules that agree on these may differ.
+    # Rules that agree on these points may differ on others.
     np.testing.assert_allclose(found, solver.predict_proba(terms), atol=2e-3)
     assert (abs(found[:, 1] - labels.mean()) > 0.2).any()
 
@@ -161,7 +162,7 @@ def test_rulefit_never_has_more_rules_than_it_may() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_cold_learner_keeps_its_state_for_the_same_points(name: str) -> None:
-    learner = made(name)
+    learner = small_learner(name)
     points, labels = clusters()
     state = learner.fit(learner.initial(1), points, labels, 1)
     assert learner.fit(state, points, labels, 2) == state
@@ -176,7 +177,7 @@ def test_a_warm_xgboost_adds_trees() -> None:
     points, labels = clusters()
     warm = learner_of("xgboost", {"trees": 2, "warm": True}, (4,), 3)
     state = warm.fit(warm.fit(warm.initial(1), points, labels, 1), points, labels, 1)
-    four = made("xgboost")
+    four = small_learner("xgboost")
     at_once = four.fit(four.initial(1), points, labels, 1)
     np.testing.assert_allclose(warm.probabilities(state, points), four.probabilities(at_once, points), atol=1e-5)
     assert warm.warm
@@ -184,7 +185,7 @@ def test_a_warm_xgboost_adds_trees() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_without_a_point_nothing_is_learnt_and_all_classes_are_alike(name: str) -> None:
-    learner = made(name)
+    learner = small_learner(name)
     fresh = learner.initial(1)
     assert learner.fit(fresh, np.empty((0, 4)), np.empty(0, np.int64), 1) == fresh
     np.testing.assert_allclose(learner.probabilities(fresh, clusters(5)[0]), 1 / 3, atol=1e-6)
@@ -206,7 +207,7 @@ def test_images_are_rows_of_numbers() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_what_does_not_fit_is_refused(name: str) -> None:
-    learner, (points, labels) = made(name), clusters()
+    learner, (points, labels) = small_learner(name), clusters()
     fresh = learner.initial(1)
     with pytest.raises(ValueError, match=r"90 labels in \[1, 3\]; 90 points need as many labels in \[0, 2\]"):
         learner.fit(fresh, points, labels + 1, 1)
@@ -224,12 +225,12 @@ def test_a_state_cannot_make_the_reader_run_code() -> None:
             return os.system, ("exit 1",)
 
     with pytest.raises(ValueError, match="is not a numpy archive"):
-        made("decision-tree").predict(bytes(32) + pickle.dumps(Trap()), clusters()[0])
+        small_learner("decision-tree").predict(bytes(32) + pickle.dumps(Trap()), clusters()[0])
 
 
 def test_work_grows_with_points_and_needs_no_data() -> None:
     for name in NUMBERS:
-        learner = made(name)
+        learner = small_learner(name)
         for work in (learner.fit_work, learner.predict_work):
             few, many = work(50), work(5000)
             assert set(few) == set(many)
@@ -261,7 +262,7 @@ def test_networks_start_again_unless_warm() -> None:
     cold = learner_of("network", {"warm": False}, (4,), 3, LINEAR)
     assert isinstance(cold, NetworkLearner)
     assert not cold.warm
-    assert made("mlp").warm
+    assert small_learner("mlp").warm
     with pytest.raises(ValueError, match="learner 'network' needs a model"):
         learner_of("network", {}, (4,), 3)
 

@@ -3,15 +3,16 @@ import math
 import numpy as np
 import pytest
 
-from tacit.parties.learning import MODELS, ModelSpec, embed_all, initial, probabilities, size, trained_size
+from tacit.parties.learning.jobs import embed_all, initial, probabilities, size, trained_size
 from tacit.parties.learning.networks import BUILDERS
+from tacit.parties.learning.spec import MODELS, ModelSpec
 from tacit.sim.streams import generator
 
 SHAPES = {"linear": (5,), "linear_embedding": (5,), "resnet18": (3, 32, 32)}
 
 
 def spec_of(name: str, **changes: object) -> ModelSpec:
-    """A small network of that name."""
+    """The specification of a small network of that name."""
     given = {"shape": SHAPES.get(name, (1, 12, 12)), "classes": 3, "width": 0.125 if MODELS[name].scalable else 1.0}
     return ModelSpec(name, **(given | changes))  # type: ignore[arg-type]
 
@@ -68,7 +69,7 @@ def test_the_13_layers_have_the_published_sizes() -> None:
 
 def test_resnet18_has_the_published_size() -> None:
     spec = ModelSpec("resnet18", (3, 32, 32), 1000)
-    assert trained_size(spec) == 11_689_512  # as torchvision's documentation of its ImageNet weights has it
+    assert trained_size(spec) == 11_689_512  # the number in torchvision's documentation of its ImageNet weights
     assert embed_all(spec, initial(spec, 1), points(spec, 1)).shape == (1, 512)
 
 

@@ -4,10 +4,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.parties.learning import ModelSpec, average, initial, size, trained_size
+from tacit.parties.learning.jobs import initial, size, trained_size
 from tacit.parties.learning.networks import build
 from tacit.parties.learning.parameters import flatten, load
-from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import average, decode, encode
 
 SPEC = ModelSpec("fedct_svhn", (1, 8, 8), 3)
 
@@ -65,7 +66,7 @@ def test_a_seed_gives_the_same_network_and_leaves_torchs_own_draws_alone() -> No
 def test_averages_are_means(rows: list[list[float]], seed: int) -> None:
     vectors = [encode(np.array(row)) for row in rows]
     weights = np.random.Generator(np.random.Philox(seed)).random(len(rows)) + 0.1
-    close = {"rtol": 2.0**-23, "atol": 1e-8}  # of a float32 that is rounded once; sums of float64 may cancel
+    close = {"rtol": 2.0**-23, "atol": 1e-8}  # the error of a float32 rounded once, and of float64 sums that cancel
     np.testing.assert_allclose(decode(average(vectors)), np.mean(rows, axis=0), **close)
     found = decode(average(vectors, weights.tolist()))
     np.testing.assert_allclose(found, np.average(rows, axis=0, weights=weights), **close)

@@ -19,28 +19,28 @@ TEXTS = np.array(
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+def features(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
     return features_of(TEXTS, "minilm-l6", cache=tmp_path_factory.mktemp("features"))
 
 
-def test_texts_become_points_on_a_sphere(found: np.ndarray) -> None:
-    assert found.shape == (5, 384)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+def test_texts_become_points_on_a_sphere(features: np.ndarray) -> None:
+    assert features.shape == (5, 384)
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1, atol=1e-5)
 
 
-def test_what_means_the_same_lies_close(found: np.ndarray) -> None:
-    assert found[0] @ found[1] > 0.5 > 0.2 > found[0] @ found[2]
+def test_what_means_the_same_lies_close(features: np.ndarray) -> None:
+    assert features[0] @ features[1] > 0.5 > 0.2 > features[0] @ features[2]
 
 
-def test_the_other_texts_of_a_batch_change_nothing(found: np.ndarray, tmp_path: Path) -> None:
+def test_the_other_texts_of_a_batch_change_nothing(features: np.ndarray, tmp_path: Path) -> None:
     for place in (0, 2, 4):
         alone = features_of(TEXTS[place : place + 1], "minilm-l6", cache=tmp_path)
-        np.testing.assert_allclose(alone[0], found[place], atol=1e-5)
+        np.testing.assert_allclose(alone[0], features[place], atol=1e-5)
 
 
-def test_only_the_beginning_of_a_long_text_is_read(found: np.ndarray, tmp_path: Path) -> None:
+def test_only_the_beginning_of_a_long_text_is_read(features: np.ndarray, tmp_path: Path) -> None:
     longer = np.array([TEXTS[3] + " and something else entirely"], dtype=object)
-    np.testing.assert_allclose(features_of(longer, "minilm-l6", cache=tmp_path)[0], found[3], atol=1e-5)
+    np.testing.assert_allclose(features_of(longer, "minilm-l6", cache=tmp_path)[0], features[3], atol=1e-5)
 
 
 def test_numbers_are_no_texts() -> None:

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.parties.learning import Addition, LocalData, LocalUpdate
-from tacit.parties.learning.plain_update import Batches
+from tacit.parties.learning.local_update import Addition, Batches, LocalData, LocalUpdate
 
 
 @pytest.mark.parametrize(

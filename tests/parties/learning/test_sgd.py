@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
-from tacit.parties.learning.additions import Active, Batch, Run
+from tacit.parties.learning.jobs import initial, size, train
+from tacit.parties.learning.local_update import Active, Addition, Batch, LocalData, LocalUpdate, Run, Trained
+from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.sim.pool import Pool
 from tacit.sim.streams import generator
@@ -66,7 +67,7 @@ def test_the_loss_is_the_mean_over_the_steps() -> None:
 
 @dataclass(frozen=True)
 class Watching(Addition):
-    """Keeps what it saw of each batch, as bytes: which images, and how many have labels."""
+    """An addition that stores for each batch the images, as bytes, and the number of labels."""
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
         return _Watching()
@@ -83,8 +84,8 @@ class _Watching(Active):
         return json.dumps(self._seen).encode(), b""
 
 
-def seen(labeled: int, others: int, **settings: object) -> list[tuple[int, list[int]]]:
-    """The batches of an update of points that are numbered in their first coordinate."""
+def batches_of_update(labeled: int, others: int, **settings: object) -> list[tuple[int, list[int]]]:
+    """The batches of an update, for points that are numbered in their first coordinate."""
     n = labeled + others
     images = np.zeros((n, 4), np.float32)
     images[:, 0] = np.arange(n)
@@ -96,7 +97,7 @@ def seen(labeled: int, others: int, **settings: object) -> list[tuple[int, list[
 
 
 def test_batches_are_half_labeled_and_half_pseudo_labeled() -> None:
-    batches = seen(5, 13, epochs=2, labeled_batch=4)
+    batches = batches_of_update(5, 13, epochs=2, labeled_batch=4)
     assert len(batches) == 6
     for known, rows in batches:
         assert known == 4
@@ -111,7 +112,7 @@ def test_batches_are_half_labeled_and_half_pseudo_labeled() -> None:
 
 
 def test_labeled_points_alone_are_gone_through_once_an_epoch() -> None:
-    batches = seen(11, 0, epochs=2, labeled_batch=4)
+    batches = batches_of_update(11, 0, epochs=2, labeled_batch=4)
     assert [len(rows) for _, rows in batches] == [4, 4, 3, 4, 4, 3]
     for epoch in (batches[:3], batches[3:]):
         assert sorted(row for _, rows in epoch for row in rows) == list(range(11))
@@ -119,11 +120,11 @@ def test_labeled_points_alone_are_gone_through_once_an_epoch() -> None:
 
 
 def test_a_batch_of_one_point_is_left_out() -> None:
-    assert [len(rows) for _, rows in seen(9, 0, labeled_batch=4)] == [4, 4]
+    assert [len(rows) for _, rows in batches_of_update(9, 0, labeled_batch=4)] == [4, 4]
 
 
 def test_without_a_label_a_batch_is_of_pseudo_labeled_points() -> None:
-    assert [(known, len(rows)) for known, rows in seen(0, 20, labeled_batch=4)] == [(0, 8), (0, 8)]
+    assert [(known, len(rows)) for known, rows in batches_of_update(0, 20, labeled_batch=4)] == [(0, 8), (0, 8)]
 
 
 def test_points_without_any_label_do_not_train() -> None:

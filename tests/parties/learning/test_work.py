@@ -1,7 +1,9 @@
 import pytest
 
-from tacit.parties.learning import Addition, LocalUpdate, ModelSpec, embed_work, size, train_work, trained_size
+from tacit.parties.learning.jobs import embed_work, size, train_work, trained_size
 from tacit.parties.learning.learner import NetworkLearner
+from tacit.parties.learning.local_update import Addition, LocalUpdate
+from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.work import measure_costs, operations
 from tacit.sim.compute import CostTable
 

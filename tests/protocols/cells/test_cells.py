@@ -1,4 +1,4 @@
-"""Runs of private cells: beside the oracle, with losses, refusals, and what is said of the budget."""
+"""Runs of private cells: compared with the oracle, with losses and refusals, and the reported budget."""
 
 import math
 from dataclasses import replace
@@ -65,7 +65,7 @@ def test_a_lost_client_is_made_up_for(step: str, occurrence: int, outcome: str) 
 
 
 def test_who_gets_the_end_of_a_sum_together_with_the_next_one_is_in_that() -> None:
-    """They are received at one time after a pause, and where a stream has waited for a segment that was lost."""
+    """Both are received at one time after a pause, or after a stream has waited for a lost segment."""
     fault = Fault(kind="pause", party="client/3", after="sum.reveal", lasts="2s")
     simulation, found = simulated(structs.replace(SMALL, fault=(fault,)))
     assert (found.outcome, found.equals_plaintext, found.lost) == ("completed", True, [])
@@ -115,7 +115,7 @@ def test_what_cannot_go_together_is_refused(key: str, value: str, said: str) -> 
     ],
 )
 def test_clients_refuse_invalid_values(monkeypatch: pytest.MonkeyPatch, wrong) -> None:
-    """The party ends with what is wrong, and the run does not fail."""
+    """The client ends with the invalid value as reason, and the run does not fail."""
     monkeypatch.setattr(CellsServer, "broadcast", lambda me, names, message: me.send_each(names, wrong(message)))
     _, found = simulated(SMALL)
     assert all("sent invalid values" in ending for ending in found.endings.values())
@@ -128,14 +128,14 @@ def test_the_audit_refutes_noise_that_is_too_small_and_nothing_else() -> None:
 
 
 def test_the_audit_looks_at_the_noise_of_the_fewest() -> None:
-    """Its plan is one of the mechanism, and the noise that a colluding client knows does not count."""
+    """Its plan is the mechanism's, and the noise known to a colluding client does not count."""
     assert Plan.of(
         epsilon=8.0, delta=1e-5, count=2, steps=2, dimension=4, classes=3, clip=1.0, radius=0.5, sums_share=0.6, parts=2
     ).mu == pytest.approx(audit(8.0, 2).mu)
 
 
 def test_the_delta_that_is_stated_has_the_sampling_error() -> None:
-    """2^-46 a number and client, which (1 + e^epsilon) multiplies; rounding is far below that."""
+    """The error is 2^-46 per number and client, times (1 + e^epsilon); rounding is far below that."""
     _, found = simulated(SMALL)
     plan, clients = plan_of(SMALL, 64, 10), SMALL.data.clients
     numbers = sum(plan.size(number) for number in range(1, plan.sums + 1))

@@ -36,7 +36,7 @@ labels = st.integers(-1, 3)
 @given(vectors, vectors, labels, labels, st.integers(0, 2**32))
 @settings(max_examples=150, deadline=None)
 def test_no_release_moves_by_more_than_its_sensitivity(one, other, label, another, seed: int) -> None:
-    """Whatever the replaced point is, and wherever the centres are that a server sends; in whole numbers, exactly."""
+    """For any replaced point, and any centres that a server sends; exact, in integers."""
     free, random = plan(), np.random.default_rng(seed)
     others, known = random.normal(size=(4, 2)), Known(random.normal(size=2), random.normal(size=(3, 2)))
     rest = np.array([0, 1, -1, 3])
@@ -48,7 +48,7 @@ def test_no_release_moves_by_more_than_its_sensitivity(one, other, label, anothe
 
 
 def test_the_bounds_are_reached() -> None:
-    """So that the noise is not for less than what can happen."""
+    """Otherwise the noise would be larger than necessary."""
     free = plan()
     known = Known(np.zeros(2), np.array([[0.5, 0.0], [-0.5, 0.0], [0.0, 0.5]]))
     for number, bound in ((1, 2 * free.clip), (2, 2 * free.radius), (4, math.sqrt(2))):
@@ -70,7 +70,7 @@ def test_all_releases_together_are_what_was_asked_for(epsilon: float) -> None:
 
 
 def test_the_parts_of_the_fewest_are_enough() -> None:
-    """Three parts of the noise have the variance that the mechanism needs, whatever more there are."""
+    """Three parts of the noise have the variance that the mechanism needs, no matter how many more parts there are."""
     private, nothing = plan(epsilon=2.0, count=60, dimension=40), Known(np.zeros(40), np.zeros((60, 40)))
     for number in (2, 4):
         parts = [added(private, number, np.zeros((0, 40)), np.zeros(0, int), nothing, seed) for seed in range(90)]

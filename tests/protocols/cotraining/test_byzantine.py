@@ -26,7 +26,7 @@ def test_byzantine_clients_send_labels_and_none_of_a_known_point_is_right(
     for sent in (*colluding, *flipped, *(lie("random", known).labels(truth, classes, seed) for seed in seeds)):
         assert sent.dtype == np.int64
         assert ((sent >= 0) & (sent < classes)).all()
-    assert all((sent == colluding[0]).all() for sent in colluding)  # whatever each draws by itself
+    assert all((sent == colluding[0]).all() for sent in colluding)  # although each client draws by itself
     assert unknown or (colluding[0] != truth).all()
     assert all((sent != truth).all() for sent in flipped)
 

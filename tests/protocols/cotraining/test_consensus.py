@@ -19,7 +19,7 @@ Labels = NDArray[np.int64]
 
 @st.composite
 def votings(draw: st.DrawFn) -> tuple[Labels, int]:
-    """Labels (m, n) of some clients, and the number of classes."""
+    """A strategy for the labels (m, n) of some clients, and the number of classes."""
     classes, clients, points = draw(st.integers(2, 12)), draw(st.integers(1, 9)), draw(st.integers(0, 12))
     one = st.lists(st.integers(0, classes - 1), min_size=points, max_size=points)
     labels = draw(st.lists(one, min_size=clients, max_size=clients))
@@ -27,7 +27,7 @@ def votings(draw: st.DrawFn) -> tuple[Labels, int]:
 
 
 def by_hand(labels: Labels, quorum: Fraction) -> list[int]:
-    """Point by point: the class named most often, the lowest of several, if a share of the clients named it."""
+    """For each point the class named most often, the lowest of several, if at least a share of the clients named it."""
     agreed = []
     for column in labels.T.tolist():
         counts = Counter(column)
@@ -74,7 +74,7 @@ def test_labels_are_the_same_after_the_wire(voting: tuple[Labels, int], gaps: bo
     bits = math.ceil(math.log2(classes + gaps))
     assert width(classes, gaps) == bits
     assert len(data) == packed_bytes(len(labels), classes, gaps) == math.ceil(len(labels) * bits / 8)
-    # Read as one long number the labels are its digits, the first one lowest.
+    # The labels are the digits of one long number, the lowest first.
     number = int.from_bytes(data, "little")
     digits = [(number >> (bits * i)) % 2**bits for i in range(len(labels))]
     assert [NO_LABEL if gaps and digit == classes else digit for digit in digits] == labels.tolist()

@@ -1,4 +1,4 @@
-"""DP-FedCT, PATE and DP-PATE against a few lines of numpy, and against what they are without noise."""
+"""DP-FedCT, PATE and DP-PATE against a few lines of numpy, and against their results without noise."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +12,10 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.playing import play
 from tacit.protocols.cotraining import packing
 from tacit.protocols.cotraining.consensus import majority
-from tacit.protocols.cotraining.dp_fedct import NoisyLabels
-from tacit.protocols.cotraining.dp_pate import NoisyTeachers
 from tacit.protocols.cotraining.experiment import ALGORITHMS, Options
-from tacit.protocols.cotraining.fedct import HardLabels
+from tacit.protocols.cotraining.fedct import HardLabels, NoisyLabels
 from tacit.protocols.cotraining.local_training import Public
-from tacit.protocols.cotraining.pate import Teachers
+from tacit.protocols.cotraining.pate import NoisyTeachers, Teachers
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from tacit.protocols.privacy.noise import gaussian, laplace
 from tacit.protocols.privacy.xor_mechanism import epsilon_of, flip_probability
@@ -34,14 +32,14 @@ SERVER = derive(1, "server")
 
 @st.composite
 def labelled(draw: st.DrawFn) -> tuple[np.ndarray, int]:
-    """Labels (m, n) of m clients for n points, and how many classes there are."""
+    """A strategy for the labels (m, n) of m clients for n points, and the number of classes."""
     clients, points, classes = draw(st.integers(1, 9)), draw(st.integers(1, 30)), draw(st.integers(2, 11))
     values = draw(st.lists(st.integers(0, classes - 1), min_size=clients * points, max_size=clients * points))
     return np.array(values).reshape(clients, points), classes
 
 
 def shared(way: HardLabels, labels: np.ndarray, classes: int) -> tuple[list[bytes], np.ndarray]:
-    """The messages of each client, and the labels that come back."""
+    """The messages of each client, and the resulting labels."""
     sent = [way.send(one, None, classes, seed) for one, seed in zip(labels, SEEDS, strict=False)]
     points = labels.shape[1]
     for one in sent:
@@ -102,7 +100,8 @@ def test_bits_flip_with_the_stated_probability_and_anew_with_each_seed() -> None
 def test_ties_favour_no_class() -> None:
     labels = np.zeros((5, 20_000), np.int64)
     found = shared(NoisyLabels(flip=0.5), labels, 10)[1]
-    assert np.bincount(found, minlength=10).min() > 1700  # by the lowest class, class 9 would have next to none
+    # If ties went to the lowest class, class 9 would have almost none.
+    assert np.bincount(found, minlength=10).min() > 1700
     assert (shared(NoisyLabels("qualified", 0.9, 0.5), labels, 10)[1] == -1).all()
 
 
@@ -160,7 +159,7 @@ def test_what_cannot_be_is_said() -> None:
 
 @dataclass(frozen=True)
 class Nearest:
-    """Predicts the label of the nearest point; its state is what it was shown last."""
+    """Predicts the label of the nearest point; its state is its latest training data."""
 
     warm: bool = False
 
@@ -181,8 +180,8 @@ class Nearest:
         return {}
 
 
-def held(name: str, options: Options, *faults: Fault) -> tuple[CotrainingServer, list[Shard], Public, World]:
-    """A round of an algorithm among four clients, by the server that held it."""
+def perform_round(name: str, options: Options, *faults: Fault) -> tuple[CotrainingServer, list[Shard], Public, World]:
+    """A round of an algorithm among four clients, held by a server."""
     dice = np.random.default_rng(5)
     everything = np.ones(8, bool)
     shards = [Shard(dice.normal(size=(8, 2)), dice.integers(0, 3, 8), everything, np.arange(8)) for _ in range(4)]
@@ -201,7 +200,7 @@ def held(name: str, options: Options, *faults: Fault) -> tuple[CotrainingServer,
 
 def test_a_round_of_dp_fedct_is_the_votes_on_bits_flipped_by_each_clients_own_entropy() -> None:
     flip = 0.2
-    server, shards, public, world = held("dp-fedct", Options(flip=flip))
+    server, shards, public, world = perform_round("dp-fedct", Options(flip=flip))
     counts = np.zeros((50, 3), int)
     for i, shard in enumerate(shards):
         near = ((public.points[:, None] - shard.points) ** 2).sum(2).argmin(1)
@@ -217,13 +216,14 @@ def test_a_round_of_dp_fedct_is_the_votes_on_bits_flipped_by_each_clients_own_en
 
 
 def test_a_round_of_dp_pate_teaches_a_student_at_the_server_and_sends_nothing_back() -> None:
-    server, shards, public, world = held("dp-pate", Options(sigma=1.5))
+    server, shards, public, world = perform_round("dp-pate", Options(sigma=1.5))
     labels = [s.labels[((public.points[:, None] - s.points) ** 2).sum(2).argmin(1)] for s in shards]
     counts = np.stack([(np.stack(labels) == c).sum(0) for c in range(3)], axis=1)
     noise = gaussian((50, 3), Entropy(World(1).entropy("server", 1, 1, 1, "agreeing").bytes(32)))
     taught = (counts + 1.5 * noise).argmax(1)
     assert np.array_equal(packing.unpack(server.agreed, 50, 3), taught)
-    assert np.array_equal(Nearest().predict(server.student, public.points), taught)  # it has seen those points alone
+    # It was trained on these points only.
+    assert np.array_equal(Nearest().predict(server.student, public.points), taught)
     assert {row.receiver for row in world.ledger.rows() if row.type == "LocalPredictions"} == {"server"}
     assert next(row.payload for row in world.ledger.rows() if row.type == "CotrainingRound") < 60
 
@@ -231,7 +231,7 @@ def test_a_round_of_dp_pate_teaches_a_student_at_the_server_and_sends_nothing_ba
 @pytest.mark.parametrize("name", ["dp-fedct", "pate", "dp-pate"])
 @pytest.mark.parametrize("step", ["cotrain.learn", "cotrain.predict"])
 def test_a_client_that_is_lost_is_left_out_of_the_consensus(name: str, step: str) -> None:
-    server, shards, public, _ = held(name, Options(), Crash("client/2", at=step))
+    server, shards, public, _ = perform_round(name, Options(), Crash("client/2", at=step))
     left = [s for i, s in enumerate(shards) if i != 2]
     labels = [s.labels[((public.points[:, None] - s.points) ** 2).sum(2).argmin(1)] for s in left]
     assert [loss.party for loss in server.lost] == ["client/2"]

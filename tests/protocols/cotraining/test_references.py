@@ -71,12 +71,12 @@ def cotrained(name: str, rounds: int, period: int = 1) -> tuple[CotrainingServer
 
 
 def begun() -> list[Softmax]:
-    """Each client's network before it learns."""
+    """Each client's network before training."""
     seeds = [World(1).entropy(f"client/{i}", 1, 1, 1, "learning").bytes(32) for i in range(CLIENTS)]
     return [Softmax(LEARNER.initial(derive(seed, "initial"))) for seed in seeds]
 
 
-def own(i: int) -> tuple[Any, Any]:
+def labeled_part(i: int) -> tuple[Any, Any]:
     shard = SHARDS[i]
     return shard.points[shard.labeled], shard.labels[shard.labeled]
 
@@ -91,10 +91,10 @@ def test_dd_learns_the_mean_of_all_probabilities_beside_its_own_labels() -> None
     server, clients = cotrained("dd", 2)
     expected = begun()
     for i, one in enumerate(expected):
-        one.step(*own(i))
+        one.step(*labeled_part(i))
     mean = np.mean([one.probabilities(PUBLIC.points) for one in expected], axis=0)
     for i, one in enumerate(expected):
-        points, labels = own(i)
+        points, labels = labeled_part(i)
         one.step(np.concatenate([points, PUBLIC.points]), np.concatenate([np.eye(CLASSES)[labels], mean]))
     assert_same(clients, expected)
     last = np.mean([one.probabilities(PUBLIC.points) for one in expected], axis=0)
@@ -105,12 +105,12 @@ def test_fedmd_learns_public_labels_first_then_digests_and_revisits() -> None:
     _, clients = cotrained("fedmd", 2, period=2)
     expected = begun()
     for i, one in enumerate(expected):
-        for points, labels in ((PUBLIC.points, PUBLIC.labels), own(i)):
+        for points, labels in ((PUBLIC.points, PUBLIC.labels), labeled_part(i)):
             one.step(points, labels)
             one.step(points, labels)
     mean = np.mean([one.probabilities(PUBLIC.points) for one in expected], axis=0)
     for i, one in enumerate(expected):
-        for points, targets in ((PUBLIC.points, mean), own(i)):
+        for points, targets in ((PUBLIC.points, mean), labeled_part(i)):
             one.step(points, targets)
             one.step(points, targets)
     assert_same(clients, expected)
@@ -122,7 +122,7 @@ def test_who_shares_nothing_learns_alone(name: str) -> None:
     expected = begun()
     for i, one in enumerate(expected):
         for _ in range(3):
-            one.step(*own(i))
+            one.step(*labeled_part(i))
     assert_same(clients, expected)
     assert server.agreed == b""
 
@@ -131,10 +131,10 @@ def test_fedct_learns_the_majority_beside_its_own_labels() -> None:
     _, clients = cotrained("fedct", 2)
     expected = begun()
     for i, one in enumerate(expected):
-        one.step(*own(i))
+        one.step(*labeled_part(i))
     votes = np.array([one.probabilities(PUBLIC.points).argmax(1) for one in expected])
     agreed = np.array([np.bincount(column).argmax() for column in votes.T])
     for i, one in enumerate(expected):
-        points, labels = own(i)
+        points, labels = labeled_part(i)
         one.step(np.concatenate([points, PUBLIC.points]), np.concatenate([labels, agreed]))
     assert_same(clients, expected)

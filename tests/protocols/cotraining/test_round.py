@@ -1,4 +1,4 @@
-"""Rounds of co-training, whoever is lost: they equal a plain loop over the same learners, and nothing hangs."""
+"""Rounds of co-training with any losses: they equal a plain loop over the same learners, and nothing hangs."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ SHARDS = shards(_WHOLE.take(slice(POINTS, 240)), CLIENTS, "iid", 0.3, 1)
 
 @dataclass(frozen=True)
 class Centroids:
-    """The mean of each class; a point is of the class whose mean is nearest. State: counts and sums."""
+    """A learner that predicts the class with the nearest mean. State: counts and sums by class."""
 
     warm: bool = False
     classes: int = CLASSES
@@ -101,7 +101,7 @@ def cotrained(
     client: Callable[..., CotrainingClient] = CotrainingClient,
     access: Sequence[dict[str, float]] = ({},) * CLIENTS,
 ) -> Ran:
-    """The parties after a run, the record of each round, the world, and what was agreed on after each round."""
+    """The parties after a run, the record of each round, the world, and the consensus after each round."""
     more = {} if engine is None else {"engine": engine}
     world = World(seed, conditions=Conditions(latency=parse_latency("5ms")), faults=faults, **more)
     clients = [client(world, f"client/{i}", shard, settings, **access[i]) for i, shard in enumerate(dealt)]
@@ -137,9 +137,9 @@ def plain_loop(
     incarnation: Callable[[str, int], int] = lambda name, number: 1,
     halves: bool = True,
 ) -> list[list[int]]:
-    """The consensus after each round: Algorithm 1, with the clients that `trained` and that `answered` in each.
+    """The consensus after each round by Algorithm 1, with the clients that `trained` and that `answered` in each round.
 
-    With `halves` networks take a batch of their own points and one of the others in each step.
+    With `halves`, networks use in each step a batch of their own points and a batch of the others.
     """
     states: dict[str, bytes] = {}
     agreed: list[list[int]] = []
@@ -174,7 +174,7 @@ def labels_of(agreed: Sequence[bytes], gaps: bool = False) -> list[list[int]]:
     return [unpack(one, POINTS, CLASSES, gaps).tolist() for one in agreed]
 
 
-# --- what comes out
+# --- results
 
 
 NETWORK = NetworkLearner(ModelSpec("linear", (64,), 10), 0.01, 16, 3, device="cpu")
@@ -212,7 +212,7 @@ def test_who_is_lost_before_it_learns_or_before_it_answers_is_out_of_that_rounds
         Crash("client/1", at="cotrain.predict", occurrence=2, back_after=1.0),
         Crash("client/2", at="cotrain.learn", occurrence=2, back_after=1.0),
     )
-    learners = (Centroids(warm=True),) * CLIENTS  # so that what was learnt before a crash matters
+    learners = (Centroids(warm=True),) * CLIENTS  # warm learners keep their state, so training before a crash matters
     server, _, records, _, agreed = cotrained(settings_of(learners=learners), *faults)
     assert [one.answered for one in records] == [everyone(), everyone("client/1", "client/2"), everyone()]
     trained = [everyone(), everyone("client/2"), everyone()]
@@ -255,7 +255,7 @@ def test_a_client_without_labels_learns_from_the_others() -> None:
     assert server.lost == []
 
 
-# --- whoever is lost
+# --- losses
 
 
 @pytest.mark.parametrize("back", [None, 1.0])
@@ -291,11 +291,11 @@ def test_an_answer_that_comes_too_late_does_not_count() -> None:
     assert [record.answered for record in records] == [everyone("client/2")] * 3
     lost = [(loss.party, loss.step, loss.action) for loss in server.lost]
     assert lost == [("client/2", "cotrain.agree", "its predictions never came: left out of this round's consensus")] * 3
-    assert clients[2].learnt is not None  # late, it has learnt all the same
+    assert clients[2].learnt is not None  # it learnt nevertheless, though late
 
 
 class Babbler(CotrainingClient):
-    """A client with invalid messages: too short, or labels beyond the classes."""
+    """A client that sends invalid messages: too short, or with labels beyond the classes."""
 
     async def take_part(self, call: Any) -> None:
         if self.name in ("client/0", "client/3"):

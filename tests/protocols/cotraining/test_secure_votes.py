@@ -1,4 +1,4 @@
-"""Votes in a secure sum: the counts are those of the labels, whatever they are, and what cannot be votes is seen."""
+"""Votes in a secure sum: the counts are those of the labels, and sums that cannot be votes are detected."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_the_most_voters_do_not_carry() -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3, 7])
 def test_what_no_votes_add_up_to_is_seen(place: int) -> None:
-    """A client adds one to a counter; the last belongs to no point."""
+    """A client adds one to a counter; the last counter belongs to no point."""
     total = packed(np.array([0, 1]), 2, 3) + packed(np.array([0, 2]), 2, 3)
     total[place // 4] += np.uint64(1) << np.uint64(16 * (place % 4))
     with pytest.raises(ValueError, match="have other counts than"):
@@ -49,19 +49,18 @@ def test_what_no_votes_add_up_to_is_seen(place: int) -> None:
 
 
 def test_what_adds_up_is_not_seen() -> None:
-    """A client moves another's vote; only a proof that its own is one-hot could show it."""
+    """A client moves another client's vote; only a proof that its own votes are one-hot could detect this."""
     honest = packed(np.array([0, 1]), 2, 3) + packed(np.array([0, 2]), 2, 3)
     crafted = packed(np.array([1, 0]), 2, 3)
-    crafted[0] += (np.uint64(1) << np.uint64(32)) - (
-        np.uint64(1) << np.uint64(16)
-    )  # a second for class 1, from class 0
+    # A second vote for class 1, taken from class 0.
+    crafted[0] += (np.uint64(1) << np.uint64(32)) - (np.uint64(1) << np.uint64(16))
     counts, voters = counted(honest + crafted, 2, 3)
     assert voters == 3 and counts[0].tolist() == [1, 2, 0]
 
 
 @pytest.mark.parametrize("taken", range(8))
 def test_a_label_is_not_taken_from_a_class_that_nobody_gave(taken: int) -> None:
-    """A client's vote of 2 for a class and -1 for another, of any point, is seen."""
+    """A client's vote of 2 for one class and of -1 for another, at any point, is detected."""
     points, classes = 2, 4
     first = classes * (taken // classes)
     for doubled in {*range(first, first + classes)} - {taken}:
@@ -82,7 +81,7 @@ def test_labels_that_make_no_vote(labels: np.ndarray) -> None:
 
 @pytest.mark.parametrize(("name", "learner"), [("dp-fedct", "decision-tree"), ("dd", "network")])
 def test_what_has_no_votes_is_sent_as_ever(name: str, learner: str) -> None:
-    """Labels with noise, and probabilities, are not counted in the clear, whatever the key says."""
+    """Noisy labels and probabilities are not votes, so they are sent unchanged with any value of the key."""
     changes = [*CHANGES, f"protocol.name={name}", f"learner.name={learner}", "cotraining.votes=secure"]
     simulation = Simulation(load("fedct-digits", changes))
     try:
@@ -96,7 +95,7 @@ def test_what_has_no_votes_is_sent_as_ever(name: str, learner: str) -> None:
 @pytest.mark.parametrize("name", ["fedct", "pate"])
 @pytest.mark.parametrize("step", ["setup.keys", "setup.seed", "sum.deal", "sum.mask", "sum.reveal"])
 def test_a_client_lost_in_the_sum(name: str, step: str) -> None:
-    """The vote of a client whose masked values were received counts, and no other's; the round is not lost."""
+    """The vote of a client counts if its masked values were received, and the round is not lost."""
     changes = [*CHANGES, f"protocol.name={name}", "cotraining.votes=secure"]
     fault = [Fault(kind="crash", party="client/2", before=step)]
     simulation = Simulation(structs.replace(load("fedct-digits", changes), fault=fault))
@@ -123,6 +122,6 @@ def test_a_run_comes_to_the_same_and_sends_no_labels(name: str) -> None:
             one.close()
     assert [result.outcome for result in found] == ["completed"] * 2
     assert runs[0].server.agreed == runs[1].server.agreed and runs[0].server.agreed
-    if name == "fedct":  # a student is fitted with the randomness of the attempt, which a sum advances
+    if name == "fedct":  # a sum starts a new attempt, whose randomness a student would use
         assert found[0].accuracy == found[1].accuracy
     assert "LocalPredictions" not in {row.type for row in runs[1].ledger.rows()}

@@ -15,7 +15,7 @@ P = 2**255 - 19
 
 
 def montgomery_ladder(scalar: bytes, point: bytes) -> bytes:
-    """X25519 as RFC 7748, section 5, writes it, in plain integers."""
+    """X25519 in plain integers, as written in RFC 7748, section 5."""
     k = int.from_bytes(scalar, "little") & ~7 & ~(1 << 255) | 1 << 254
     x1 = int.from_bytes(point, "little") & (1 << 255) - 1
     x2, z2, x3, z3, swap = 1, 0, x1, 1, 0

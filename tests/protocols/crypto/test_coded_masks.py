@@ -1,4 +1,4 @@
-"""Coded pieces: any U of them give the sum of masks, and T of one mask are uniform whatever it is."""
+"""Coded pieces: any U of them give the sum of masks, and any T pieces of one mask are uniform."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,8 @@ def test_any_needed_pieces_give_the_sum_of_the_masks(
 
 @given(sizes(), st.data())
 def test_private_pieces_are_uniform_whatever_the_mask_is(size: tuple[int, int, int, int], data: st.DataObject) -> None:
-    """The coefficients of the uniform parts in any T pieces are invertible: each value of the pieces is as likely."""
+    """The coefficients of the uniform parts in any T pieces are invertible, so each value of the pieces is equally
+    likely."""
     _, needed, private, clients = size
     places = data.draw(st.lists(st.integers(0, clients - 1), min_size=private, max_size=private, unique=True))
     table = encoding(needed, clients)
@@ -51,6 +52,6 @@ def test_any_needed_columns_are_invertible(size: tuple[int, int, int, int], data
 
 
 def test_many_terms_are_added_exactly() -> None:
-    """With more than 64 terms, products of the largest numbers would be rounded in one sum of floating point."""
+    """With more than 64 terms, one floating-point sum of products of the largest numbers would be rounded."""
     mask, pieces = mask_and_pieces(50, 150, 100, 160, Entropy.seeded(1, "many"))
     assert decoded({place: pieces[place] for place in range(5, 155)}, 50, 150, 100).tolist() == mask.tolist()

@@ -1,4 +1,4 @@
-"""Powers and products of many numbers: eight at a time they equal those of Python, one by one too."""
+"""Powers and products of many numbers, eight at a time: they equal those of Python, and those computed one by one."""
 
 import math
 import platform
@@ -21,17 +21,17 @@ from tacit.protocols.crypto.paillier import Encryptor, FreshRerandomiser, genera
 from tacit.sim.streams import Entropy, generator
 
 SAME_WAY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-"""All examples are computed in the way that the fixture sets."""
+"""Settings for tests in which all examples are computed in the way that the fixture sets."""
 
 SOURCE = Path(module.__file__).with_name("eightfold.c")
 
 ODD = st.integers(1, 2**900).map(lambda half: mpz(2 * half + 1))
-"""Moduli of 2 to 901 bits: digits of 52 bits begin and end anywhere in their bytes."""
+"""Odd moduli of 2 to 901 bits: digits of 52 bits begin and end at any place of a byte."""
 
 
 @pytest.fixture(scope="session")
 def portable(tmp_path_factory):
-    """eightfold.c for any processor: the same arithmetic, each register an array of eight words."""
+    """eightfold.c for any processor: the same arithmetic, with arrays of eight words instead of registers."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
     library = tmp_path_factory.mktemp("portable") / "eightfold.so"
@@ -42,7 +42,7 @@ def portable(tmp_path_factory):
 
 @pytest.fixture(params=["registers", "portable", "one by one"])
 def way(request, monkeypatch):
-    """All is computed in registers of eight numbers, by the same C without them, or by gmpy2."""
+    """The ways to compute: in registers of eight numbers, by the same C code without them, and by gmpy2."""
     if request.param == "registers" and eightfold() is None:
         pytest.skip("not compiled, or another processor")
     library = request.getfixturevalue("portable") if request.param == "portable" else None
@@ -78,7 +78,7 @@ def test_as_many_exponents_as_bases():
 
 @pytest.mark.parametrize("bits", [51, 52, 53, 1024, 2048, 3072, 4096, 6144])
 def test_the_largest_numbers_of_a_length(way, bits):
-    """All digits of the modulus and of its multiples are as large as they can be: sums must not overflow."""
+    """All digits of the modulus and of its multiples are as large as possible: sums must not overflow."""
     modulus = (mpz(1) << bits) - 1
     bases = [modulus - 1, modulus - 2, (modulus - 1) // 2, mpz(0), mpz(1), modulus, modulus + 1, mpz(2), mpz(3)]
     for exponent in (mpz(1), mpz(2), mpz(31), mpz(32), (mpz(1) << 70) - 1):

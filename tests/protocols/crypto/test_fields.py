@@ -15,7 +15,7 @@ def test_round_trip_in_whole_bytes(data: st.DataObject, width: int) -> None:
     packed = pack_fields(np.array(values, dtype=np.int64), width)
     assert len(packed) == field_bytes(len(values), width) == -(-len(values) * width // 8)
     assert unpack_fields(packed, width, len(values)).tolist() == values
-    # lowest bit first: the fields read as one number
+    # lowest bit first: the fields form one number
     assert int.from_bytes(packed, "little") == sum(value << (width * i) for i, value in enumerate(values))
 
 

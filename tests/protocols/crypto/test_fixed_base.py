@@ -13,7 +13,7 @@ COMBS = st.builds(Comb, st.integers(1, 6), st.integers(1, 5), st.integers(1, 5))
 
 
 def unit(value, modulus):
-    """The first unit of Z_{modulus^2} from `value` on."""
+    """The first unit of Z_{modulus^2} that is at least `value`."""
     value %= modulus * modulus
     while gmpy2.gcd(value, modulus) != 1:
         value += 1

@@ -23,7 +23,7 @@ G = (
 
 
 def affine_add(left, right):
-    """Points of P-256 by the textbook; None is the point at infinity."""
+    """The sum of two points of P-256 by the textbook formula; None is the point at infinity."""
     if left is None or right is None:
         return left or right
     (x, y), (u, v) = left, right

@@ -24,7 +24,7 @@ def random_bits(seed, count):
 
 
 def base(seed=1, context=CONTEXT):
-    """Both ends of the base transfers, dealt; and s and the seeds."""
+    """Both ends of dealt base transfers, with s and the seeds."""
     entropy = Entropy.seeded(seed, "base")
     seeds = np.frombuffer(entropy.bytes(128 * 2 * 16), np.uint8).reshape(128, 2, 16)
     s = np.unpackbits(np.frombuffer(entropy.bytes(16), np.uint8), bitorder="little")
@@ -105,7 +105,7 @@ def plain_bit(column, seed, number):
 
 
 def plain_pad(use, index, row, blocks):
-    """H of a row of bits."""
+    """The hash H of a row of bits."""
     pi = AES.new(plain_key(b"hash"), AES.MODE_ECB)
     inner = int.from_bytes(pi.encrypt(np.packbits(row, bitorder="little").tobytes()), "little")
     pad = b""
@@ -187,7 +187,7 @@ def test_the_batch_of_an_extension_can_be_had_again():
 
 
 def test_no_pad_is_used_twice():
-    # Blocks of the pads of one and the same row: indices, blocks, uses and contexts alone make the difference.
+    # Pads of the same row differ only by index, block, use and context.
     row = np.full((3, 2), 7, "<u8")
     seen = []
     for context in (b"round 1", b"round 2", b"round 1, attempt 2"):
@@ -214,17 +214,17 @@ def test_contexts_share_neither_columns_nor_pads():
 def test_the_pads_of_a_transfer_are_unrelated():
     sender, receiver, _ = batches(random_bits(1, 256))
     zero, one = sender.random(16)
-    differing = int(np.bitwise_count(zero ^ one).sum())  # of 256 * 128 bits, about half
+    differing = int(np.bitwise_count(zero ^ one).sum())  # about half of 256 * 128 bits
     assert abs(differing - 16384) < 5 * 91
     assert len({pad.tobytes() for pad in np.concatenate([zero, one])}) == 512
-    # A width that cuts the lanes does not repeat them either.
+    # A width that cuts lanes must not repeat them either.
     lanes = sender.hash.lanes(sender.branches, 0, 64, 16).reshape(2, 256, 8, 8)
     assert len({block.tobytes() for block in lanes.reshape(-1, 8)}) == 2 * 256 * 8
     assert receiver.rows.shape == (256, 2)
 
 
 def test_the_extension_hides_the_choices():
-    # u = t ^ G(k_1) ^ x: other choices turn over whole rows, and rows are uniform.
+    # u = t ^ G(k_1) ^ x: other choices flip whole rows, and rows are uniform.
     choices = random_bits(1, 512)
     message, other = (np.frombuffer(batches(bits)[2], "<u8").reshape(512, 2) for bits in (choices, ~choices))
     assert (message ^ other == 2**64 - 1).all()

@@ -24,7 +24,8 @@ def prime_of(bits: int, name: str) -> mpz:
 
 
 def proved_by(*primes: mpz) -> bytes:
-    """The modulus of some primes with a proof made of them all; a root is wrong modulo primes where there is none."""
+    """The modulus of these primes, with a proof made from all of them; roots that do not exist are replaced by wrong
+    ones."""
     n = prod(primes)
     key = PublicKey(n)
     size, roots = key.plaintext_bytes, []
@@ -39,7 +40,7 @@ def proved_by(*primes: mpz) -> bytes:
 
 
 def filled_up(*primes: mpz) -> tuple[mpz, ...]:
-    """`primes` with one more, so that the product has 512 bits."""
+    """`primes` with one more prime, so that the product has 512 bits."""
     product = prod(primes)
     return (*primes, gmpy2.next_prime((mpz(3) << 510) // product))
 
@@ -99,7 +100,7 @@ def test_other_lengths_are_refused(data):
 
 
 def test_a_short_modulus_does_not_pass_for_a_long_one():
-    """Zeros before it fill the bytes."""
+    """The modulus is padded by zero bytes."""
     data = bytes(64) + PROVED[:64] + bytes(ROOTS * 128)
     with pytest.raises(ValueError, match="takes 64 bytes, not 128"):
         verify(data, 1024, CONTEXT)
@@ -116,7 +117,7 @@ def test_no_prime_below_65537_may_divide_and_65537_may():
 
 
 def test_a_modulus_that_shares_a_factor_with_phi_is_refused():
-    """q = 2 k p + 1: only one unit in p has an N-th root, so whoever knows the factors cannot give eight."""
+    """With q = 2 k p + 1 only one unit in p has an N-th root, so not even the owner of the factors can give eight."""
     for bits in (20, 100, 200):
         p = prime_of(bits, "p")
         least = (mpz(3) << 510) // p // (2 * p)
@@ -128,7 +129,7 @@ def test_a_modulus_that_shares_a_factor_with_phi_is_refused():
 
 
 def test_a_square_is_refused():
-    """p^2 q: N and phi(N) share p."""
+    """For p^2 q, N and phi(N) share p."""
     p = prime_of(150, "p")
     (_, q) = filled_up(p * p)
     key = PublicKey(p * p * q)
@@ -137,7 +138,7 @@ def test_a_square_is_refused():
 
 
 def test_many_primes_pass():
-    """The proof does not bound the number of primes: there may be more than two."""
+    """The proof does not bound the number of primes, which may be more than two."""
     primes = filled_up(*(prime_of(60, f"prime {i}") for i in range(7)))
     assert verify(proved_by(*primes), 512, CONTEXT).n == prod(primes)
 

@@ -25,7 +25,7 @@ def random_bytes(seed, *shape):
 
 
 def pads(name, choices, size=16, seed=1, first=0, context=CONTEXT):
-    """Pads of both parties, and what travelled."""
+    """The pads of both parties, and the messages sent."""
     group, entropy = find_group(name), Entropy.seeded(seed)
     key, setup = ot.setup(group, context, entropy.child("sender"))
     kept = ot.draw(group, choices, entropy.child("receiver"))
@@ -86,7 +86,7 @@ def test_against_plain_python(name):
 
 
 def test_no_two_pads_are_alike():
-    # The same secrets and choices all over: contexts, indices, branches and blocks alone make the difference.
+    # With equal secrets and choices, pads differ only by context, index, branch and block.
     seen = []
     for context in (b"", b"a", b"a\0", b"b"):
         for first in (0, 6):
@@ -97,7 +97,7 @@ def test_no_two_pads_are_alike():
 
 def test_pads_of_one_transfer_are_unrelated():
     both, _, _ = pads("p256", random_bits(1, 64), 32)
-    differing = np.bitwise_count(both[:, 0] ^ both[:, 1]).sum()  # of 64 * 256 bits, about half
+    differing = np.bitwise_count(both[:, 0] ^ both[:, 1]).sum()  # about half of 64 * 256 bits
     assert abs(int(differing) - 8192) < 5 * 64
 
 

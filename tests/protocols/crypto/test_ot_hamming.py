@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.protocols.crypto import iknp, ot_hamming, ot_pair, ot_slices
+from tacit.protocols.crypto import iknp, ot_hamming, ot_pair
 from tacit.protocols.crypto.fields import field_bytes, unpack_fields
 from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.crypto.ot_hamming import (
@@ -31,7 +31,7 @@ def random_bits(seed, *shape):
 
 
 def exact(b, x):
-    """Distances (n_k, n_j), by comparing."""
+    """The distances (n_k, n_j), by comparison."""
     return (x[:, None, :] != b[None, :, :]).sum(axis=2)
 
 
@@ -40,7 +40,7 @@ def pair_of(b, x, context=b"context"):
 
 
 def dealt(b, x, seed=1, context=b"context"):
-    """Both parties of the iknp variant with dealt base transfers, to save the public-key ones."""
+    """Both parties of the iknp variant with dealt base transfers, which avoids public-key operations."""
     entropy, pair = Entropy.seeded(seed, "base"), pair_of(b, x, context)
     seeds = np.frombuffer(entropy.bytes(4096), np.uint8).reshape(128, 2, 16)
     s = np.unpackbits(np.frombuffer(entropy.bytes(16), np.uint8), bitorder="little")
@@ -62,7 +62,8 @@ def exchange(j, k, chunks):
 
 
 def contents(formula, n_j, n_k, *sizes):
-    """The bytes of a pair's messages by `formula` but for the names, one letter each, of which nothing is here."""
+    """The bytes of a pair's messages by `formula`, without the names, which have one letter each and are not sent
+    here."""
     found = formula({"j": n_j, "k": n_k}, *sizes)
     return {kind: size - (kind in ("Masks", "MaskedDistances")) for kind, size in found.items()}
 
@@ -170,8 +171,8 @@ def test_system_entropy_needs_no_memory_between_messages():
 
 
 def plain_lanes(j, o, n_j, lane):
-    """The pads K0 and K1 of transfer o by the hash alone."""
-    batch = j.base.accept(o, bytes(16))  # u = 0 leaves the row of G(k_s)
+    """The pads K0 and K1 of transfer o, from the hash only."""
+    batch = j.base.accept(o, bytes(16))  # with u = 0 the row is that of G(k_s)
     return batch.hash.lanes(batch.branches[:, 0:1], o, n_j, lane.itemsize * 8)[:, 0]
 
 
@@ -181,7 +182,7 @@ def test_corrections_against_plain_python(length, n_j):
     pair, j, k = dealt(b, x)
     m, width, lane = pair.modulus, pair.width, pair.lane
     lanes = 8 * lane.itemsize
-    # With u = 0 in place of the extension, rows are known without k.
+    # With u = 0 instead of the extension, rows are known without k.
     corrections, r = j.correct(range(2), bytes(32 * length))
     pads = [plain_lanes(j, o, n_j, lane).astype(int) for o in range(2 * length)]
     expected = np.empty((2, length, n_j), int)
@@ -207,13 +208,14 @@ def test_slices_change_nothing(monkeypatch, length):
     b, x = random_bits(1, 5, length), random_bits(2, 4, length)
     whole = by_iknp(b, x)
     for slice_bytes in (1, 16 * 40, 16 * 100, 16 * 260):
-        monkeypatch.setattr(ot_slices, "_SLICE", slice_bytes)
+        monkeypatch.setattr(ot_hamming, "_SLICE", slice_bytes)
         distances, travelled = by_iknp(b, x)
         assert (distances == whole[0]).all() and travelled == whole[1]
 
 
 def test_chunks_change_no_value(monkeypatch):
-    b, x = random_bits(1, 3, 24), random_bits(2, 7, 24)  # 24 bits are whole groups: corrections join without a seam
+    # 24 bits are whole groups, so corrections of chunks can be concatenated.
+    b, x = random_bits(1, 3, 24), random_bits(2, 7, 24)
     whole = by_iknp(b, x)[1]
     for size in (1, 2, 3):
         monkeypatch.setattr(ot_pair, "_CHUNK", (0, 24 * 3 * 5 // 8 * size))
@@ -289,7 +291,7 @@ def test_doing_a_chunk_again_gives_the_same_bytes():
 
 
 def test_no_pad_serves_twice():
-    # All vectors of k alike, all of j alike: any pad or r used twice would show as equal corrections or sums.
+    # With equal vectors, any pad or r used twice would show as equal corrections or sums.
     b, x = np.ones((64, 96), np.uint8), np.ones((20, 96), np.uint8)
     seen = []
     for context in (b"round 1", b"round 2", b"round 1, attempt 2"):

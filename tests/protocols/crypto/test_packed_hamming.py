@@ -20,12 +20,12 @@ def random_bits(seed, *shape):
 
 
 def exact(b, x):
-    """Distances (n_k, n_j), by comparing."""
+    """The distances (n_k, n_j), by comparison."""
     return (x[:, None, :] != b[None, :, :]).sum(axis=2)
 
 
 def run(b, x, key=KEY, entropy=None, **options):
-    """The whole pair: distances, and what travelled."""
+    """The whole pair: distances, and the messages sent."""
     entropy = entropy or Entropy.seeded(1, "pair")
     slots = {name: value for name, value in options.items() if name == "slots"}
     ciphertexts = packed.encode(key, b, entropy.child("j"), **slots)
@@ -100,7 +100,7 @@ def test_every_slot_of_the_plaintext():
         t, r = (int.from_bytes(data[64 * i : 64 * (i + 1)], "big") for data in (results, masks))
         slots = paillier.unpack((t - r) % N, 4, paillier.slots(512, 4))
         assert slots[:3] == exact(b, x)[i].tolist()
-        assert not any(slots[3:])  # |x| would stand here
+        assert not any(slots[3:])  # otherwise |x| would be here
 
 
 def test_masks_are_fresh_and_spread_over_the_ring():
@@ -116,7 +116,7 @@ def test_masks_are_fresh_and_spread_over_the_ring():
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_results_are_re_randomised(fresh):
-    # j knows the randomness of every c_l: that of prod c_l^(1 - 2 x_l) would show it x.
+    # j knows the randomness of every c_l; that of prod c_l^(1 - 2 x_l) would reveal x to j.
     b, x = random_bits(1, 3, 9), random_bits(2, 1, 9)
     _, (ciphertexts, masked, masks, _) = run(b, x, fresh=fresh)
     square = N * N

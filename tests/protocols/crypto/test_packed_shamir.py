@@ -1,4 +1,5 @@
-"""Packed shares: any t + r of m give the sum of vectors, any t are uniform, and each further one leaks a relation."""
+"""Packed shares: any t + r of m give the sum of vectors, any t are uniform, and each further share leaks one
+relation."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ def packings(draw: st.DrawFn) -> Packing:
 
 
 def all_shares(vector: Elements, packing: Packing, entropy: Entropy) -> list[Elements]:
-    """The share of each member, as it expands or receives it."""
+    """The share of each member, expanded or received."""
     seeds = tuple(entropy.bytes(SEED_BYTES) for _ in range(packing.private))
     length = packing.length(len(vector))
     return [*(expand(packing.field, seed, length) for seed in seeds), *share(vector, packing, seeds)]
@@ -42,16 +43,18 @@ def test_any_needed_shares_give_the_sum(
 def test_private_shares_are_uniform_and_each_further_one_leaks_a_relation(
     packing: Packing, data: st.DataObject
 ) -> None:
-    """Any t columns of the t values drawn are invertible; s more than t leave s relations of a block without them."""
+    """Any t columns of the t drawn values are invertible; s - t relations of a block without them follow from s > t
+    shares."""
     m, t, r = packing.members, packing.private, packing.block
-    points = [*range(1, t + 1), *range(m + 1, m + r + 1)]  # those of the first t members, and of a block
+    points = [*range(1, t + 1), *range(m + 1, m + r + 1)]  # the points of the first t members, and of a block
     rows = [[int(point == place + 1) for point in points] for place in range(t)]
     if t < m:
         rows += packing.field.lagrange(points, range(t + 1, m + 1)).tolist()
     count = data.draw(st.integers(t, t + r))
     places = data.draw(st.permutations(range(m)))[:count]
     assert rank([rows[place][:t] for place in places[:t]], packing.field) == t
-    assert rank([rows[place] for place in places], packing.field) == count  # so count - t are of a block alone
+    # So count - t relations concern only the block.
+    assert rank([rows[place] for place in places], packing.field) == count
 
 
 @given(st.sampled_from([GF31, GF61]), st.integers(0, 99), st.integers(1, 5), st.integers(1, 5), st.integers(1, 90))
@@ -67,7 +70,7 @@ def test_arithmetic_is_that_of_python_integers(field: Mersenne, seed: int, a: in
 
 
 def test_products_of_many_terms_are_exact() -> None:
-    """More terms than are added exactly at a time, of the largest numbers."""
+    """There are more terms than are added exactly at a time, with the largest numbers."""
     for field in (GF31, GF61):
         ones = field.times(*(largest(field, shape) for shape in ((1, 1300), (1300, 2))))
         assert ones.tolist() == [[1300, 1300]]  # (p - 1)^2 = 1

@@ -68,7 +68,7 @@ def test_the_same_entropy_gives_the_same_key_and_ciphertexts():
 
 
 def test_a_key_travels_by_pickling():
-    KEY.encrypt(1, Entropy.seeded(1))  # builds the tables, which stay behind
+    KEY.encrypt(1, Entropy.seeded(1))  # builds the tables, which are not pickled
     data = pickle.dumps(KEY)
     assert len(data) < 2000
     copy = pickle.loads(data)
@@ -151,7 +151,7 @@ def test_the_randomness_is_a_square_of_the_right_order():
 
 
 def test_known_answer():
-    # N-th power and message joined by hand: r drawn as the key draws it.
+    # N-th power and message multiplied by hand, with r drawn like the key draws it.
     r = Entropy.seeded(9).below(N)
     assert PUBLIC.encrypt(42, Entropy.seeded(9)) == (1 + 42 * N) * pow(r, 2 * N, N * N) % (N * N)
 
@@ -208,7 +208,7 @@ def test_rerandomising_changes_the_ciphertext_only(plaintext, entropy):
 
 
 def test_fresh_powers_hide_by_nth_powers_that_are_not_all_squares():
-    """A product by squares alone keeps its Jacobi symbol; these take both, and are encryptions of 0."""
+    """A product with squares only keeps its Jacobi symbol; these have both symbols, and are encryptions of 0."""
     residues = [product for product, slope in FreshRerandomiser(PUBLIC, Entropy.seeded(1)).residues(40) if slope == 0]
     assert len(set(residues)) == 40
     assert {KEY.decrypt(residue) for residue in residues} == {0}

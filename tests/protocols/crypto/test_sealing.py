@@ -49,3 +49,14 @@ def test_equal_messages_look_unlike_in_both_directions_and_each_time() -> None:
     a, b = ends()
     bodies = [sender.seal(bytes(64), b"")[12:] for sender in (a, a, b, b)]
     assert len(set(bodies)) == 4
+
+
+@given(st.permutations(range(7)))
+def test_messages_open_once_each_in_any_order(order: list[int]) -> None:
+    a, b = ends()
+    sealed = [a.seal(bytes([number]), b"") for number in range(7)]
+    for place, number in enumerate(order):
+        assert b.open(sealed[number], b"") == bytes([number])
+        for again in order[: place + 1]:
+            with pytest.raises(ValueError, match=f"{again} came twice"):
+                b.open(sealed[again], b"")

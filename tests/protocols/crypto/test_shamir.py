@@ -1,4 +1,4 @@
-"""Secret sharing: any t shares give the secret, in any order; t - 1 fit every secret."""
+"""Secret sharing: any t shares give the secret, in any order; t - 1 shares fit every secret."""
 
 import itertools
 
@@ -34,7 +34,7 @@ def test_extreme_secrets_and_many_shares(secret: bytes) -> None:
 
 
 def test_a_share_is_the_polynomial_at_its_place() -> None:
-    """Against Python's integers: shares of one secret of one limb lie on one polynomial of degree t - 1."""
+    """Checked with Python's integers: shares of one secret of one limb lie on a polynomial of degree t - 1."""
     dealt = shamir.split([b"\x2a"], 3, 6, entropy()).reshape(6, 4)
     values = [int.from_bytes(row.tobytes(), "little") for row in dealt]
     assert all(value < PRIME for value in values)
@@ -60,13 +60,13 @@ def test_lagrange_coefficients_are_those_of_python_integers() -> None:
 
 
 def test_too_few_shares_fit_every_secret() -> None:
-    """For t - 1 shares and any secret there is one polynomial, so they say nothing: here for two of three."""
+    """For t - 1 shares and any secret there is one polynomial, so the shares reveal nothing: here for two of three."""
     dealt = shamir.split([b"\x01"], 3, 5, entropy()).reshape(5, 4)
     known = {x: int.from_bytes(dealt[x - 1].tobytes(), "little") for x in (2, 4)}
     third = set()
     for secret in range(256):
         points = {0: secret, **known}
-        value = 0  # at x = 1, of the polynomial through the three points
+        value = 0  # the value at x = 1 of the polynomial through the three points
         for i, y in points.items():
             term = y
             for j in points:
@@ -81,7 +81,7 @@ def test_too_few_shares_fit_every_secret() -> None:
 
 
 def test_shares_below_the_threshold_look_uniform() -> None:
-    """A single share of many sharings of one secret: its top bit is set about half of the time."""
+    """In one share of many sharings of one secret, the top bit is set about half of the time."""
     dealt = shamir.split([bytes(1)] * 4000, 2, 3, entropy())
     values = dealt.reshape(3, 4000, 4).view("<u4")[..., 0]
     ones = (values >> 30).sum(axis=1)
@@ -123,7 +123,7 @@ def test_what_cannot_be_combined_is_refused() -> None:
     with pytest.raises(ValueError, match="not below"):
         shamir.combine([1, 2], np.full_like(dealt[:2], 255), 2, 6)
     with pytest.raises(ValueError, match="do not fit together"):
-        shamir.combine([2, 1], dealt[:2], 2, 6)  # each taken for the other
+        shamir.combine([2, 1], dealt[:2], 2, 6)  # with the shares exchanged
 
 
 @pytest.mark.parametrize(("size", "width"), [(1, 4), (4, 8), (16, 20), (32, 36)])

@@ -1,12 +1,12 @@
-"""Numbers of few bits: sums decode to what was quantised, and words of any width survive being packed."""
+"""Numbers of few bits: sums decode to the quantised values, and words of any width survive packing."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tacit.protocols.crypto.words import Quantised, packed, packed_bytes, unpacked
+from tacit.protocols.crypto.words import Quantised, packed, packed_bytes, packed_rows, unpacked, unpacked_rows
 
 widths = st.integers(1, 57)
 
@@ -19,6 +19,21 @@ def test_words_of_any_width_are_packed_and_read_again(data: st.DataObject, bits:
     assert unpacked(sent, count, bits).tolist() == words.tolist()
     whole = sum(int(word) << (bits * place) for place, word in enumerate(words))
     assert int.from_bytes(sent, "little") == whole
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 57), st.integers(0, 20), st.integers(0, 5), st.integers(0, 2**32))
+def test_rows_are_packed_and_read_as_each_by_itself(bits: int, count: int, rows: int, seed: int) -> None:
+    words = np.random.default_rng(seed).integers(0, 1 << bits, (rows, count), np.uint64)
+    sent = packed_rows(words, bits)
+    assert sent == [packed(row, bits) for row in words]
+    read, clean = unpacked_rows(sent, count, bits)
+    assert read.tolist() == words.tolist() and clean.all()
+    if rows and (8 * packed_bytes(count, bits) - count * bits):
+        _, clean = unpacked_rows([sent[0], *(data[:-1] + bytes([data[-1] | 0x80]) for data in sent)], count, bits)
+        assert clean.tolist() == [True] + [False] * rows
+    with pytest.raises(ValueError, match="bytes, not"):
+        unpacked_rows([*sent, b"\0" + bytes(packed_bytes(count, bits))], count, bits)
 
 
 @given(st.integers(2, 32), st.floats(0.01, 100), st.integers(1, 40), st.integers(1, 50), st.integers(0, 2**32 - 1))

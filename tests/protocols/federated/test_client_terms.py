@@ -5,7 +5,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tacit.parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
+from tacit.parties.learning.jobs import initial, size, train
+from tacit.parties.learning.local_update import Addition, LocalData, LocalUpdate, Trained
+from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.protocols.federated.fedmatch import FedMatch, choose_helpers
 from tacit.protocols.federated.fedprox import FedProx
@@ -154,7 +156,7 @@ def test_fedsiam_is_drawn_by_the_divergence_over_the_clients_own_epochs() -> Non
     data, w = data_of(4, 4), start()
     teacher = torch.tensor(generator(1, "teacher").normal(size=len(w)))
     received = encode(teacher.numpy())
-    for epoch in (4, 5):  # the client has trained for three before
+    for epoch in (4, 5):  # the client has trained for three epochs before
         target = logits(teacher, data.images).log_softmax(1)
         weight = math.exp(-5 * (1 - epoch / 10) ** 2)
         w = w - RATE * slope(
@@ -210,9 +212,9 @@ def test_fedmatch_keeps_the_halves_apart() -> None:
     theta = decode(initial(IMAGES, 1))
     unlabeled = run(FedMatch(confidence=0.0), data_of(0, 8, (1, 6, 6)), 2, spec=IMAGES, decay=0.0)
     sigma = decode(unlabeled.parameters) - decode(unlabeled.sent[0])
-    np.testing.assert_allclose(sigma, theta / 1.2, atol=1e-6)  # nothing has labels
+    np.testing.assert_allclose(sigma, theta / 1.2, atol=1e-6)  # no point has labels
     unsure = run(FedMatch(confidence=1.0, l1=0.0, l2=0.0), data_of(4, 4, (1, 6, 6)), 2, spec=IMAGES, decay=0.0)
-    np.testing.assert_allclose(decode(unsure.sent[0]), theta / 6, atol=1e-6)  # nothing is sure
+    np.testing.assert_allclose(decode(unsure.sent[0]), theta / 6, atol=1e-6)  # no prediction is confident
     assert unsure.parameters != initial(IMAGES, 1)
 
 
@@ -220,7 +222,7 @@ def test_fedmatch_learns_what_network_and_helpers_vote_for() -> None:
     data = data_of(0, 8, (1, 6, 6))
     base = {"consistency": 0.0, "l1": 0.0, "l2": 0.0, "confidence": 0.0, "agreement": 5.0}
     decided = np.zeros(size(IMAGES))
-    decided[-3:] = [0, 9, 0]  # the helpers are sure of class 1
+    decided[-3:] = [0, 9, 0]  # the helpers are confident of class 1
     psi = decode(initial(IMAGES, 1)) / 6
     received = encode(psi) + 2 * encode(psi + decided)
     result = run(FedMatch(**base), data, 20, received, spec=IMAGES, decay=0.0)

@@ -1,4 +1,4 @@
-"""DP-FedAvg against a few lines of numpy, and against FedAvg where nothing is private."""
+"""DP-FedAvg against a few lines of numpy, and against FedAvg when nothing is private."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import pytest
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import Shard, shards
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.playing import play
@@ -97,7 +97,7 @@ def test_noise_at_clients_hides_in_the_sum_and_a_lost_client_takes_none_of_what_
     server, records, world = trained(private, Crash("client/1", at="train.update"), averaging=Secure())
     assert len(records[0].averaged) == 3
     still = trained(Clipped(0.3, 0.0), Crash("client/1", at="train.update"), averaging=Secure())[0]
-    noise = 3 * (decode(server.model) - decode(still.model))  # in the sum
+    noise = 3 * (decode(server.model) - decode(still.model))  # the noise in the sum
     assert np.std(noise) == pytest.approx(0.3 * 0.5 * math.sqrt(3), rel=0.1)  # promised: 0.15
     assert "LocalModel" not in {row.type for row in world.ledger.rows()}
 
@@ -113,7 +113,7 @@ def test_a_server_that_calls_to_more_rounds_than_agreed_gets_no_more(averaging: 
 def test_a_client_without_labels_that_is_drawn_counts_like_the_others(averaging: Averaging) -> None:
     bare = replace(SHARDS[1], labeled=np.zeros_like(SHARDS[1].labeled))
     parties = [SHARDS[0], bare, SHARDS[2], SHARDS[3]]
-    # It is drawn, as nobody has heard of it yet: its Enrolled is lost with the first incarnation.
+    # The client is still drawn: the server does not know of its crash, as its Enrolled was lost.
     struck = Crash("client/1", at="train.enroll", back_after=1.0)
     server, records, _ = trained(Clipped(0.3, 0.0), struck, averaging=averaging, held=parties)
     assert records[0].averaged == tuple(f"client/{i}" for i in range(4))
@@ -159,7 +159,7 @@ def test_what_would_not_be_private_is_said() -> None:
 def test_noise_at_clients_is_enough_for_the_fewest_who_let_themselves_be_summed(
     min_clients: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that names any set as the survivors gets no answer for one over which there is too little noise."""
+    """Clients do not answer a server that names survivors whose noise would be too little."""
     asked, made_for, opened = opening.uncover, [], []
     sent = Clipped.sent
 

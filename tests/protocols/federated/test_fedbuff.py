@@ -1,4 +1,4 @@
-"""FedBuff: the model moves with each K changes, in their order, and nobody is waited for who is slow or lost."""
+"""FedBuff: the model moves with each K changes, in their order, and slow or lost clients are not waited for."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import shards
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode
 from tacit.parties.playing import play
@@ -76,7 +76,7 @@ class Run:
 
 @pytest.mark.parametrize("by_points", [False, True])
 def test_with_a_buffer_for_all_it_is_fedavg_to_the_last_bit(by_points: bool) -> None:
-    """Weighed by points FedAvg itself rounds to float32 once more."""
+    """Weighted by points, FedAvg itself rounds to float32 once more."""
     fedavg = Run(fedavg=True, by_points=by_points)
     fedbuff = Run(buffer=6, latency="lognormal:40ms,0.5", by_points=by_points)
     assert fedavg.models == fedbuff.models or by_points
@@ -166,7 +166,7 @@ def test_a_lost_client_is_not_waited_for_and_is_called_again_when_it_is_back() -
     assert run.losses == ["client/2"]
     (loss,) = run.server.lost
     assert loss.step == "train.buffer" and loss.time == pytest.approx(0.2, abs=0.03)
-    assert max(np.diff(run.ended)) < 0.1  # of all rounds, also while it was away
+    assert max(np.diff(run.ended)) < 0.1  # in all rounds, including those while it was away
     assert any("client/2" in record.averaged for record in run.records if record.began > loss.time)
 
 

@@ -1,4 +1,4 @@
-"""Methods made of an own client term and server term, and what every shipped one keeps to."""
+"""Methods made from client terms and server terms of the tests, and rules that every built-in method follows."""
 
 import subprocess
 import sys
@@ -12,8 +12,7 @@ import pytest
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import shards
 from tacit.parties.learning import jobs
-from tacit.parties.learning.additions import Active, Addition, Run
-from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.local_update import Active, Addition, LocalUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.playing import play
@@ -58,7 +57,7 @@ def test_terms_that_do_nothing_change_nothing(averaging: Plain | Secure) -> None
 
 @dataclass(frozen=True)
 class Counting(Addition):
-    """Sends one more than what the server sent."""
+    """An addition that sends one more number than the server sent."""
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
         return _Counting(received)
@@ -86,12 +85,12 @@ def test_what_clients_send_is_averaged_and_sent_again() -> None:
 
     server = trained(Method(additions=((Counting(), make),)), 3)
     ends = [decode(counter.outgoing("client/0")).tolist() for counter in counters]
-    assert [end for end in ends if end] == [[3.0]]  # the others only say how large what they send is
+    assert [end for end in ends if end] == [[3.0]]  # the other calls only determine sizes
     assert server.model == trained(Method(), 3).model
 
 
 class Inline:
-    """A server with the methods that a server term needs."""
+    """A server with the functions that a server term needs."""
 
     clients = tuple(f"client/{i}" for i in range(4))
 
@@ -119,7 +118,7 @@ def test_what_is_sent_beside_the_model_has_the_size_of_its_formula(name: str, av
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
-from tacit.parties.learning import LocalUpdate
+from tacit.parties.learning.local_update import LocalUpdate
 from tacit.protocols.federated.algorithms import UPDATES
 from tacit.protocols.federated.fedmatch import FedMatch
 from tacit.protocols.federated.mean_teacher import MeanTeacher

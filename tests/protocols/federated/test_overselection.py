@@ -1,4 +1,4 @@
-"""Over-selection: a round that calls more clients than it needs takes the first models, and waits for no others."""
+"""Over-selection: a round calls more clients than it needs, takes the first models, and does not wait for more."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,7 +9,7 @@ from tacit.parties.client import Client
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import shards
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average
 from tacit.parties.playing import play
@@ -97,7 +97,7 @@ def test_a_model_that_a_fault_alters_is_made_up_for() -> None:
 
 @pytest.mark.parametrize("wait", [1.0, 7.0])
 def test_an_invalid_model_is_made_up_for_until_the_deadline(wait: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models arrive one a second, an invalid one first; the sixth never."""
+    """Models arrive one per second, the first one is invalid, and the sixth never arrives."""
     called, send = trained(rounds=1)[2][0].cohort, Plain.client
 
     async def sends(self: Plain, me: Client, update: Update, *rest: Any) -> None:

@@ -1,4 +1,4 @@
-"""Each algorithm against a few lines in double precision that share no code with it: what a round makes of a model.
+"""Each algorithm against a few lines in double precision that share no code with it: the effect of a round on a model.
 
 The network is softmax regression, and each client's points fit into one batch, so a round is one step.
 """
@@ -17,7 +17,7 @@ from torch.nn import functional
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import Shard, shards
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalUpdate
+from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode
 from tacit.parties.playing import play
@@ -81,7 +81,7 @@ def logits(vector: Vector, shard: Shard) -> torch.Tensor:
 
 
 def loss_on(shard: Shard, pseudo: PseudoLabels | None = None, every: bool = False) -> Loss:
-    """Cross-entropy on labels and weighted pseudo-labels, a mean over them, or over `every` point."""
+    """Cross-entropy on labels and weighted pseudo-labels, averaged over the labeled points, or over `every` point."""
     labels = np.where(shard.labeled, shard.labels, -1 if pseudo is None else pseudo.labels)
     weights = np.where(shard.labeled, 1.0, 0.0 if pseudo is None else pseudo.weights)
     kept = np.flatnonzero((labels >= 0) | every)
@@ -102,7 +102,7 @@ def slope(loss: Loss, at: Vector) -> Vector:
 
 
 def averaged(losses: Sequence[Loss], start: Vector) -> Vector:
-    """The mean of one step on each loss."""
+    """The mean of the models after one step on each loss."""
     return torch.stack([start - RATE * slope(loss, start) for loss in losses]).mean(0)
 
 
@@ -111,7 +111,7 @@ def near(found: Vector, expected: Vector, tolerance: float = 2e-6) -> None:
     np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=tolerance)
 
 
-# --- labels alone
+# --- only labels
 
 
 def test_fedavg() -> None:
@@ -163,7 +163,7 @@ def test_fedavg_with_the_networks_labels() -> None:
 
 
 def predicted_by_authors(vector: Vector, shard: Shard) -> PseudoLabels:
-    """Pseudo-labels from the logits, negative ones taken as 0; confidences over their maximum."""
+    """Pseudo-labels from the logits, with negative ones set to 0; confidences are divided by their maximum."""
     raw = np.maximum(logits(vector, shard).numpy(), 0)
     shares = raw / raw.sum(1, keepdims=True)
     confidence = 1 + (shares * np.log(np.where(shares > 0, shares, 1))).sum(1) / math.log(10)
@@ -185,7 +185,7 @@ def test_fedsem() -> None:
 def propagated(
     bits: NDArray[np.bool_], known: NDArray[np.int64], power: int = 1, balanced: bool = False
 ) -> PseudoLabels:
-    """Label propagation with dense matrices; `known` is -1 where unlabeled."""
+    """Label propagation with dense matrices; `known` is -1 for unlabeled points."""
     n = len(bits)
     distances = (bits[:, None] != bits).sum(2)
     weights = np.zeros((n, n))
@@ -211,12 +211,12 @@ def known_of(shard: Shard) -> NDArray[np.int64]:
 
 
 def hashed(shard: Shard, seed: bytes) -> NDArray[np.bool_]:
-    """Bits of the features, which in this network are the points themselves."""
+    """The hash bits of the features, which are the points themselves in this network."""
     return hash_bits(shard.features.astype(np.float32).astype(np.float64), planes(seed, BITS, 64))
 
 
 def relative(pseudo: PseudoLabels, shard: Shard) -> PseudoLabels:
-    """With weights over the largest of those that a client gets."""
+    """The pseudo-labels of a client, with weights divided by the largest one."""
     return PseudoLabels(pseudo.labels, pseudo.weights / pseudo.weights[~shard.labeled].max())
 
 
@@ -263,11 +263,11 @@ def test_fedavg_with_label_propagation_across_clients(
     near(model, averaged([loss_on(shard, own) for shard, own in zip(SHARDS, pseudo, strict=True)], double(FIRST)), 1e-5)
 
 
-# --- a second network beside
+# --- methods with a second network
 
 
 def consistency(shard: Shard, teacher: Vector, weight: float) -> Loss:
-    """Cross-entropy on labels and the distance to the teacher on every point."""
+    """Cross-entropy on labels plus the distance to the teacher on every point."""
     supervised = loss_on(shard, every=True)
     target = logits(teacher, shard).softmax(1)
     return lambda vector: supervised(vector) + weight * (logits(vector, shard).softmax(1) - target).square().mean()
@@ -307,7 +307,7 @@ Outgoing = Callable[[int, list[bytes]], bytes]
 
 
 def by_hand(method: Method, rounds: int, outgoing: Outgoing) -> Vector:
-    """Rounds of one addition: `outgoing` makes what the server sends a client out of what all sent in the last one."""
+    """Rounds of one addition. `outgoing` computes the server's message to a client from all clients' last messages."""
     model, sent, kept = FIRST, list[bytes](), [b""] * CLIENTS
     (addition,) = (addition for addition, _ in method.additions)
     update = LocalUpdate(1, 100, RATE, weight_decay=DECAY, decay_rounds=0, device="cpu", additions=(addition,))
@@ -336,7 +336,8 @@ def test_what_fedmatch_sends_is_the_average_and_two_helpers() -> None:
         return mean(sent) + b"".join(other for j, other in enumerate(sent) if j != i)
 
     ((_, make),) = method_of("fedmatch").additions
-    method = Method(additions=((FedMatch(consistency=300.0, confidence=0.1), make),))  # sure enough to hear the helpers
+    # A low confidence, so that helpers count.
+    method = Method(additions=((FedMatch(consistency=300.0, confidence=0.1), make),))
     alone, expected = by_hand(method, 3, lambda i, sent: mean(sent)), by_hand(method, 3, outgoing)
     near(trained(method, 3)[0], expected, 1e-6)
     assert (alone - expected).abs().max() > 1e-4

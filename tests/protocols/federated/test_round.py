@@ -1,4 +1,4 @@
-"""Rounds of federated training, whoever is lost: averages over those whose models were received, and nothing hangs."""
+"""Rounds of federated training with any losses: averages over the received models, and nothing hangs."""
 
 import gc
 import math
@@ -14,7 +14,7 @@ from tacit.parties.client import Client
 from tacit.parties.data.sets import Dataset, load
 from tacit.parties.data.splits import Shard, shards
 from tacit.parties.learning import jobs
-from tacit.parties.learning.settings import LocalUpdate, Trained
+from tacit.parties.learning.local_update import LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average, decode
 from tacit.parties.life import Present
@@ -54,7 +54,7 @@ def trained(
     spec: ModelSpec = SPEC,
     **changes: Any,
 ) -> tuple[FedAvgServer, list[FedAvgClient], list[Record], World]:
-    """A run; the server opens `opened` rounds, by default as many as its clients have agreed on."""
+    """A run; the server opens `opened` rounds, by default the number that its clients agreed on."""
     world = World(seed, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
     settings = TrainingSettings(
         spec, update(method), method, len(dealt), **{"rounds": 3, "min_clients": 2, "deadline": 10.0, **changes}
@@ -92,7 +92,7 @@ def test_a_round_is_the_average_of_what_each_client_trains_alone() -> None:
 
 @pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
 def test_a_model_counts_by_the_points_that_it_was_trained_on(averaging: Averaging) -> None:
-    """McMahan et al. 2017, Algorithm 1, line 8, where the clients have 3, 6, 9 and 12 labeled points."""
+    """McMahan et al. 2017, Algorithm 1, line 8, with clients of 3, 6, 9 and 12 labeled points."""
     sizes = [3 * (i + 1) for i in range(CLIENTS)]
     dealt = [
         Shard(s.features, s.labels, s.labeled & (s.labeled.cumsum() <= size), s.rows)
@@ -103,7 +103,7 @@ def test_a_model_counts_by_the_points_that_it_was_trained_on(averaging: Averagin
     models = [decode(one.parameters).astype(np.float64) for one in alone(clients)]
     expected = sum(size * model for size, model in zip(sizes, models, strict=True)) / sum(sizes)
     np.testing.assert_allclose(decode(server.model), expected, atol=1e-6)
-    assert np.abs(expected - np.mean(models, axis=0)).max() > 1e-3  # which equal weights would give
+    assert np.abs(expected - np.mean(models, axis=0)).max() > 1e-3  # equal weights would give the mean
 
 
 def test_training_learns() -> None:
@@ -143,7 +143,7 @@ def test_clients_that_wait_for_a_call_keep_no_model(monkeypatch: pytest.MonkeyPa
     def calls() -> list[TrainingRound]:
         return [one for one in gc.get_objects() if isinstance(one, TrainingRound)]
 
-    earlier = calls()  # of other tests
+    earlier = calls()  # calls of other tests
 
     def reports(self: FedAvgServer, record: Record) -> None:
         kept.append(sum(not any(one is other for other in earlier) for one in calls()))
@@ -247,7 +247,7 @@ def test_a_model_without_a_valid_weight_is_left_out(figures: bytes, monkeypatch:
 
 
 def test_the_control_of_scaffolds_server_moves_by_the_changes_over_all_clients() -> None:
-    """Karimireddy et al. 2020, Algorithm 1 line 17: c + |S|/N mean(c_i+ - c_i), where one of N = 4 is away."""
+    """Karimireddy et al. 2020, Algorithm 1, line 17: c + |S|/N mean(c_i+ - c_i), with one of N = 4 clients away."""
     lost = Crash("client/3", before="train.update")
     for averaging in (Plain(), Secure()):
         server, clients, records, _ = trained(
@@ -260,7 +260,7 @@ def test_the_control_of_scaffolds_server_moves_by_the_changes_over_all_clients()
 
 
 def test_scaffolds_control_is_the_mean_of_the_clients_own_whoever_came_back() -> None:
-    """Karimireddy et al. 2020: c is the mean of all c_i, that of a client's second incarnation among them."""
+    """Karimireddy et al. 2020: c is the mean of all c_i, including that of a client's second incarnation."""
     back = Crash("client/1", before="train.update", occurrence=2, back_after=1.0)
     server, clients, records, _ = trained(Method(additions=UPDATES["scaffold"]()), back, rounds=6)
     assert ["client/1" in record.averaged for record in records] == [True, False, True, True, True, True]
@@ -293,7 +293,8 @@ def test_a_secure_sum_goes_on_without_who_is_lost_in_it() -> None:
     fault = Crash("client/2", after="sum.mask")
     server, _, records, _ = trained(Method(Across(SPEC, XCLP)), fault, rounds=2, averaging=Secure())
     assert [len(record.averaged) for record in records] == [CLIENTS, CLIENTS - 1]
-    assert [loss.party for loss in server.lost] == ["client/2"]  # once in the second round, not once a protocol
+    # Once for the second round, not once for each part of the protocol.
+    assert [loss.party for loss in server.lost] == ["client/2"]
     fault = Crash("client/2", at="sum.mask", back_after=1.0)
     _, _, records, _ = trained(PLAIN, fault, rounds=2, averaging=Secure())
     assert records[0].averaged == ("client/0", "client/1", "client/3")
@@ -317,7 +318,8 @@ def test_pseudo_labels_bring_unlabeled_points_into_training(labeller: Labeller) 
 
 
 def test_points_of_rare_classes_count_more_where_class_weights_are_asked_for() -> None:
-    """n / (C count) of the client's own labels and pseudo-labels, times what they count without; a plain second way."""
+    """The factor n / (C count) of the client's own labels and pseudo-labels, times the weight without it; computed
+    plainly."""
     shard, random = SHARDS[0], np.random.default_rng(1)
     pseudo = PseudoLabels(random.integers(-1, 10, len(shard.labels)), random.random(len(shard.labels), np.float32))
     _, plain, _, _ = trained(PLAIN, rounds=1)
@@ -328,7 +330,8 @@ def test_points_of_rare_classes_count_more_where_class_weights_are_asked_for() -
     for label, before, after in zip(one.labels.tolist(), one.weights, other.weights, strict=True):
         factor = len(found) / (10 * found.count(label)) if label >= 0 else 0.0
         assert after == pytest.approx(factor * before, rel=1e-6)
-    assert weighted[0].data(None).weights.tolist() == plain[0].data(None).weights.tolist()  # not without pseudo-labels
+    # Without pseudo-labels there are no class weights.
+    assert weighted[0].data(None).weights.tolist() == plain[0].data(None).weights.tolist()
     server, *_ = trained(Method(Alone(SPEC, 256, 5, 0.99)), class_weights=True)
     assert server.model != trained(Method(Alone(SPEC, 256, 5, 0.99)))[0].model
 
@@ -359,7 +362,7 @@ def test_a_straggler_gives_up_a_round_that_is_over_and_is_in_the_next_when_it_is
     if lasts is None:
         assert all(record.averaged == others for record in records)
         assert clients[1].ending.startswith("dismissed: your model did not come")
-        assert world.loop.time() < 61.0  # nobody waited for it but for the deadline of each round
+        assert world.loop.time() < 61.0  # no wait for it was longer than each round's deadline
     else:
         assert all(record.averaged == tuple(client.name for client in clients) for record in records[3:])
         assert clients[1].ending == "completed"

@@ -17,7 +17,7 @@ pytest.importorskip("flwr")
 
 
 def scenario_of(folder: Path, app: str | Path, *changes: str, run_config: str = "", clients: int = 6) -> Scenario:
-    """A scenario file in `folder` that runs `app`, one of `APPS` by its name, with changes."""
+    """A scenario file in `folder` that runs `app`, a path or a name in `APPS`, with changes."""
     path = APPS / f"{app}.py" if isinstance(app, str) else app
     file = folder / "scenario.toml"
     file.write_text(

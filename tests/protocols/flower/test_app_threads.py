@@ -1,4 +1,4 @@
-"""Threads that a server app starts: they wait for clients, in virtual time, and are the same every time."""
+"""Threads that a server app starts: they wait for clients in virtual time, and are deterministic."""
 
 import threading
 from pathlib import Path

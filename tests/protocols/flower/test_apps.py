@@ -1,4 +1,4 @@
-"""Where an app is, and its settings: every mistake is one line."""
+"""The place of an app, and its settings: every mistake is one line."""
 
 from pathlib import Path
 

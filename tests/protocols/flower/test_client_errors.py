@@ -1,4 +1,4 @@
-"""Clients of apps that end without a reply: each has replied with an error that names the file and the line."""
+"""App clients that end without a reply: each replies with an error that names the file and the line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Apps that wait in their own ways, that take time and chance from where they like, and that do not want to end."""
+"""Apps that wait in unusual ways, that use other sources of time and randomness, and that do not want to end."""
 
 from pathlib import Path
 
@@ -73,8 +73,9 @@ def app(folder: Path, body: str) -> Path:
 
 
 def test_a_client_that_sleeps_is_the_cause_of_a_missed_reply(run_app: Run, tmp_path: Path) -> None:
-    """Tacit simulates the sleep, and the record says of it."""
-    result = run_app(app(tmp_path, SLEEPS), "protocol.timeout=2min", clients=3)  # client/2 sleeps for 40 s of 30
+    """Tacit simulates the sleep, and the record has it."""
+    # The app of client/2 sleeps for 40 s, longer than the 30 s of the wait.
+    result = run_app(app(tmp_path, SLEEPS), "protocol.timeout=2min", clients=3)
     lines = tacit.events(result, unfolded=True)
     ends = {chain[-1].text for line in lines if line.kind in ("lost", "deadline") for chain in line.causes}
     assert ends and all(text.startswith("client/2 slept in flower.query from ") for text in ends)
@@ -98,7 +99,7 @@ def test_sleep_in_clients_and_of_a_server_is_virtual_and_chance_is_the_same(
     first, second = run_app(app(tmp_path, SLEEPS), clients=3), run_app(app(tmp_path, SLEEPS), clients=3)
     assert first.trace_hash == second.trace_hash
     assert first.virtual_seconds > 3600
-    assert "took [0, 20]" in capsys.readouterr().out  # who sleeps for 40 s is later than the time-out
+    assert "took [0, 20]" in capsys.readouterr().out  # a sleep of 40 s exceeds the time-out
     assert [loss.party for loss in first.lost] == ["client/2"]
 
 

@@ -90,7 +90,7 @@ def test_an_app_by_older_names_keeps_its_clients_state(
 
 def test_measured_times_are_replayed(run_app: Run) -> None:
     measured = run_app("averaging", "cost=measured")
-    assert 0 < measured.virtual_seconds < 2  # not the second a message that is modelled
+    assert 0 < measured.virtual_seconds < 2  # not the modelled second for each message
     replayed = run_app("averaging", f"cost=replayed:{measured.folder}")
     assert replayed.trace_hash == measured.trace_hash
 
@@ -125,5 +125,6 @@ def test_pool_and_inline_and_hash_seeds_have_one_trace(app: str, settings: str, 
         subprocess.run([*line, *options], env=os.environ | {"PYTHONHASHSEED": number}, check=True)
         result = read_result(out)
         assert result.outcome == "completed"
-        found.add(result.shape_hash if app == "secure" else result.trace_hash)  # its keys are the operating system's
+        # Its keys are drawn from the operating system.
+        found.add(result.shape_hash if app == "secure" else result.trace_hash)
     assert len(found) == 1

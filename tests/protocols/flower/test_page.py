@@ -1,4 +1,4 @@
-"""docs/flower.md: every command on it runs, in the order of the page, and what it names is there."""
+"""docs/flower.md: every command on it runs, in the order of the page, and all that it names exists."""
 
 import re
 import shlex
@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tacit.protocols.flower.declaration import HIGHEST, LOWEST
+from tacit.protocols.flower.exchanges import STAGES
 from tacit.protocols.flower.keys import FlowerKeys
-from tacit.protocols.flower.stages import STAGES
 from tacit.scenarios.command.main import app
 
 ROOT = Path(__file__).parents[3]

@@ -1,4 +1,4 @@
-"""The app in examples/: its scenarios end as they say, and whatever Tacit does with a run it does with theirs."""
+"""The app in examples/: its scenarios end as they expect, and every command of Tacit works on its runs."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Flower apps on Tacit's network: the same every time, with the bytes of Flower's own messages, under every fault."""
+"""Flower apps on Tacit's network: deterministic, with the bytes of Flower's own messages, under every fault."""
 
 import json
 from pathlib import Path
@@ -94,7 +94,7 @@ def test_secure_aggregation_goes_on_without_a_client_that_falls_at_any_stage(run
         return f'fault=[{{kind="crash", party="client/2", at="flower.{stage}"}}]'
 
     calm, again = run_app("secure"), run_app("secure")
-    assert calm.shape_hash == again.shape_hash  # its keys are the operating system's
+    assert calm.shape_hash == again.shape_hash  # its keys are drawn from the operating system
     for stage in ("setup", "share_keys", "collect_masked_vectors", "unmask"):
         result = run_app("secure", fall(stage))
         assert result.outcome == "completed"

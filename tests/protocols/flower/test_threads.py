@@ -1,4 +1,4 @@
-"""Code that blocks, run in virtual time: one thread at a time, and what stands for threads and time."""
+"""Blocking code in virtual time: one thread runs at a time, with stand-ins for threads and time."""
 
 import asyncio
 import concurrent.futures
@@ -120,7 +120,7 @@ def test_a_thread_whose_party_is_gone_ends_where_it_waits() -> None:
             time.sleep(10.0)
         except Stopped:
             ended.append("stopped")
-            time.sleep(1.0)  # raises again
+            time.sleep(1.0)  # raises the exception again
 
     async def main(loop: SimLoop) -> None:
         task = asyncio.get_running_loop().create_task(Fiber(app, loop.time).run())

@@ -1,4 +1,4 @@
-"""Apps run with the lowest and the highest version of Flower that Tacit takes, each fetched for the test."""
+"""Apps run with the lowest and the highest supported version of Flower, each fetched for the test."""
 
 import configparser
 import os

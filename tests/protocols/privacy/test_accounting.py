@@ -1,4 +1,4 @@
-"""GNMax and the accountants against divergences that are computed by summing or integrating."""
+"""GNMax and the accountants against divergences computed by summing or integrating."""
 
 import math
 import sys
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from tacit.parties.learning.extras import MissingExtra
-from tacit.protocols.cotraining.dp_pate import noisy_max
+from tacit.protocols.cotraining.pate import noisy_max
 from tacit.protocols.privacy import accounting
 from tacit.protocols.privacy.xor_mechanism import flip_probability
 from tacit.sim.streams import Entropy
@@ -19,7 +19,8 @@ DELTA = 1e-5
 
 
 def exact_delta(flip: float, bits: int, epsilon: float) -> float:
-    """The least delta at `epsilon` when all of `bits` random bits differ: a sum over how many show one data set."""
+    """The least delta at `epsilon` if all `bits` random bits differ, summed over the number of bits that show one data
+    set."""
     k = np.arange(bits + 1)
     here, there = binom.pmf(k, bits, 1 - flip), binom.pmf(k, bits, flip)
     return float(np.maximum(here - np.exp(epsilon) * there, 0).sum())
@@ -43,7 +44,7 @@ def test_random_bits_are_as_private_as_stated_and_not_much_more(epsilon: float, 
     flip = flip_probability(epsilon, bits)
     found = accounting.random_bits(flip, bits, DELTA)
     assert exact_delta(flip, bits, found) <= DELTA
-    assert found <= epsilon + 1e-9  # never above the sum of the bits' own
+    assert found <= epsilon + 1e-9  # never above the sum of the single bits' epsilons
     assert exact_delta(flip, bits, 0.7 * found) > DELTA
 
 
@@ -72,7 +73,7 @@ def test_a_hidden_cohort_reveals_no_more_and_needs_no_more_noise_than_a_known_on
 
 
 def test_a_whole_cohort_is_a_gaussian_mechanism_with_twice_the_clip() -> None:
-    # Two vectors of norm S differ by up to 2 S, where a vote's counts differ by sqrt(2).
+    # Two vectors of norm S differ by up to 2 S; the counts of votes differ by sqrt(2).
     whole = accounting.federated_gaussian(4.0, 5, 5, 20, DELTA)
     assert whole == pytest.approx(accounting.noisy_max_queries(4.0 / math.sqrt(2), 20, DELTA))
     assert accounting.federated_gaussian(4.0, 5, 500, 20, DELTA) < whole / 5
@@ -92,7 +93,7 @@ def test_noise_for_an_epsilon_gives_it() -> None:
 
 
 def test_laplace_noise_of_a_few_and_of_many_queries() -> None:
-    """One by one 2 / b each (Dwork and Roth, Theorem 3.6, for two counts); of many, less than their sum."""
+    """A few queries cost 2 / b each (Dwork and Roth, Theorem 3.6, for two counts); many cost less than the sum."""
     assert accounting.laplace_queries(0.5, 1, DELTA) == 4.0
     assert accounting.laplace_queries(50.0, 2000, DELTA) < 10 < 2000 * 2 / 50
     assert accounting.laplace_queries(1.0, 0, DELTA) == 0 and accounting.laplace_queries(0.0, 3, DELTA) == math.inf
@@ -119,7 +120,7 @@ def test_rdp_of_noisy_max_bounds_the_divergence(
     moved[source] -= 1
     moved[target] += 1
     here, there = chances(counts, sigma), chances(moved, sigma)
-    if min(here.min(), there.min()) > 1e-9:  # what integration resolves
+    if min(here.min(), there.min()) > 1e-9:  # the resolution of the integration
         assert renyi(here, there, order) <= order / sigma**2 + 1e-4
 
 

@@ -1,4 +1,4 @@
-"""Randomised labels and hash bits: how likely each answer is, that it never changes, and what is said of it."""
+"""Randomised labels and hash bits: the probability of each answer, that answers never change, and their report."""
 
 import math
 
@@ -19,7 +19,7 @@ CLASSES = 5
 
 
 def answers(label: int, epsilon: float, count: int = 20_000) -> np.ndarray:
-    """How often each class is the answer for `label`, of that many points."""
+    """The number of times that each class is the answer for `label`, over `count` points."""
     rows = np.arange(count)
     found = randomised_labels(np.full(count, label), rows, CLASSES, epsilon, derive(2, "coins", label))
     return np.bincount(found, minlength=CLASSES)
@@ -84,7 +84,7 @@ def test_the_same_question_has_the_same_answer_and_another_one_fresh_coins() -> 
     np.testing.assert_array_equal(
         first[2:5], HashFlips(SECRET, 0.3, np.arange(2, 5)).flipped(table[2:5], b"1" * 32, points[2:5])
     )
-    moved = np.nextafter(points, 9)  # the xor of two answers with the same coins would show which bits differ
+    moved = np.nextafter(points, 9)  # with the same coins, the xor of two answers would reveal the differing bits
     for other in (
         own.flipped(table, b"2" * 32, points),
         own.flipped(table, b"1" * 32, moved),
@@ -135,7 +135,7 @@ def test_how_many_bits_differ() -> None:
 
 @pytest.mark.parametrize(("flip", "prototype"), [(0.0, 0.955), (0.119, 0.926), (0.269, 0.830), (0.378, 0.617)])
 def test_what_known_planes_open(flip: float, prototype: float) -> None:
-    """64 features, 1024 bits: as measured by others, and here."""
+    """64 features and 1024 bits: the published cosine, and ours."""
     random = np.random.default_rng(3)
     planes, point = random.standard_normal((20, 1024, 64)), np.eye(64)[0]
     signs = np.where(planes[..., 0] >= 0, 1.0, -1.0) * np.where(random.random((20, 1024)) < flip, -1.0, 1.0)

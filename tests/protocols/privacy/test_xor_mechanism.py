@@ -1,4 +1,4 @@
-"""The XOR mechanism against distributions that are written out one matrix at a time."""
+"""The XOR mechanism against distributions that are enumerated matrix by matrix."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ class BernoulliMatrix:
 
     @classmethod
     def independent(cls, rows: int, columns: int, log_odds: float) -> "BernoulliMatrix":
-        """Bits that are 1 with log-odds `log_odds`, none tied to another."""
+        """Independent bits that are 1 with log-odds `log_odds`."""
         return cls(rows, log_odds * np.eye(columns))
 
     @property
@@ -44,24 +44,25 @@ class BernoulliMatrix:
         return digits.astype(bool).reshape(-1, self.rows, len(self.theta))
 
     def exact_epsilon(self, sensitivity: int, changes: str = "bits") -> float:
-        """The least epsilon that holds: max |log P(B) - log P(B xor d)| over all B and differences d.
+        """The least valid epsilon: max |log P(B) - log P(B xor d)| over all B and differences d.
 
-        d: up to `sensitivity` bits anywhere, or with "labels" two bits in each row where the one-hot label changed.
+        d: up to `sensitivity` bits anywhere, or with "labels" two bits in each row whose one-hot label changed.
         """
         weights, places = self._log_weights(), np.arange(2 ** (self.rows * len(self.theta)))
         gaps = (np.abs(weights - weights[places ^ d]).max() for d in self._differences(sensitivity, changes))
         return float(max(gaps, default=0.0))
 
     def corollary_1(self, sensitivity: int) -> float:
-        """The left side of the paper's condition (1): what it takes for epsilon. It may be too little; see above."""
+        """The left side of the paper's condition (1), which it takes as epsilon. It may be less than
+        `exact_epsilon`."""
         norms = [float(np.linalg.norm(np.linalg.eigvals(matrix))) for matrix in (self.theta, *self.couplings.values())]
         return sensitivity * sum(norms)
 
     def guaranteed_epsilon(self, sensitivity: int) -> float:
-        """An epsilon that holds: `sensitivity` times the most that log P(B) changes when one bit of B flips.
+        """A valid epsilon: `sensitivity` times the largest change of log P(B) when one bit of B flips.
 
-        Bit (n, p) carries |Theta_pp| + 2 sum over q != p of |Theta_pq| + sum over rows j != n, q of |Lambda_nj,pq|, and
-        s bits may be flipped one after the other. With independent bits it is exact.
+        The change for bit (n, p) is |Theta_pp| + 2 sum over q != p of |Theta_pq| + sum over rows j != n, q of
+        |Lambda_nj,pq|, and s bits may be flipped one after the other. With independent bits the bound is exact.
         """
         size = np.abs(self.theta)
         change = np.tile(2 * size.sum(axis=1) - np.diag(size), (self.rows, 1))
@@ -88,7 +89,7 @@ class BernoulliMatrix:
 
 
 def written_out(noise: BernoulliMatrix) -> dict[tuple[int, ...], float]:
-    """P of every matrix, as a tuple of its bits in row order, by loops over the definition."""
+    """P of every matrix, keyed by the tuple of its bits in row order, by loops over the definition."""
     rows, columns = noise.rows, len(noise.theta)
     weights = {}
     for bits in itertools.product((0, 1), repeat=rows * columns):

@@ -1,4 +1,4 @@
-"""Runs whose pictures are looked at in a browser."""
+"""Runs for tests of timelines in a browser."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The data of a timeline: all that the record has, once, and nothing hidden."""
+"""The data of a timeline: everything in the record, once, without omissions."""
 
 import json
 import math
@@ -27,7 +27,7 @@ from tacit.scenarios.seeing.timeline.model import Bar, model_of
 
 @pytest.fixture
 def changed(faulty: Path, tmp_path: Path) -> Callable[..., Path]:
-    """Copies the record into another folder, and changes it there."""
+    """A function that copies the record into another folder, and changes the copy."""
 
     def change(*statements: str) -> Path:
         folder = tmp_path / "changed"
@@ -42,10 +42,10 @@ def changed(faulty: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 KILLED = ("DELETE FROM run WHERE key IN ('outcome', 'reason', 'virtual_seconds')", "DELETE FROM final_losses")
-"""The statement that removes rows missing from the record of a killed run, and some of the last events."""
+"""The statements that remove the rows that the record of a killed run lacks, and some of the last events."""
 
 EVENTS = ("wait_begins", "wait_ends", "event_rows")
-"""The tables of all that happened."""
+"""The tables of events."""
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
@@ -62,7 +62,7 @@ def data_of(html: str) -> dict[str, Any]:
 
 
 def columns(table: dict[str, str]) -> dict[str, list[int]]:
-    """Unpacked columns; those that were packed as differences are summed."""
+    """Unpacked columns; columns of differences are summed."""
     found = {name: list(unpacked(text)) for name, text in table.items() if isinstance(text, str)}
     for name in found.keys() & {"number", "began", "round", "attempt", "bucket"}:
         found[name] = [sum(found[name][: i + 1]) for i in range(len(found[name]))]

@@ -1,4 +1,4 @@
-"""The timeline in a browser: what it shows of the record, and that mouse, wheel and keys move it."""
+"""The timeline in a browser: its content compared with the record, and its use by mouse, wheel and keys."""
 
 import re
 import sqlite3
@@ -30,7 +30,7 @@ PATIENCE = 10.0
 
 @pytest.fixture
 def page(tmp_path: Path) -> Callable[..., Path]:
-    """Writes fragments as a page."""
+    """A function that writes fragments as a page."""
 
     def write(*parts: str, theme: str = "") -> Path:
         path = tmp_path / "page.html"
@@ -42,7 +42,7 @@ def page(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def opened(browser: Browser, page: Callable[..., Path], faulty: Path) -> Browser:
-    """A browser that shows the timeline of the run with faults."""
+    """A browser with the timeline of the run with faults."""
     browser.open(page(fragment(faulty)))
     return browser
 
@@ -73,7 +73,7 @@ def click(browser: Browser, label: str) -> None:
 
 
 def choose(browser: Browser, name: str, value: str) -> None:
-    """Choose in the filter."""
+    """Select an option of the filter."""
     browser.run(
         "const select = [...document.querySelectorAll('.timeline label')]"
         ".find(one => one.textContent.startsWith(arguments[0])).querySelector('select');"
@@ -96,7 +96,7 @@ def test_it_asks_for_nothing_and_logs_nothing(browser: Browser, page: Callable[.
         "const empty = document.createElement('iframe'); document.body.append(empty);"
         "return Object.keys(window).filter(name => !(name in empty.contentWindow) && !/cdc_/.test(name))"
     )
-    assert set(added) <= {"0", "ret_nodes"}  # the frame itself, and what the driver adds
+    assert set(added) <= {"0", "ret_nodes"}  # the frame itself, and names that the driver adds
 
 
 def test_a_notebook_can_insert_it_later(browser: Browser, page: Callable[..., Path], faulty: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_mouse_shows_the_bytes_of_the_record(opened: Browser, faulty: Path) 
         opened.point(*opened.run("return document.querySelector('.timeline').timeline.place(arguments[0])", number))
         title, *lines = opened.run(TIP).split("\n") or [""]
         if not lines or lines[-1] != f"message {number}":
-            continue  # another message, or something else, is drawn over it
+            continue  # something else is drawn over the message
         seen += 1
         assert (title, lines[0]) == (type_, f"{sender} → {receiver}")
         copy = payload + sealing + envelope
@@ -257,7 +257,7 @@ def test_texts_have_contrast(browser: Browser, page: Callable[..., Path], faulty
         found = browser.contrasts(".timeline")
         assert found[0][0] >= 4.5, found[0]
         assert len(found) > 40
-        # the texts of the canvas: on its paper, on faults, on jobs and on the ribbons of rounds and steps
+        # the texts of the canvas: on the background, faults, jobs and the bands of rounds and steps
         pairs = (("ink", "paper"), ("muted", "paper"), ("muted", "band"), ("paper", "bar"), ("ink", "phase"))
         colours = browser.run(
             "const style = getComputedStyle(document.querySelector('.timeline')), found = {};"
@@ -352,7 +352,7 @@ back_after = "3s"
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run with some 20,000 messages."""
+    """The folder of a run with about 20,000 messages."""
     folder = tmp_path_factory.mktemp("many")
     (folder / "many.toml").write_text(MANY)
     return run(load(folder / "many.toml"), out=folder / "out").folder
@@ -369,7 +369,8 @@ def test_twenty_thousand_messages_open_in_two_seconds(browser: Browser, page: Ca
     seconds = browser.seconds_to_open()
     print(f"opened in {seconds:.2f} s; at most 2 s where nothing else is running")
     assert seconds < PATIENCE
-    assert browser.run("return document.querySelector('.timeline').dataset.drawn") == "0"  # too many to draw singly
+    # Too many to draw each message.
+    assert browser.run("return document.querySelector('.timeline').dataset.drawn") == "0"
     x, y = middle(browser)
     for _ in range(6):
         browser.wheel(x, y, -400)

@@ -1,4 +1,4 @@
-"""`tacit run --ci`: what GitHub Actions and GitLab CI are given, in the forms that they document."""
+"""`tacit run --ci`: the output for GitHub Actions and GitLab CI, in their documented forms."""
 
 import json
 import os
@@ -99,13 +99,13 @@ def test_what_a_workflow_command_holds_can_be_read_back(place: str, text: str) -
     properties, _, message = line.removeprefix("::error ").partition("::")
     file, number, title = properties.split(",")
 
-    def plain(escaped: str) -> str:
+    def unescaped(escaped: str) -> str:
         for mark in ",:\n\r%":
             escaped = escaped.replace(f"%{ord(mark):02X}", mark)
         return escaped
 
-    assert plain(file.removeprefix("file=")) == place and number == "line=3" and title.startswith("title=tacit")
-    assert plain(message) == "x" + text
+    assert unescaped(file.removeprefix("file=")) == place and number == "line=3" and title.startswith("title=tacit")
+    assert unescaped(message) == "x" + text
 
 
 def test_the_line_of_a_key() -> None:

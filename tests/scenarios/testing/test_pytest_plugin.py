@@ -1,4 +1,4 @@
-"""The plugin of pytest, in the project of somebody else that has tests and scenario files in one folder."""
+"""The plugin of pytest in a user's project, with tests and scenario files in one folder."""
 
 import configparser
 import os
@@ -23,7 +23,7 @@ Pytest = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def project(tmp_path: Path, quick_text: str) -> Path:
-    """A project with a test in Python, a scenario that is as expected, and TOML files that are no scenarios."""
+    """A project with a test in Python, a scenario that ends as expected, and TOML files that are not scenarios."""
     tests = tmp_path / "project" / "tests"
     tests.mkdir(parents=True)
     (tests / "test_other.py").write_text("def test_other():\n    assert True\n")
@@ -35,7 +35,7 @@ def project(tmp_path: Path, quick_text: str) -> Path:
 
 @pytest.fixture
 def with_tacit(tmp_path: Path, project: Path) -> Pytest:
-    """Runs pytest in the project, in an environment in which Tacit is installed with its entry points."""
+    """A function that runs pytest in the project, in an environment with Tacit and its entry points installed."""
     installed = tmp_path / "site" / "tacit_fl_plugin-0.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: tacit-fl-plugin\nVersion: 0\n")

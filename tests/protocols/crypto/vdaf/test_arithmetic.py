@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.protocols.crypto.vdaf.polynomials import double, extend, lagrange_weights, transform
 from tacit.protocols.crypto.vdaf.prime_field import FIELD64, FIELD128, PrimeField, nodes
+from tacit.protocols.crypto.vdaf.proof_system import double, extend, lagrange_weights, transform
 
 FIELDS = pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=repr)
 
@@ -48,7 +48,8 @@ def test_limbs_of_any_sign_and_width_are_settled(field: PrimeField, data: st.Dat
 
 @FIELDS
 def test_many_products_at_once_are_exact(field: PrimeField) -> None:
-    """More than a block of products, and more terms than are added before a carry, of the largest elements."""
+    """There are more than a block of products, and more terms than are added before a carry, with the largest
+    elements."""
     p, n = field.modulus, 9000
     x = np.repeat(field.from_ints([p - 1]), n, axis=1)
     x[:] = (1 << field.width) + (1 << 20)

@@ -1,4 +1,4 @@
-"""Whatever of a report is wrong, Prio3 refuses it; what is right gives the plaintext sum."""
+"""Prio3 refuses a report with any wrong part; correct reports give the plaintext sum."""
 
 import math
 from collections.abc import Callable
@@ -47,7 +47,7 @@ VALID: dict[str, tuple[Prio3, st.SearchStrategy[Any], Callable[[Any], Any]]] = {
         lambda chosen: np.array(chosen)[:, None] == np.arange(4),
     ),
 }
-"""Instances, their valid measurements, and what a measurement adds to the plaintext result."""
+"""Instances, their valid measurements, and the contribution of a measurement to the plaintext result."""
 
 NAMES = sorted(VALID)
 
@@ -88,7 +88,7 @@ def test_a_batch_gives_the_plaintext_sum_and_sizes_are_the_formulas(name: str, d
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_one_changed_bit_of_any_message_is_refused(name: str, data: st.DataObject) -> None:
-    """The soundness error is below 2^-50 for all of these: no change that hypothesis finds is accepted."""
+    """The soundness error is below 2^-50 for all of these, so no change that hypothesis finds is accepted."""
     prio3, measurements, _ = VALID[name]
     assert prio3.soundness_error < 2**-50
     nonce, public, inputs = shard(prio3, data.draw(measurements))
@@ -124,7 +124,7 @@ def test_a_changed_prepare_share_or_message_is_refused(name: str, data: st.DataO
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_a_client_that_encodes_an_invalid_measurement_is_refused(name: str, data: st.DataObject) -> None:
-    """The client follows the protocol in all but its measurement: any vector of elements that is not a valid one."""
+    """The client follows the protocol except for its measurement, which is any invalid vector of elements."""
     prio3, _, _ = VALID[name]
     length = prio3.circuit.measurement_length
     values = data.draw(
@@ -138,7 +138,7 @@ def test_a_client_that_encodes_an_invalid_measurement_is_refused(name: str, data
 
 
 class Cheating:
-    """An instance whose encoding gives `values` for any measurement."""
+    """An instance whose encoding returns `values` for any measurement."""
 
     def __init__(self, honest: Prio3, values: list[int]) -> None:
         circuit = object.__new__(type(honest.circuit))
@@ -162,7 +162,7 @@ def _is_valid(name: str, values: list[int]) -> bool:
 
 @pytest.mark.parametrize("votes", [[2, 1, 0, 1], [1, 1, 0, 0], [0, 0, 0, 0], [3, 0, 0, 1]])
 def test_two_votes_for_one_point_are_refused_even_if_the_total_is_right(votes: list[int]) -> None:
-    """The rows of a client that votes twice for one point, or not at all: MultihotCountVec would accept the total."""
+    """A client votes twice for one point, and not at all for another: MultihotCountVec would accept the total."""
     prio3 = VALID["one-hot"][0]
     values = [int(column < count) for count in votes for column in range(3)]
     nonce, public, inputs = shard(Cheating(prio3, values).prio3, None)

@@ -1,7 +1,7 @@
-"""Prio3 gives the draft's test vectors byte for byte, and refuses the vectors that the draft says are refused.
+"""Prio3 gives the draft's test vectors byte for byte, and refuses the invalid vectors of the draft.
 
-draft_20.json.xz holds all Prio3 vectors and the XOF's of the repository cfrg/draft-irtf-cfrg-vdaf at its tag
-draft-irtf-cfrg-vdaf-20 (version byte 18), unchanged but for white space, with the notice of their licence.
+draft_20.json.xz has all Prio3 vectors and the XOF's vectors of the repository cfrg/draft-irtf-cfrg-vdaf at its tag
+draft-irtf-cfrg-vdaf-20 (version byte 18), unchanged except for white space, with the notice of their licence.
 """
 
 import json
@@ -15,14 +15,14 @@ import pytest
 from tacit.protocols.crypto.vdaf import FIELD64, FIELD128, InvalidReport, PrepareState, Prio3
 from tacit.protocols.crypto.vdaf.circuits import Circuit, Polynomial, SumVec
 from tacit.protocols.crypto.vdaf.prime_field import Elements
-from tacit.protocols.crypto.vdaf.xof import derive_seed, expand
+from tacit.protocols.crypto.vdaf.prio3 import derive_seed, expand
 
 VECTORS = json.loads(lzma.decompress((Path(__file__).parent / "draft_20.json.xz").read_bytes()))
 PRIO3 = VECTORS["prio3"]
 
 
 class HigherDegree(Circuit):
-    """0, 1 or 2: x (x - 1) (x - 2) = 0. The draft's tests have it for its gadget of degree 3."""
+    """The circuit 0, 1 or 2: x (x - 1) (x - 2) = 0, used in the draft's tests for its gadget of degree 3."""
 
     field = FIELD64
     gadget = Polynomial([0, 2, -3, 1])
@@ -66,7 +66,7 @@ def instance(name: str, vector: dict[str, Any]) -> Prio3:
 
 
 class Replay:
-    """One vector's operations, each with its result and what the vector says it is."""
+    """The operations of one vector, each with its result and the expected one."""
 
     def __init__(self, name: str) -> None:
         self.vector = PRIO3[name]

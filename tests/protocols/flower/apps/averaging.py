@@ -1,4 +1,4 @@
-"""Federated averaging, by the strategy that `strategy` names."""
+"""Federated averaging, by the strategy named in `strategy`."""
 
 from flwr.app import Context
 from flwr.clientapp import ClientApp

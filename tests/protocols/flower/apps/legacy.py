@@ -1,4 +1,4 @@
-"""An app written the older way: client_fn and server_fn, Flower's own threads and client manager."""
+"""An app in Flower's older style: client_fn and server_fn, Flower's own threads and client manager."""
 
 import numpy as np
 from flwr.client import NumPyClient

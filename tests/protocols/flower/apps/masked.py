@@ -1,6 +1,6 @@
-"""A secure sum of one's own in Flower's newer way: pairwise masks, and a strategy that takes out those of lost clients.
+"""A user's secure sum in Flower's newer style: pairwise masks, and a strategy that removes those of lost clients.
 
-`bug` names a mistake of the mod or of the strategy. The masks are for a test: anybody can make them.
+`bug` names a mistake of the mod or of the strategy. The masks are for tests: anybody can compute them.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ client = ClientApp()
 
 
 def masking_mod(message, context, call_next):
-    """Weight, round to whole numbers and mask each array of the reply."""
+    """Weight each array of the reply, round it to integers, and mask it."""
     reply = call_next(message, context)
     if message.metadata.message_type != "train":
         return reply
@@ -73,7 +73,7 @@ def evaluate(message: Message, context: Context) -> Message:
 
 
 class Summing(FedAvg):
-    """The weighted mean of masked arrays, by `step` of another strategy, or itself."""
+    """The weighted mean of masked arrays, passed to `step` of another strategy if there is one."""
 
     bug, clients, kept = "", 0, None
     step = None

@@ -1,4 +1,4 @@
-"""The shared part of the test apps: a model of three numbers, which training moves towards the client's own."""
+"""The shared part of the test apps: a model of three numbers, which training moves towards the client's own numbers."""
 
 import numpy as np
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict

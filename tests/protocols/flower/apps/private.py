@@ -1,4 +1,4 @@
-"""Differential privacy of Flower: a strategy around another one, and the mod that belongs to it, by `kind`."""
+"""Differential privacy of Flower: a strategy that wraps another one, and its mod, selected by `kind`."""
 
 from flwr.app import Context
 from flwr.clientapp import ClientApp

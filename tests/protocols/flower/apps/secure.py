@@ -1,4 +1,4 @@
-"""Flower's SecAgg+ in one round or more: clients' updates are masked."""
+"""Flower's SecAgg+ in one or more rounds, with masked updates of the clients."""
 
 import numpy as np
 from flwr.app import Context

@@ -1,6 +1,6 @@
-"""Flower's SecAgg+ over updates of two layers, right or with a bug: `bug` names it, `at` says in which round it is.
+"""Flower's SecAgg+ over updates of two layers, correct or with a bug: `bug` names it, `at` is its round.
 
-Bugs of a mod spoil the update on its way into Flower's own; bugs of the server are in a workflow derived from it.
+Bugs of a mod change the update before Flower's own mod; bugs of the server are in a workflow derived from it.
 """
 
 import numpy as np
@@ -87,7 +87,7 @@ class Workflow(SecAggPlusWorkflow):
 
         def dequantize(vector, *settings):
             found = real(vector, *settings)
-            if self.bug == "offset":  # that of all who were called
+            if self.bug == "offset":  # the offset of all called clients
                 found = [one + (survivors - called) * settings[0] for one in found]
             return found
 
@@ -99,7 +99,7 @@ class Workflow(SecAggPlusWorkflow):
 
 
 def stale_strategy(strategy):
-    """`strategy`, which returns the aggregate of the round before."""
+    """`strategy`, changed to return the aggregate of the previous round."""
     real, kept = strategy.aggregate_fit, []
 
     def aggregate_fit(number, results, failures):

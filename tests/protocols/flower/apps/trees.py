@@ -1,4 +1,4 @@
-"""XGBoost by bagging: each client grows a tree on its own points, and the server puts all of them into one forest."""
+"""XGBoost by bagging: each client grows a tree on its own points, and the server combines all trees in one forest."""
 
 import numpy as np
 import xgboost

@@ -1,0 +1,282 @@
+"""A client's local update: its settings, the additions of training methods, its arguments and its result.
+
+It needs no torch.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.parties.learning.spec import ModelSpec
+from tacit.sim.setting_error import SettingError
+
+if TYPE_CHECKING:
+    from tacit.parties.learning.backend import Tensor, torch
+    from tacit.parties.learning.networks import NeuralNetwork
+
+__all__ = [
+    "AUGMENTATIONS",
+    "Active",
+    "Addition",
+    "Batch",
+    "Batches",
+    "LocalData",
+    "LocalUpdate",
+    "PlainUpdate",
+    "Run",
+    "Trained",
+]
+
+
+# --- the settings of plain stochastic gradient descent at a client: epochs, learning rate and batches
+#
+# Scott et al., Cross-client label propagation for transductive and semi-supervised federated learning, appendix A.2:
+# E = 5 epochs of stochastic gradient descent on cross-entropy weighted by the confidence in each label; a batch has as
+# many pseudo-labeled points as labeled ones, |B_L| = min(50, labels); the learning rate is 0.3 for |B_L| = 50 and 0.1
+# below, and follows a cosine over the rounds that would reach 0 at round 2000; weight decay 2e-4.
+
+
+RECIPES = {"paper": ((50, 0.3), (0, 0.1)), "authors-code": ((50, 0.3), (20, 0.1), (0, 0.05))}
+"""The learning rates by the least number of labeled points in a batch, for each recipe."""
+
+AUGMENTATIONS = ("none", "translate-flip", "rotate-flip", "strong")
+"""The augmentations; `tacit.parties.learning.sgd` describes them."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of an epoch: `steps`, each with `labeled` and `others` points; the last may have fewer labeled
+    ones."""
+
+    labeled: int
+    others: int
+    steps: int
+    points: int
+
+    @classmethod
+    def plan(cls, labeled: int, others: int, most: int) -> "Batches":
+        """The batches of an epoch over these numbers of labeled and other points, with at most `most` labeled ones a
+        batch.
+
+        An epoch is one pass over the points without a label, in full batches (the rest of a pass is left out), with
+        the labeled ones repeated as often as needed. Without a labeled point a batch has 2 `most` others. With labeled
+        points alone an epoch is one pass over them, the last batch smaller; a last batch of a single point is left out,
+        as batch normalisation cannot work on it.
+        """
+        if not others:
+            batch = min(most, labeled)
+            full, rest = divmod(labeled, batch) if batch else (0, 0)
+            steps = full + (rest > 1)
+            return cls(batch, 0, steps, full * batch + (rest if rest > 1 else 0))
+        batch = min(most, labeled)
+        beside = min(batch or 2 * most, others)
+        steps = others // beside
+        return cls(batch, beside, steps, steps * (batch + beside))
+
+
+@dataclass(frozen=True)
+class PlainUpdate:
+    """The settings of plain gradient descent; the defaults are the XCLP paper's on CIFAR-10.
+
+    `labeled_batch` is the most labeled points in a batch. `learning_rate` None takes the rule of `recipe`: "paper", or
+    "authors-code" with a third step. `decay_rounds` is the round at which the cosine reaches 0; 0 keeps the rate
+    constant. In round `restart`, counted from 0, the cosine starts again, as pseudo-labels are a second training.
+    Raises ValueError.
+    """
+
+    epochs: int = 5
+    labeled_batch: int = 50
+    learning_rate: float | None = None
+    recipe: str = "paper"
+    weight_decay: float = 2e-4
+    momentum: float = 0.0
+    decay_rounds: int = 2000
+    restart: int = 0
+    augmentation: str = "none"
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 0), ("labeled_batch", 1), ("decay_rounds", 0), ("restart", 0)):
+            if getattr(self, name) < least:
+                raise SettingError(name, getattr(self, name), f"must be >= {least}")
+        if self.recipe not in RECIPES:
+            raise SettingError("recipe", self.recipe, f"must be {' or '.join(RECIPES)}")
+        if self.augmentation not in AUGMENTATIONS:
+            raise SettingError("augmentation", self.augmentation, f"must be one of {', '.join(AUGMENTATIONS)}")
+        if self.learning_rate is not None and not 0.0 < self.learning_rate < math.inf:
+            raise SettingError("learning_rate", self.learning_rate, "must be > 0")
+        if self.weight_decay < 0.0 or not 0.0 <= self.momentum < 1.0:
+            problem = f"must be >= 0 and momentum(={self.momentum}) in [0, 1)"
+            raise SettingError("weight_decay", self.weight_decay, problem)
+
+    def rate(self, labeled: int, round_number: int) -> float:
+        """The learning rate of round `round_number` (from 0) for a client with `labeled` labeled points.
+
+        A client without labeled points uses the rate of a full batch.
+        """
+        batch = min(self.labeled_batch, labeled or self.labeled_batch)
+        first = self.learning_rate
+        if first is None:
+            first = next(rate for least, rate in RECIPES[self.recipe] if batch >= least)
+        if not self.decay_rounds:
+            return first
+        since = round_number - (self.restart if round_number >= self.restart else 0)
+        return first * (1 + math.cos(math.pi * min(since, self.decay_rounds) / self.decay_rounds)) / 2
+
+    def batches(self, labeled: int, others: int) -> Batches:
+        """The batches of an epoch over these numbers of labeled and other points."""
+        return Batches.plan(labeled, others, self.labeled_batch)
+
+
+# --- additions of a method to plain local training: a base class whose hooks do nothing
+#
+# An `Addition` is a small record of settings, sent to workers with the rest of the update; `begin` makes the object
+# whose hooks are called in one update. The hooks are called in this order, for each batch: `loss` (a term for the
+# gradient), `gradients` (the gradients are computed and may be changed), `after_step`; and once at the end, `finish`.
+
+
+@dataclass
+class Batch:
+    """One batch: the augmented images, the first `labeled` of which have labels, and their logits (with gradient).
+
+    `view(augmentation)` gives the same images augmented again, by the update's augmentation or by the one named.
+    """
+
+    images: "Tensor"
+    labels: "Tensor"
+    labeled: int
+    logits: "Tensor"
+    view: "Callable[..., Tensor]"
+
+
+@dataclass
+class Run:
+    """One local update as an addition sees it: `parameters` are the trained ones, `rate` the round's learning rate."""
+
+    spec: ModelSpec
+    update: PlainUpdate
+    device: "torch.device"
+    network: "NeuralNetwork"
+    parameters: "list[Tensor]"
+    rate: float
+    round_number: int
+    steps: int
+
+
+class Active:
+    """The hooks of an addition in one update."""
+
+    def loss(self, batch: Batch) -> "Tensor | None":
+        """A term to add to the batch's loss; None to add nothing."""
+        return None
+
+    def gradients(self, batch: Batch) -> None:
+        """Change the gradients before the step."""
+
+    def after_step(self) -> None:
+        """Do something after each step."""
+
+    def finish(self) -> tuple[bytes, bytes]:
+        """The bytes to send to the server with the parameters, and the bytes that the client keeps."""
+        return b"", b""
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Settings of a method's addition to training. The base class adds nothing, for methods with a server term only."""
+
+    unlabeled: ClassVar[bool] = False
+    """True if points without any label take part."""
+
+    passes: ClassVar[float] = 0.0
+    """The extra cost of a batch, in forward and backward passes."""
+
+    forwards: ClassVar[float] = 0.0
+    """The extra cost of a batch, in forward passes without gradients."""
+
+    vectors: ClassVar[float] = 0.0
+    """The extra work on every parameter, in updates of all parameters."""
+
+    def check(self, update: PlainUpdate) -> None:
+        """Raise ValueError if this addition cannot work in `update`."""
+
+    def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
+        """The hooks for `run`, given the server's bytes for this addition and the bytes that the client kept.
+
+        Raises ValueError for bytes that do not fit the network.
+        """
+        return Active()
+
+
+# --- the data, the arguments and the result of an update
+
+
+@dataclass(frozen=True, eq=False)
+class LocalData:
+    """A client's n points.
+
+    `images` are uint8 (n, height, width, channels), which stand for value / 255, or numbers unchanged: (n, *shape) with
+    the network's shape, or flat, (n, d), in the order height, width, channels. `labels` is int64 (n,): the label, or
+    pseudo-label, or -1 for neither; `weights`, float32 (n,) >= 0, the confidence in it (1 for a label); `labeled`, bool
+    (n,), is true for labels and false for pseudo-labels. Points with label -1 are used only by additions. Raises
+    ValueError if lengths differ.
+    """
+
+    images: NDArray[np.generic] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    weights: NDArray[np.float32] = field(repr=False)
+    labeled: NDArray[np.bool_] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        lengths = [len(column) for column in (self.images, self.labels, self.weights, self.labeled)]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"images, labels, weights and labeled have lengths {lengths}; all must be the same")
+        if (self.labels[self.labeled] < 0).any():
+            raise ValueError("a labeled point has label -1")
+
+    @classmethod
+    def supervised(cls, images: NDArray[np.generic], labels: NDArray[np.int64]) -> "LocalData":
+        """Make data in which all points have labels."""
+        return cls(images, labels, np.ones(len(labels), np.float32), np.ones(len(labels), np.bool_))
+
+
+@dataclass(frozen=True)
+class LocalUpdate(PlainUpdate):
+    """The settings of local training, with the `additions` of a method (FedProx, SCAFFOLD, a mean teacher, ...).
+
+    The additions are called in the given order. Raises ValueError.
+    """
+
+    additions: tuple[Addition, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for addition in self.additions:
+            addition.check(self)
+
+    def usable(self, data: LocalData) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows of `data` that this update trains on: the labeled ones, and the others."""
+        others = ~data.labeled
+        if not any(addition.unlabeled for addition in self.additions):
+            others &= data.labels >= 0
+        return np.flatnonzero(data.labeled), np.flatnonzero(others)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A local update's result.
+
+    `parameters` is the network's vector. For each addition, `sent` are bytes to send to the server with the vector, and
+    `kept` bytes that the client keeps on its disk for its next update (both may be empty). `steps` is the number of
+    batches; `loss` is their mean loss including the terms of additions, nan without a step.
+    """
+
+    parameters: bytes = field(repr=False)
+    sent: tuple[bytes, ...] = field(default=(), repr=False)
+    kept: tuple[bytes, ...] = field(default=(), repr=False)
+    steps: int = 0
+    loss: float = math.nan
