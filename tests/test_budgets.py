@@ -1,4 +1,4 @@
-"""The tests keep to their budgets, and say when they do not."""
+"""A run of the tests names each folder that exceeds its budget."""
 
 import os
 import subprocess

@@ -58,7 +58,7 @@ class PeerCell(Cell):
 
     @property
     def fidelity(self) -> str:
-        """How the cell is found: "measured", or "omitted" where it takes minutes and shows nothing new."""
+        """The source of the cell's figures: "measured", or "omitted" if a run takes minutes and shows nothing new."""
         if self.sum != FLOWER or self.clients <= 10:
             return "measured"
         shown = self.numbers <= MOST_NUMBERS and (self.lost, self.before) in _SHOWN

@@ -101,7 +101,7 @@ def published_main(
 
 
 def _performed(calls: Sequence[tuple[Callable[[Any], R], Any]], jobs: int | None) -> list[R]:
-    """The results in the order of the `calls`; how far it is, and how long it took, goes to standard error.
+    """The results in the order of the `calls`. It prints progress and the time taken to standard error.
 
     The largest cells come first, each group in its own processes: at the same time only as many as fit into memory.
     """
@@ -122,7 +122,7 @@ def _performed(calls: Sequence[tuple[Callable[[Any], R], Any]], jobs: int | None
 
 
 def _size(cell: Any) -> int:
-    """The numbers that all clients of a cell send, of Flower to each other; 0 where nothing is run."""
+    """The count of numbers that all clients of a cell send, in Flower to every other client; 0 if nothing is run."""
     if getattr(cell, "fidelity", "") in ("formula", "omitted"):
         return 0
     return int(cell.clients * cell.numbers * (cell.clients if cell.sum == peers.FLOWER else 1))

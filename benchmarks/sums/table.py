@@ -107,7 +107,7 @@ class Cell:
 
     @property
     def fidelity(self) -> str:
-        """How the cell is found: by a run that is "real" or "hollow", or by the "formula"."""
+        """The source of the cell's figures: a "real" run, a "hollow" run, or the "formula"."""
         if self.clients <= MOST_REAL:
             return "real"
         small = self.numbers <= MOST_NUMBERS or self.sum == "plain"

@@ -1,4 +1,4 @@
-"""A network's outputs for points: features and probabilities."""
+"""A network's outputs for points: features, logits, probabilities."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from tacit.parties.learning.parameters import cached, load
 from tacit.parties.learning.sgd import as_images, scaled
 from tacit.parties.learning.spec import ModelSpec
 
-__all__ = ["embed_all", "probabilities"]
+__all__ = ["embed_all", "logits", "probabilities"]
 
 Points = NDArray[np.generic]
 
@@ -21,6 +21,11 @@ BATCH = 250
 def embed_all(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
     """The features of every point. For the arguments of all functions here see `tacit.parties.learning.jobs`."""
     return _run(spec, parameters, images, device, lambda network, batch: network.embed(batch))
+
+
+def logits(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
+    """The outputs of the last layer for every point."""
+    return _run(spec, parameters, images, device, lambda network, batch: network(batch))
 
 
 def probabilities(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:

@@ -26,6 +26,7 @@ __all__ = [
     "embed_work",
     "feature_count",
     "initial",
+    "logits",
     "predict",
     "probabilities",
     "require_torch",
@@ -138,6 +139,13 @@ def embed_all(spec: ModelSpec, parameters: bytes, images: Images, device: str = 
     return inference.embed_all(spec, parameters, images, device)
 
 
+def logits(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.float32]:
+    """The outputs of the network's last layer for every point, float32 (n, classes)."""
+    from tacit.parties.learning import inference
+
+    return inference.logits(spec, parameters, images, device)
+
+
 def probabilities(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.float32]:
     """The probability of each class for every point, float32 (n, classes)."""
     from tacit.parties.learning import inference
@@ -176,7 +184,7 @@ def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) 
 
 
 def embed_work(spec: ModelSpec, points: int) -> Work:
-    """The work of `embed_all`, `probabilities` or `predict` for `points` points."""
+    """The work of `embed_all`, `logits`, `probabilities` or `predict` for `points` points."""
     from tacit.parties.learning import work
 
     return work.embed_work(spec, points)

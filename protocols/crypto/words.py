@@ -169,7 +169,7 @@ def unpacked_rows(
         words[:, i] >>= np.uint64(shift)
     words &= np.uint64(mask_of(bits))
     whole = words.reshape(len(rows), 8 * groups)
-    return whole[:, :count].astype(word_type(bits)), np.logical_not(whole[:, count:].any(axis=1))
+    return whole[:, :count].astype(word_type(bits)), ~np.asarray(whole[:, count:].any(axis=1))
 
 
 def _check(bits: int) -> None:

@@ -60,7 +60,7 @@ def test_every_crash_of_the_main_scenario(recovery: str) -> None:
 def test_pairs_of_crashes_of_a_small_federation(
     small: Scenario, recovery: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every eighth pair, those of other steps with the other recovery; `tacit chaos --pairs` tries all."""
+    """One eighth of all pairs with each recovery, a different one with each; `tacit chaos --pairs` tries all pairs."""
     every_pair = module._pairs
     start = 4 * (recovery == "shamir")
     monkeypatch.setattr(module, "_pairs", lambda *found: every_pair(*found)[start::8])

@@ -202,12 +202,19 @@ def test_a_weakening_is_found_among_thirty(monkeypatch: pytest.MonkeyPatch) -> N
     assert found is not None and found.outcome.exposed and not found.outcome.failure
 
 
-@pytest.mark.parametrize("miniature", dict.fromkeys(PLANTED.values()), ids=lambda one: one.label)
+@pytest.mark.parametrize(
+    "miniature",
+    [
+        pytest.param(one, marks=[pytest.mark.long] * one.is_large, id=one.label)
+        for one in dict.fromkeys(PLANTED.values())
+    ],
+)
 def test_nothing_is_found_where_nothing_is_planted(miniature: Miniature) -> None:
     programs = [*programs_of(run_trial(miniature, ()), Sweep(schedules=0, quick=True))][:29]
     assert not [one.broken for program in programs if (one := run_trial(miniature, program)).broken]
 
 
+@pytest.mark.long
 def test_the_graph_that_is_not_complete_is_not_said_to_hold() -> None:
     """The lie outside the model reads a client's input among 30 clients, and the sweep reports it."""
     miniature = sum_of("secagg+", 30)

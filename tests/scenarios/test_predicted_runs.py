@@ -15,7 +15,7 @@ UNDISTURBED = ["fault=[]", "network.loss=0.0", 'engine="inline"', "expect={}"]
 
 
 def check(file: str, changes: list[str], folder: Path) -> None:
-    """Time within 1 % and memory within 25 % of those of a run with the same seed, in a process of its own."""
+    """Check the time within 1 % and the memory within 25 % against a run with the same seed in its own process."""
     predicted = predict_run(read(file, changes, seed=1).scenario)
     options = [part for change in changes for part in ("--set", change)]
     command = [sys.executable, "-m", "tacit", "run", file, "--seed", "1", "--out", str(folder)]

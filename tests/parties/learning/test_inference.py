@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tacit.parties.learning.jobs import accuracy, embed_all, initial, predict, probabilities
+from tacit.parties.learning.jobs import accuracy, embed_all, initial, logits, predict, probabilities
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import encode
 from tacit.sim.streams import generator
@@ -36,7 +36,9 @@ def test_the_likeliest_class_is_predicted() -> None:
 
 def test_probabilities_are_those_of_the_logits() -> None:
     points = np.array([[9.0, 0.0], [0.0, 0.0], [0.02, 0.01]])
-    powers = np.exp([[81.0, 0.0, -81.0], [0.0, 0.0, 0.0], [0.18, 0.09, -0.27]])
+    expected = [[81.0, 0.0, -81.0], [0.0, 0.0, 0.0], [0.18, 0.09, -0.27]]
+    np.testing.assert_allclose(logits(LINEAR, CORNERS, points), expected, atol=1e-5)
+    powers = np.exp(expected)
     np.testing.assert_allclose(
         probabilities(LINEAR, CORNERS, points), powers / powers.sum(1, keepdims=True), 1e-5, 1e-30
     )

@@ -26,6 +26,7 @@ from tacit.protocols.federated.labelling import Across, Alone, Labeller, Network
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.round import Record, TrainingRound, TrainingSettings
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
+from tacit.protocols.xclp.recipe import AUTHORS_CODE
 from tacit.protocols.xclp.xclp import Parameters
 from tacit.sim.conditions import Conditions
 from tacit.sim.faults import Crash, Fault, Pause, Slow
@@ -308,7 +309,13 @@ def test_helpers_cannot_be_chosen_from_a_sum() -> None:
 
 @pytest.mark.parametrize(
     "labeller",
-    [NetworkLabeller(SPEC), Alone(SPEC, 256, 5, 0.99), Across(SPEC, XCLP), Once(NetworkLabeller(SPEC))],
+    [
+        NetworkLabeller(SPEC),
+        NetworkLabeller(SPEC, AUTHORS_CODE),
+        Alone(SPEC, 256, 5, 0.99),
+        Across(SPEC, XCLP),
+        Once(NetworkLabeller(SPEC)),
+    ],
     ids=lambda one: type(one).__name__,
 )
 def test_pseudo_labels_bring_unlabeled_points_into_training(labeller: Labeller) -> None:

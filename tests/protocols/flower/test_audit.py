@@ -68,7 +68,9 @@ OF_SECAGG = {
 }
 
 
-@pytest.mark.parametrize("settings", OF_SECAGG)
+@pytest.mark.parametrize(
+    "settings", [one if one.startswith("bug") else pytest.param(one, marks=pytest.mark.long) for one in OF_SECAGG]
+)
 def test_a_bug_in_a_run_of_secagg_plus_is_found(settings: str) -> None:
     found = audit(str(APPS / "summed.py"), clients=6, run_config=f"rounds=1 {settings}")
     calm = [row for row in found.rows if row.losses == "calm"]
