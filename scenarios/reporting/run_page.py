@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+import numpy as np
+
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
 from tacit.protocols.registry import PROTOCOLS
@@ -31,7 +33,6 @@ from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.seeing import timeline
 from tacit.scenarios.seeing.compare import flat_keys
-from tacit.scenarios.seeing.facts import Message
 from tacit.scenarios.seeing.plot import X, labels, on_axes
 from tacit.scenarios.seeing.reading import without_collecting
 from tacit.scenarios.seeing.seen import Seen
@@ -74,7 +75,7 @@ def run_page(run: RecordedRun) -> str:
             Section("verdict", "Verdict", verdict(run, seen)),
             Section("timeline", "Timeline", timeline_of(run, seen)),
         ]
-        traffic = _traffic(seen.facts.messages.values())
+        traffic = _traffic(seen)
         del seen  # frees hundreds of megabytes of a large run before charts are drawn
     sections += [
         Section("bytes", "Bytes", byte_section(run, traffic)),
@@ -135,17 +136,21 @@ def _steps(run: RecordedRun) -> Html:
     return charts.bars(rows, KINDS, title, "bytes", ticks)
 
 
-def _traffic(messages: Iterable[Message]) -> Traffic:
-    sent = [one for one in messages if one.hops]
-    parties = sorted({one.sender for one in sent} | {one.receiver for one in sent}, key=_by_number)
-    groups = _groups(parties)
-    by_sender: dict[str, dict[str, int]] = {name: {} for name in groups.values()}
-    for one in sent:
-        some, receiver = by_sender[groups[one.sender]], groups[one.receiver]
-        some[receiver] = some.get(receiver, 0) + one.bytes
+def _traffic(seen: Seen) -> Traffic:
+    columns = seen.messages
+    moved = columns.hops > 0
+    senders, receivers = columns.sender[moved], columns.receiver[moved]
+    present = np.union1d(senders, receivers)
+    groups = _groups([seen.parties[place] for place in present.tolist()])
     names = list(dict.fromkeys(groups.values()))
-    sums = {(name, other): by_sender[name][other] for name in names for other in names if other in by_sender[name]}
-    return Traffic(names, sums, len(names) < len(parties))
+    places = {name: place for place, name in enumerate(names)}
+    group = np.zeros(len(seen.parties), np.int64)
+    group[present] = [places[name] for name in groups.values()]
+    pairs = group[senders] * len(names) + group[receivers]
+    sizes = np.zeros(len(names) ** 2, np.int64)
+    np.add.at(sizes, pairs, columns.bytes[moved])
+    sums = {(names[one // len(names)], names[one % len(names)]): int(sizes[one]) for one in np.unique(pairs).tolist()}
+    return Traffic(names, sums, len(names) < len(present))
 
 
 def _matrix(traffic: Traffic) -> Iterable[Html]:
@@ -182,11 +187,6 @@ def _map_of(names: Sequence[str], sums: Mapping[tuple[str, str], int]) -> Html:
 
 def _size(count: int | None) -> Html:
     return Html("") if count is None else number(count, f"{count:,}")
-
-
-def _by_number(name: str) -> tuple[bool, str, int]:
-    role, _, place = name.partition("/")
-    return name != SERVER, role, int(place) if place.isdigit() else 0
 
 
 def _groups(parties: Sequence[str]) -> dict[str, str]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from tacit.parties.presence import Heartbeat
-from tacit.scenarios.seeing.facts import Facts, Message, Spell, Waiting
+from tacit.scenarios.seeing.facts import Facts, Spell, Waiting
+from tacit.scenarios.seeing.messages import Message
 from tacit.sim.faults import Delay
 from tacit.sim.link import SENDER_GONE
 from tacit.sim.transport import BEHIND, BY_FAULT, CUT

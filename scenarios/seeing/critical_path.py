@@ -26,7 +26,8 @@ import numpy as np
 from msgspec import Struct
 
 from tacit.scenarios.seeing.facts import Facts, Waiting
-from tacit.scenarios.seeing.reading import Delivery, Row, WaitBegun, WaitEnded, reader_of
+from tacit.scenarios.seeing.messages import Numbers
+from tacit.scenarios.seeing.reading import Delivery, Row, Sending, WaitBegun, WaitEnded, reader_of
 from tacit.sim.trace import Fact
 
 __all__ = ["Segment", "Walk", "seconds_by"]
@@ -136,25 +137,6 @@ class _Events:
         return self.numbers[bisect_left(self.times, time, *span) : bisect_right(self.times, time, *span)]
 
 
-class _Numbers:
-    """A list of event numbers, by an index from 0; 0 if there is none."""
-
-    def __init__(self) -> None:
-        self._found = array("q")
-
-    def __getitem__(self, place: int) -> int:
-        return self._found[place] if place < len(self._found) else 0
-
-    def put(self, place: int, number: int) -> None:
-        """Set the number at `place` unless it has one."""
-        if place == len(self._found):
-            self._found.append(number)
-            return
-        if place > len(self._found):
-            self._found.extend([0] * (place + 1 - len(self._found)))
-        self._found[place] = self._found[place] or number
-
-
 class Walk:
     """Follows the path from event to event: each step leads to an earlier event or time, so the walk ends.
 
@@ -169,9 +151,9 @@ class Walk:
         self._jobs = _Events()  # by the time of their end at full speed
         # Events of a party's program, from its first job on.
         self._doings: dict[str, array[int]] = defaultdict(lambda: array("q"))
-        self._hops = _Numbers(), _Numbers()  # the events of hops 1 and 2, by copy
+        self._hops = Numbers(), Numbers()  # the events of hops 1 and 2, by copy
         self._first: dict[tuple[int, int], int] = {}  # by message and hop, if the first copy has another number
-        self._begun = _Numbers()  # the beginnings of waits
+        self._begun = Numbers()  # the beginnings of waits
         self._last = 0
         self._read: Callable[[int], Row | int] = _unread
         self._found: list[Segment] = []
@@ -180,6 +162,13 @@ class Walk:
         """The function that records an event of that kind, called after the facts'; None for kinds that the path does
         not use."""
         return None if (take := _TAKERS.get(kind)) is None else partial(take, self)
+
+    def send(self, sending: Sending) -> None:
+        """Record that a message was sent."""
+        self._hops[0].put(sending.message, sending.n)
+        self._last = sending.n
+        if sending.party in self._jobs:
+            self._doings[sending.party].append(sending.n)
 
     def deliver(self, delivery: Delivery, receiver: str) -> None:
         """Record that a message was delivered to `receiver`."""

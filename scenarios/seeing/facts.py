@@ -2,95 +2,20 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, TypeVar
+from sys import intern
+from typing import Any
 
-from tacit.scenarios.seeing.reading import AnyRow, Delivery, News, Row, WaitBegun, WaitEnded
+from tacit.scenarios.seeing.messages import Message, Messages
+from tacit.scenarios.seeing.reading import AnyRow, Delivery, News, Row, Sending, Transfers, WaitBegun, WaitEnded
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Fact
 from tacit.sim.transport import SECOND_COPY
 
-__all__ = ["Facts", "Job", "Message", "Spell", "Waiting"]
-
-
-@dataclass(eq=False, slots=True)
-class Message:
-    """One message with its history. Times are in virtual seconds.
-
-    `lost` and `dropped` have the times and reasons for its copies, `resent` those of parts that TCP sent again,
-    `struck` the time, kind and text of each fault that affected it. `received` is the time of delivery, `refused` the
-    time and reason if the receiver's program then dropped it, and `late` is true if it did because the message was of
-    an earlier round or attempt. `again` counts the copies sent because another was lost; `n` is the event of the first
-    loss or drop. `relay` is the party that carries the message on, "" if none does; it received the message at
-    `relayed`.
-
-    `sizes` are the payload, sealing and envelope of one copy in bytes, `bytes` all bytes of all copies on all `hops`.
-    `copies` counts the copies that were sent, `ended` those that were lost or dropped.
-    """
-
-    number: int
-    sender: str
-    receiver: str
-    type: str
-    step: str
-    stamp: tuple[int, int]
-    sent: float
-    received: float | None = None
-    again: int = 0
-    n: int = 0
-    lost: tuple[tuple[float, str], ...] = ()
-    resent: tuple[tuple[float, str], ...] = ()
-    dropped: tuple[tuple[float, str], ...] = ()
-    struck: tuple[tuple[float, str, str], ...] = ()
-    refused: tuple[float, str] | None = None
-    late: bool = False
-    relay: str = ""
-    relayed: float | None = None
-    sizes: tuple[int, int, int] = (0, 0, 0)
-    bytes: int = 0
-    hops: int = 0
-    copies: int = 0
-    ended: int = 0
-
-    @property
-    def is_sent(self) -> bool:
-        """True if the message has a row in the view `messages`; a fault may also affect a message that is never
-        sent."""
-        return bool(self.hops or self.ended or self.received is not None)
-
-    @property
-    def fate(self) -> str:
-        """``received``, ``in flight``, ``dropped`` or ``lost``, as in the view `messages`."""
-        if self.received is not None:
-            return "received"
-        if self.copies > self.ended:
-            return "in flight"
-        return "dropped" if self.ended > len(self.lost) else "lost"
-
-    @property
-    def note(self) -> str:
-        """The troubles of the message, in words."""
-        if not (self.struck or self.refused or self.received is None):
-            return ""
-        notes = [note for *_, note in self.struck]
-        notes += [f"refused by the receiver: {self.refused[1]}"] if self.refused is not None else []
-        notes += [] if self.received is not None else dict.fromkeys(why for _, why in (*self.lost, *self.dropped))
-        return "; ".join(notes)
-
-    @property
-    def legs(self) -> tuple[tuple[str, str, float | None, float | None], ...]:
-        """The connections on its way: sender, receiver, and the times at which it entered and left each."""
-        if not self.relay:
-            return ((self.sender, self.receiver, self.sent, self.received),)
-        first = self.sender, self.relay, self.sent, self.relayed
-        return (first, (self.relay, self.receiver, self.relayed, self.received))
-
-    def is_taken(self, at: float) -> bool:
-        """True if its receiver had it by `at`, and did not refuse it."""
-        return self.received is not None and self.received <= at and self.refused is None
+__all__ = ["Facts", "Job", "Spell", "Waiting"]
 
 
 @dataclass(eq=False, slots=True)
@@ -163,28 +88,19 @@ class Job:
     seconds: float
 
 
-_Key = TypeVar("_Key", bound=Hashable)
-_One = TypeVar("_One", Message, Waiting)
-
 _AGAIN = Fact.AGAIN.value
 
 
-def _end(sender: str, receiver: str) -> str:
-    """The end of a message by which it is indexed: the client's."""
-    return receiver if sender == "server" else sender
-
-
-def _append(found: dict[_Key, _One | list[_One]], key: _Key, one: _One) -> None:
-    """Add `one` to the entries of a key. A single entry is stored without a list, as most keys of a large run have
-    one."""
-    before = found.setdefault(key, one)
+def _append(found: dict[str, Waiting | list[Waiting]], party: str, one: Waiting) -> None:
+    """Add `one` to the entries of a party. A single entry is stored without a list, as most of a large run have one."""
+    before = found.setdefault(party, one)
     if isinstance(before, list):
         before.append(one)
     elif before is not one:
-        found[key] = [before, one]
+        found[party] = [before, one]
 
 
-def _listed(found: _One | list[_One] | None) -> list[_One]:
+def _listed(found: Waiting | list[Waiting] | None) -> list[Waiting]:
     if found is None:
         return []
     return found if isinstance(found, list) else [found]
@@ -194,7 +110,7 @@ class Facts:
     """The facts in the rows of a record, added in order."""
 
     def __init__(self) -> None:
-        self.messages: dict[int, Message] = {}
+        self.messages = Messages()
         self.waits: dict[int, Waiting] = {}
         self.of_links: list[Spell] = []
         self._spells: dict[str, list[Spell]] = defaultdict(list)
@@ -209,8 +125,6 @@ class Facts:
         self.slept: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
         self.answered: dict[int, frozenset[str]] = {}
         self._troubled: dict[tuple[str, str], list[Message]] = defaultdict(list)
-        # messages by type and `_end`: a large run has as many pairs as messages
-        self._between: dict[str, dict[str, Message | list[Message]]] = defaultdict(dict)
         self._stamps: dict[tuple[int, int], tuple[int, int]] = {}
         self._sizes: dict[
             tuple[int, int, int], tuple[tuple[int, int, int], int]
@@ -245,7 +159,7 @@ class Facts:
             self.slept[row.party].append((row.step, row.time, row.value))
 
     def _compute(self, row: Row) -> None:
-        self.jobs[row.party].append(Job(row.step, row.time, row.value))
+        self.jobs[row.party].append(Job(intern(row.step), row.time, row.value))
 
     def _outcome(self, row: Row) -> None:
         self.endings[row.party] = row.note
@@ -272,18 +186,13 @@ class Facts:
         return count, (times[(count - 1) // 2] + times[count // 2]) / 2 if count else 0.0
 
     def between(self, sender: str, receiver: str, types: Iterable[str]) -> Iterator[Message]:
-        """The messages of `types` from one party to another, in the order of sending."""
-        for kind in types:
-            yield from self._of_type(sender, receiver, kind)
+        """The messages of `types` from one party to another, those of each type in the order of sending."""
+        found = self.messages.between(sender, receiver)
+        return (one for kind in types for one in found if one.type == kind)
 
     def sent_to(self, receiver: str, sender: str) -> Iterator[Message]:
         """All messages from one party to another, in the order of sending."""
-        found = [one for kind in self._between for one in self._of_type(sender, receiver, kind)]
-        return iter(sorted(found, key=lambda one: one.number))
-
-    def _of_type(self, sender: str, receiver: str, kind: str) -> list[Message]:
-        found = _listed(self._between[kind].get(_end(sender, receiver))) if kind in self._between else []
-        return [one for one in found if one.sender == sender and one.receiver == receiver]
+        return iter(sorted(self.messages.between(sender, receiver), key=lambda one: one.number))
 
     def before(self, message: Message, at: float) -> Message | None:
         """The first message with trouble before `at` that was still on a connection when `message` entered it; None if
@@ -317,6 +226,11 @@ class Facts:
         found = [one for one in downs if one.ended is not None and one.ended <= at]
         return found[-1] if found else None
 
+    @property
+    def with_spells(self) -> Set[str]:
+        """The parties that have any spell."""
+        return self._spells.keys()
+
     def spells_of(self, party: str) -> list[Spell]:
         """The spells of a party, in order; a link's spell belongs to the party that its fault names first."""
         return self._spells.get(party, [])
@@ -340,31 +254,29 @@ class Facts:
         return next((one for one in reversed(self._objections.get((party, round_number), ())) if one[0] <= at), None)
 
     def _message(self, row: Row) -> Message:
-        one = self.messages.get(row.message)
-        if one is None:
-            one = Message(row.message, row.sender, row.receiver, row.type, row.step, self._stamp(row), row.time)
-            self.messages[row.message] = one
-            _append(self._between[row.type], _end(row.sender, row.receiver), one)
-        return one
+        return self.messages.get(row.message) or self.messages.add_first(row)
 
-    def _stamp(self, row: Row) -> tuple[int, int]:
-        stamp = row.round, row.attempt
-        return self._stamps.setdefault(stamp, stamp)
+    @property
+    def transfers(self) -> Transfers:
+        """The functions that record sendings and deliveries."""
+        return Transfers(self.send, lambda delivery: self.deliver(delivery) is not None)
 
-    def deliver(self, delivery: Delivery) -> Message | None:
-        """Record a delivery and return its message; None, without recording it, if the sending is unknown."""
-        if (one := self.messages.get(delivery.message)) is not None:
-            one.received = delivery.time
-        return one
+    def send(self, sending: Sending) -> bool:
+        """Record a sending; returns false, without recording it, if its message is known already."""
+        return self.messages.add(sending)
+
+    def deliver(self, delivery: Delivery) -> str | None:
+        """Record a delivery and return its receiver; None, without recording it, if the sending is unknown."""
+        return self.messages.receive(delivery.message, delivery.time)
 
     def _deliver(self, row: Row) -> None:
-        if row.message:
-            (self.messages.get(row.message) or self._message(row)).received = row.time
+        if row.message and self.messages.receive(row.message, row.time) is None:
+            self._message(row).received = row.time
 
     def _send(self, row: Row) -> None:
         if not row.message:
             return
-        one = self.messages.get(row.message) or self._message(row)
+        one = self._message(row)
         self._record_hop(one, row)
         one.copies += 1
         if row.peer != row.receiver and not one.relay:
@@ -375,7 +287,7 @@ class Facts:
     def _relay(self, row: Row) -> None:
         if not row.message:
             return
-        one = self.messages.get(row.message) or self._message(row)
+        one = self._message(row)
         self._record_hop(one, row)
         one.copies += bool(row.fact)
         if one.relayed is None:
@@ -391,7 +303,7 @@ class Facts:
             one.again += 1
 
     def _hop(self, row: Row) -> None:
-        one, kind = self.messages.get(row.message) or self._message(row), row.kind
+        one, kind = self._message(row), row.kind
         if kind in ("lose", "drop"):
             one.ended += 1
         if kind == "resend":
@@ -414,7 +326,7 @@ class Facts:
             self._troubled[source, target].append(one)
 
     def _refuse(self, row: Row) -> None:
-        every = self._of_type(row.sender, row.receiver, row.type)
+        every = self.between(row.sender, row.receiver, (row.type,))
         stamp = row.round, row.attempt
         alike = [one for one in every if one.stamp == stamp and one.received is not None and not one.refused]
         just_now = [one for one in alike if one.received == row.time]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from sys import intern
 from typing import NamedTuple
 
 from tacit.parties.server import Loss
@@ -19,6 +20,8 @@ __all__ = [
     "News",
     "Record",
     "Row",
+    "Sending",
+    "Transfers",
     "WaitBegun",
     "WaitEnded",
     "is_under_way",
@@ -63,6 +66,33 @@ class Delivery(NamedTuple):
     n: int
     time: float
     message: int
+
+
+class Sending(NamedTuple):
+    """The sending of the first copy of a message straight to its receiver, with the columns that its story needs."""
+
+    n: int
+    time: float
+    message: int
+    party: str
+    peer: str
+    type: str
+    step: str
+    round: int
+    attempt: int
+    payload: int
+    sealing: int
+    envelope: int
+
+
+class Transfers(NamedTuple):
+    """Functions that record sendings and deliveries, most events of a record; each returns False if it needs a row.
+
+    They have fewer columns than a `Row`, which `see` of `Record.news` has.
+    """
+
+    send: Callable[[Sending], bool]
+    deliver: Callable[[Delivery], bool]
 
 
 class WaitBegun(NamedTuple):
@@ -150,7 +180,6 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         with opened_record(path) as connection:
             check_whole(folder)
             connection.execute("BEGIN")
-            connection.text_factory = _Texts().__getitem__
             yield connection
     except (sqlite3.Error, TypeError, ValueError) as error:
         if isinstance(error, FolderError):
@@ -159,14 +188,6 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         raise FolderError(
             f"{path}: the record cannot be read: {error}; is the file whole? A run again makes a new one"
         ) from None
-
-
-class _Texts(dict[bytes, str]):
-    """The text of each byte string: one object for all its occurrences, since a record has few different texts."""
-
-    def __missing__(self, raw: bytes) -> str:
-        text = self[raw] = sys.intern(raw.decode())  # interned: kinds are compared with literals
-        return text
 
 
 @contextmanager
@@ -221,16 +242,16 @@ class Record:
         self,
         see: Callable[[AnyRow], None] | None = None,
         kept: Collection[str] | None = None,
-        see_delivery: Callable[[Delivery], bool] | None = None,
+        transfers: Transfers | None = None,
     ) -> News:
         """Return the rows that are new since the last call; all rows at first. Raises FolderError.
 
-        `see` is called with each event and wait, in order. `kept`: the kinds to return; None: all. With `see_delivery`,
-        that function is called with each delivery instead, in order, and `see` only if it returns False; the result
-        then has no deliveries.
+        `see` is called with each event and wait, in order. `kept`: the kinds to return; None: all. With `transfers`,
+        those functions are called with each sending and delivery instead, in order, and `see` only if they return
+        False; the result then has no such events.
         """
         with opened(self.path.parent) as connection, without_collecting():
-            found = self._read(connection, see or (lambda row: None), kept, see_delivery)
+            found = self._read(connection, see or (lambda row: None), kept, transfers)
         self._seen = found.last
         self._rounds += len(found.rounds)
         return found
@@ -240,36 +261,37 @@ class Record:
         connection: sqlite3.Connection,
         see: Callable[[AnyRow], None],
         kept: Collection[str] | None,
-        see_delivery: Callable[[Delivery], bool] | None,
+        transfers: Transfers | None,
     ) -> News:
         rows: list[AnyRow] = []
         last, time = self._seen, 0.0
-        apart = "" if see_delivery is None else "kind <> 'deliver' AND"
+        apart = "" if transfers is None else f"kind <> 'deliver' AND ({_IS_SENDING}) IS NOT TRUE AND"
         query = f"{_ROWS} WHERE {apart} n > ? ORDER BY n"
-        deliveries = _Deliveries(connection, self._seen, see, see_delivery)
+        transferred = _Transferred(connection, self._seen, see, transfers)
         waits = _Waits(connection, self._seen, see, kept, rows, self._names)
 
         def catch_up(n: int) -> int:
-            """Process all deliveries and waits before the event `n`; return the number of the first later one."""
+            """Process all transfers and waits before the event `n`; return the number of the first later one."""
             while True:
-                delivery, wait = deliveries.next, waits.next
-                if min(delivery, wait) >= n:
-                    return min(delivery, wait)
-                if delivery < wait:
-                    deliveries.see_until(min(wait, n))
+                transfer, wait = transferred.next, waits.next
+                if min(transfer, wait) >= n:
+                    return min(transfer, wait)
+                if transfer < wait:
+                    transferred.see_until(min(wait, n))
                 else:
-                    waits.see_until(min(delivery, n))
+                    waits.see_until(min(transfer, n))
 
-        beside = min(deliveries.next, waits.next)
+        beside = min(transferred.next, waits.next)
         for row in map(Row._make, connection.execute(query, (self._seen,))):
             if beside < row.n:
                 beside = catch_up(row.n)
+            if kept is None or row.kind in kept:
+                row = _shared(row)
+                rows.append(row)
             see(row)
             last, time = row.n, row.time
-            if kept is None or row.kind in kept:
-                rows.append(row)
         catch_up(sys.maxsize)
-        last, time = max((last, time), deliveries.last, waits.last)
+        last, time = max((last, time), transferred.last, waits.last)
         rounds = connection.execute(
             "SELECT n, round, began, ended, called, answered, problem FROM ended_rounds WHERE rowid > ? ORDER BY rowid",
             (self._rounds,),
@@ -288,6 +310,11 @@ class Record:
         )
 
 
+def _shared(row: Row) -> Row:
+    """The row with texts that it shares with others: one object for all occurrences, since a record has few texts."""
+    return Row._make([intern(one) if isinstance(one, str) else one for one in row])
+
+
 class _Names(dict[str, tuple[str, ...]]):
     """The names in each space-separated list; one tuple for all occurrences of a list."""
 
@@ -296,8 +323,19 @@ class _Names(dict[str, tuple[str, ...]]):
         return names
 
 
-class _Deliveries:
-    """The deliveries of a record after the event `seen`, to be passed to `take`; no deliveries if `take` is None.
+_IS_SENDING = (
+    "kind = 'send' AND message > 0 AND copy = message AND hop = 1 AND fact = '' AND value < 2 AND sender = party "
+    "AND receiver = peer"
+)
+
+_TRANSFERS = f"""
+SELECT {", ".join(Sending._fields)} FROM events WHERE {_IS_SENDING} AND n > ?
+UNION ALL SELECT n, time, message, {", ".join(["NULL"] * len(Sending._fields[3:]))} FROM events
+WHERE kind = 'deliver' AND n > ? ORDER BY n"""
+
+
+class _Transferred:
+    """The sendings and deliveries of a record after the event `seen`, to be passed to `transfers`; none if it is None.
 
     `next` is the number of the first one that was not passed yet, `last` the number and the time of the last one
     passed.
@@ -308,24 +346,27 @@ class _Deliveries:
         connection: sqlite3.Connection,
         seen: int,
         see: Callable[[AnyRow], None],
-        take: Callable[[Delivery], bool] | None,
+        transfers: Transfers | None,
     ) -> None:
-        query = f"SELECT {', '.join(Delivery._fields)} FROM events WHERE kind = 'deliver' AND n > ? ORDER BY n"
-        self._rows = iter(()) if take is None else map(Delivery._make, connection.execute(query, (seen,)))
-        self._connection, self._see, self._take = connection, see, take
+        self._rows = iter(()) if transfers is None else connection.execute(_TRANSFERS, (seen, seen))
+        self._connection, self._see, self._transfers = connection, see, transfers
         self._row = next(self._rows, None)
-        self.next = sys.maxsize if self._row is None else self._row.n
+        self.next = sys.maxsize if self._row is None else self._row[0]
         self.last = (0, 0.0)
 
     def see_until(self, n: int) -> None:
-        """Process all deliveries before the event `n`."""
-        row, take = self._row, self._take
-        while row is not None and take is not None and row.n < n:
-            if not take(row) and (whole := _row(self._connection, row.n)) is not None:
+        """Process all sendings and deliveries before the event `n`."""
+        if self._transfers is None:
+            return
+        row, (send, deliver) = self._row, self._transfers
+        while row is not None and row[0] < n:
+            taken = deliver(Delivery._make(row[:3])) if row[3] is None else send(Sending._make(row))
+            if not taken and (whole := _row(self._connection, row[0])) is not None:
                 self._see(whole)
-            self.last = row.n, row.time
-            row = next(self._rows, None)
-        self._row, self.next = row, sys.maxsize if row is None else row.n
+            before, row = row, next(self._rows, None)
+            if row is None or row[0] >= n:
+                self.last = before[0], before[1]
+        self._row, self.next = row, sys.maxsize if row is None else row[0]
 
 
 _WAITS = """
@@ -363,10 +404,13 @@ class _Waits:
             place, wait, time, party, step, number, attempt, types, sources, seconds, last = found
             row: AnyRow
             if party is None:
-                row = WaitEnded(place, wait, time, step, names[types], names[sources], last, seconds)
+                row = WaitEnded(place, wait, time, intern(step), names[types], names[sources], intern(last), seconds)
                 keeps = self._keeps_ends
             else:
-                row = WaitBegun(place, wait, time, party, step, number, attempt, names[types], names[sources], seconds)
+                row = WaitBegun(
+                    place, wait, time, intern(party), intern(step), number, attempt, names[types], names[sources],
+                    seconds,
+                )  # fmt: skip
                 keeps = self._keeps_begins
             self._see(row)
             if keeps:

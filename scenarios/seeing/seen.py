@@ -1,14 +1,18 @@
 """All results of reading the events of a record once: facts, the critical path, and the data of a timeline."""
 
+import math
 from array import array
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from tacit.scenarios.seeing.critical_path import Segment, Walk
 from tacit.scenarios.seeing.facts import Facts
-from tacit.scenarios.seeing.reading import AnyRow, Delivery, Record, Row, WaitBegun, WaitEnded
+from tacit.scenarios.seeing.messages import MessageColumns
+from tacit.scenarios.seeing.reading import AnyRow, Delivery, Record, Row, Sending, Transfers, WaitBegun, WaitEnded
 
 __all__ = ["Seen"]
 
@@ -25,28 +29,55 @@ class Seen:
 
     def __init__(self, folder: Path) -> None:
         self.facts = Facts()
-        self.parties: set[str] = set()
+        self._named: dict[str, None] = {}  # in the order of their first, which is nearly that of their numbers
         self.moments, self._last = array("d"), -1.0
         self.doings: dict[str, array[float]] = defaultdict(lambda: array("d"))
         self.last_round = 0
         self._walk = Walk(folder, self.facts)
         self._takers: dict[str, tuple[Callable[[Any], None], ...]] = {}  # the functions for each kind of event
-        self.news = Record(folder).news(self._see, ("fault",), self._see_delivery)
+        self.news = Record(folder).news(self._see, ("fault",), Transfers(self._see_sending, self._see_delivery))
         self._takers.clear()  # they refer to this object, and only the garbage collector would free it
         self.facts.take_answers(self.news)
-        self.parties.update(one.sender for one in self.facts.messages.values())
-        self.parties.update(one.receiver for one in self.facts.messages.values())
+        self._named.update(dict.fromkeys(self.facts.messages.parties))
         last = max(self.moments, default=0.0)
         self.end = float(str(self.news.about.get("virtual_seconds", last)))
 
+    @cached_property
+    def parties(self) -> list[str]:
+        """All that the record names: the server, then the clients by number."""
+        groups: dict[tuple[bool, str], list[tuple[float, str]]] = defaultdict(list)
+        for name in filter(None, self._named):
+            role, _, number = name.partition("/")
+            groups[name != "server", role].append((float(number) if number.isdecimal() else math.inf, name))
+        return [name for group in sorted(groups) for _, name in sorted(groups[group])]
+
+    @cached_property
+    def messages(self) -> MessageColumns:
+        """All messages that were sent, in columns; senders and receivers are places in `parties`."""
+        return self.facts.messages.columns(self.parties)
+
+    def _see_sending(self, sending: Sending) -> bool:
+        """Record a sending; returns False if its message is known already, as of a fault that is recorded before."""
+        if not self.facts.send(sending):
+            return False
+        if sending.time != self._last:
+            self._last = sending.time
+            self.moments.append(sending.time)
+        self._walk.send(sending)
+        if sending.party in self.facts.jobs:
+            self.doings[sending.party].append(sending.time)
+        if sending.round > self.last_round:
+            self.last_round = sending.round
+        return True
+
     def _see_delivery(self, delivery: Delivery) -> bool:
         """Record a delivery whose sending is recorded; returns False for others, as in the record of one party."""
-        if (message := self.facts.deliver(delivery)) is None:
+        if (receiver := self.facts.deliver(delivery)) is None:
             return False
         if delivery.time != self._last:
             self._last = delivery.time
             self.moments.append(delivery.time)
-        self._walk.deliver(delivery, message.receiver)
+        self._walk.deliver(delivery, receiver)
         return True
 
     def _see(self, row: AnyRow) -> None:
@@ -68,12 +99,12 @@ class Seen:
         return self._takers.setdefault(kind, tuple(take for take in takers if take is not None))
 
     def _name(self, row: Row) -> None:
-        self.parties.add(row.party)
+        self._named[intern(row.party)] = None
         if not row.message:
-            self.parties.update((row.sender, row.receiver))
+            self._named[row.sender] = self._named[row.receiver] = None
 
     def _name_waiting(self, row: WaitBegun) -> None:
-        self.parties.add(row.party)
+        self._named[row.party] = None
 
     def _end_wait(self, row: WaitEnded) -> None:
         wait = self.facts.waits.get(row.wait)

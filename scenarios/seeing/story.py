@@ -11,13 +11,17 @@ from tacit.scenarios.files.arguments import check_type
 from tacit.scenarios.running.folder import Result
 from tacit.scenarios.seeing.absences import Absence, Key, grouped, key_of
 from tacit.scenarios.seeing.causes import Cause, Causes, Chain
-from tacit.scenarios.seeing.facts import Facts, Message, Waiting
+from tacit.scenarios.seeing.facts import Facts, Waiting
+from tacit.scenarios.seeing.messages import Message
 from tacit.scenarios.seeing.reading import (
     AnyRow,
+    Delivery,
     EndedRound,
     News,
     Record,
     Row,
+    Sending,
+    Transfers,
     WaitBegun,
     WaitEnded,
     is_under_way,
@@ -94,14 +98,26 @@ class Story:
 
         Each line is made with knowledge of all new rows.
         """
-        begun, messages, add = self._last > 0, set[int](), self._facts.add
+        begun, messages, facts = self._last > 0, set[int](), self._facts
 
         def see(row: AnyRow) -> None:
-            add(row)
+            facts.add(row)
             if isinstance(row, Row):
                 messages.add(row.message)
 
-        news = record.news(see if begun else add, None if self._everything else _WORTH)
+        def send(sending: Sending) -> bool:
+            messages.add(sending.message)
+            return facts.send(sending)
+
+        def deliver(delivery: Delivery) -> bool:
+            messages.add(delivery.message)
+            return facts.deliver(delivery) is not None
+
+        transfers = Transfers(send, deliver) if begun else facts.transfers
+        if self._everything:
+            news = record.news(see if begun else facts.add)
+        else:
+            news = record.news(see if begun else facts.add, _WORTH, transfers)
         return news, self._take(news, messages if begun else self._facts.messages.keys())
 
     def _take(self, news: News, messages: Set[int]) -> list[Line]:
@@ -295,7 +311,7 @@ class Story:
 
     def _summary(self) -> list[Line]:
         """The lines with the numbers of lost, repeated and refused messages."""
-        messages = self._facts.messages.values()
+        messages = list(self._facts.messages.made)
         why = Counter(reason for one in messages for _, reason in one.lost)
         again = sum(one.again for one in messages)
         refused = Counter(one.refused[1] for one in messages if one.refused is not None)
@@ -358,7 +374,7 @@ def absences(folder: Path, losses: Iterable[Loss] | None = None, seen: Seen | No
     """
     if losses is not None:
         facts = Facts() if seen is None else seen.facts
-        news = Record(folder).news(facts.add, ()) if seen is None else seen.news
+        news = Record(folder).news(facts.add, (), facts.transfers) if seen is None else seen.news
         facts.take_answers(news)
         causes = Causes(facts, datagrams=news.about.get("transport") == "datagram")
         return grouped(losses, facts, lambda loss: causes.of_loss(loss.party, loss.round, loss.time))

@@ -6,6 +6,8 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
+
 from tacit.scenarios.seeing.critical_path import Segment, seconds_by
 from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.timeline.encoding import encoded
@@ -87,9 +89,10 @@ def _summary(model: Model) -> str:
 
 def _description(model: Model) -> str:
     """A description of the picture for screen readers."""
-    lost = sum(one.fate in ("lost", "dropped") for one in model.messages)
+    unreceived = model.columns.where(np.isnan(model.columns.received))
+    lost = sum(one.fate in ("lost", "dropped") for one in unreceived)
     parts = [_summary(model), f"{_count(lost, 'message')} not received." if lost else "All messages were received."]
-    if lost == 0 and any(one.received is None for one in model.messages):
+    if lost == 0 and unreceived:
         parts[1] = "Some messages are on their way."
     marks = [f"{one.party} at {format_duration(one.time)}: {one.text}" for one in model.marks[:6]]
     longest = list(seconds_by(model.path, "kind", "place", "step").items())[:3]

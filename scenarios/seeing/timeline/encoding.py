@@ -101,7 +101,7 @@ def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
     """The model and the `counts` of its omitted messages, as data for JSON."""
     party, step, type_, text = _Table(model.parties), _Table(), _Table(), _Table([""])
     shapes = _Table()
-    messages, copies, bars, gaps, path = model.messages, model.copies, model.bars, list(model.gaps), model.path
+    messages, copies, bars, gaps, path = list(model.messages), model.copies, model.bars, list(model.gaps), model.path
     data: dict[str, Any] = {
         "end": microseconds(model.end),
         "messages": {
@@ -169,11 +169,11 @@ def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
     if counts is not None:
         data["counts"] = {
             "width": microseconds(counts.width),
-            "bucket": _rising(cell.bucket for cell in counts.cells),
-            "party": packed(party(cell.party) for cell in counts.cells),
-            "sent": packed(cell.sent for cell in counts.cells),
-            "received": packed(cell.received for cell in counts.cells),
-            "bytes": packed(cell.bytes for cell in counts.cells),
+            "bucket": _rising(counts.bucket),
+            "party": packed(counts.party),
+            "sent": packed(counts.sent),
+            "received": packed(counts.received),
+            "bytes": packed(counts.bytes),
         }
     return {**data, "shapes": list(shapes), "parties": list(party), "steps": list(step), "types": list(type_),
             "texts": list(text)}  # fmt: skip

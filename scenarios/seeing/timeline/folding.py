@@ -1,11 +1,9 @@
 """The idle spans of a run that a timeline folds because they are long."""
 
 import math
-from array import array
-from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Span", "folds"]
 
@@ -21,9 +19,12 @@ _MARGIN = 0.1
 """The part of an idle span that remains at each end of a fold, as a share of the least folded length."""
 
 
-def folds(moments: Iterable[float], busy: Iterable[Span]) -> list[Span]:
-    """The spans to fold, in order. None contains a moment, or a part of a busy span."""
-    begins, ends = _spans(moments, busy)
+def folds(moments: ArrayLike, busy: ArrayLike) -> list[Span]:
+    """The spans to fold, in order. None contains one of the `moments`, or a part of a busy span.
+
+    `busy` has a row for each span, its begin and its end; one that ends before it begins is ignored.
+    """
+    begins, ends = _spans(np.asarray(moments, np.float64), np.asarray(busy, np.float64).reshape(-1, 2))
     if not len(begins):
         return []
     reached = np.maximum.accumulate(ends)
@@ -36,18 +37,12 @@ def folds(moments: Iterable[float], busy: Iterable[Span]) -> list[Span]:
     return [(start, stop) for begin, start, stop, end in found if begin < start < stop < end]
 
 
-def _spans(moments: Iterable[float], busy: Iterable[Span]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The begins and ends of all spans, in the order of begins; a moment is a span. Arrays, as there may be a
-    million."""
-    begins = array("d", moments)
-    ends = array("d", begins)
-    for begin, end in busy:
-        if begin <= end:
-            begins.append(begin)
-            ends.append(end)
-    found = np.asarray(begins), np.asarray(ends)
-    order = np.argsort(found[0], kind="stable")
-    return found[0][order], found[1][order]
+def _spans(moments: NDArray[np.float64], busy: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The begins and ends of all spans, in the order of begins; a moment is a span."""
+    spans = busy[busy[:, 0] <= busy[:, 1]]
+    begins, ends = np.concatenate((moments, spans[:, 0])), np.concatenate((moments, spans[:, 1]))
+    order = np.argsort(begins, kind="stable")
+    return begins[order], ends[order]
 
 
 def _least(lengths: list[float], whole: float) -> float:

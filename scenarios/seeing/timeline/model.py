@@ -6,18 +6,19 @@ job of a party that is slowed or paused meanwhile lasts until the party's next a
 both its ends.
 """
 
-import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tacit.scenarios.running.record_format import VIEW_OF
 from tacit.scenarios.seeing.critical_path import Segment
-from tacit.scenarios.seeing.facts import Facts, Job, Message, Waiting
+from tacit.scenarios.seeing.facts import Facts, Job, Waiting
+from tacit.scenarios.seeing.messages import Message, MessageColumns
 from tacit.scenarios.seeing.reading import News, Row, opened
 from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.timeline.folding import Span, folds
@@ -104,7 +105,9 @@ class Model:
     end: float
     ended: bool
     parties: list[str]
-    messages: list[Message] = field(default_factory=list)
+    columns: MessageColumns
+    """All messages; `messages` are those of them that are drawn singly."""
+    messages: Sequence[Message]
     copies: list[Copy] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     waits: list[Waiting] = field(default_factory=list)
@@ -146,9 +149,7 @@ def model_of(folder: Path, seen: Seen | None = None) -> Model:
 def _model_of(copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
     facts, news = seen.facts, seen.news
     end = max(max(seen.moments, default=0.0), seen.end)
-    model = Model(end, news.ended, _in_order(seen.parties))
-    model.messages = sorted((one for one in facts.messages.values() if one.is_sent), key=attrgetter("number"))
-    model.messages.sort(key=attrgetter("sent"))
+    model = Model(end, news.ended, seen.parties, seen.messages, seen.messages)
     model.copies = [one for one in copies if one.number in facts.messages]
     model.bars = sorted(_bars(facts, seen.doings, end), key=lambda bar: bar.began)
     model.waits = sorted(facts.waits.values(), key=lambda wait: wait.began)
@@ -157,19 +158,9 @@ def _model_of(copies: list[Copy], lost: list[Mark], seen: Seen) -> Model:
     model.path = seen.path(end)
     model.rounds = list(_rounds(seen, end))
     model.steps = _steps(facts, end)
-    busy = chain(_under_way(model, facts), ((bar.began, bar.ended) for bar in model.bars))
-    model.folded = folds(chain(seen.moments, (end,)), busy)
+    jobs = np.array([(bar.began, bar.ended) for bar in model.bars], np.float64).reshape(-1, 2)
+    model.folded = folds(np.append(seen.moments, end), np.concatenate([*_under_way(model, facts), jobs]))
     return model
-
-
-def _in_order(names: Iterable[str]) -> list[str]:
-    """The server, then the clients by number."""
-
-    def place(name: str) -> tuple[bool, str, float, str]:
-        role, _, number = name.partition("/")
-        return name != "server", role, float(number) if number.isdecimal() else math.inf, name
-
-    return sorted({name for name in names if name}, key=place)
 
 
 def _bars(facts: Facts, doings: Mapping[str, Sequence[float]], end: float) -> Iterator[Bar]:
@@ -208,9 +199,8 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _bands(facts: Facts, parties: Sequence[str]) -> list[Band]:
-    known = set(parties)
-    found = []
-    for party in parties:
+    known, found = set(parties), []
+    for party in filter(facts.with_spells.__contains__, parties):
         for one in facts.spells_of(party):
             lanes = (party, one.peer) if one.peer in known and one.peer != party else (party,)
             found.append(Band(one.kind, lanes, one.began, one.ended, one.note))
@@ -246,21 +236,29 @@ def _steps(facts: Facts, end: float) -> list[Phase]:
     return [one for one in found if one.ended > one.began]
 
 
-def _under_way(model: Model, facts: Facts) -> Iterator[Span]:
-    """Yield the times at which messages were in transit, without messages that a fault held up."""
-    copied = {one.number for one in model.copies}
-    stopped = {name for name in model.parties if any(one.kind in _STOPS for one in facts.spells_of(name))}
-    for one in model.messages:
-        if one.received is None or one.number in copied or one.struck:
-            continue
-        may_be_held = facts.of_links or one.sender in stopped or one.receiver in stopped
-        if not (may_be_held and _is_held(one.sender, one.receiver, one.sent, one.received, stopped, facts)):
-            yield one.sent, one.received
+def _under_way(model: Model, facts: Facts) -> Iterator[NDArray[np.float64]]:
+    """Yield the times at which messages were in transit, without messages that a fault held up.
+
+    Each array has a row for each message or copy, its begin and its end in virtual seconds.
+    """
+    columns, copied = model.columns, {one.number for one in model.copies}
+    stopped = {name for name in facts.with_spells if any(one.kind in _STOPS for one in facts.spells_of(name))}
+    stops = np.fromiter((name in stopped for name in model.parties), np.bool_, len(model.parties))
+    moves = ~(np.isnan(columns.received) | np.isin(columns.number, list(copied)))
+    for place in np.flatnonzero(moves & columns.noted).tolist():
+        moves[place] = not columns[place].struck
+    may_be_held = stops[columns.sender] | stops[columns.receiver] | bool(facts.of_links)
+    for place in np.flatnonzero(moves & may_be_held).tolist():
+        ends = model.parties[columns.sender[place]], model.parties[columns.receiver[place]]
+        moves[place] = not _is_held(*ends, float(columns.sent[place]), float(columns.received[place]), stopped, facts)
+    yield np.column_stack((columns.sent[moves], columns.received[moves]))
+    spans = []
     for copy in model.copies:
         if copy.ended is None or ((known := facts.messages.get(copy.number)) is not None and known.struck):
             continue
         if not _is_held(copy.sender, copy.receiver, copy.sent, copy.ended, stopped, facts):
-            yield copy.sent, copy.ended
+            spans.append((copy.sent, copy.ended))
+    yield np.array(spans, np.float64).reshape(-1, 2)
 
 
 def _is_held(sender: str, receiver: str, sent: float, ended: float, stopped: set[str], facts: Facts) -> bool:

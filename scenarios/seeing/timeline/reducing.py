@@ -1,17 +1,17 @@
 """Counts of messages by party and span of time, for runs with too many messages to draw each."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.scenarios.seeing.facts import Message, Waiting
+from tacit.scenarios.seeing.facts import Waiting
+from tacit.scenarios.seeing.messages import Message
 from tacit.scenarios.seeing.timeline.model import Bar, Model
 from tacit.sim.units import format_duration
 
-__all__ = ["Cell", "Counts", "reduced"]
+__all__ = ["Counts", "reduced"]
 
 _CELLS = 48_000
 """The most cells at the first attempt; each further attempt has a quarter."""
@@ -22,22 +22,20 @@ _KEPT = 8_000
 """The most messages that are drawn one by one at the first attempt."""
 
 
-class Cell(NamedTuple):
-    """The messages that a party sent and received in one bucket, and the bytes of those that it sent."""
-
-    bucket: int
-    party: str
-    sent: int
-    received: int
-    bytes: int
-
-
 @dataclass(frozen=True)
 class Counts:
-    """The cells; a bucket is `width` seconds long."""
+    """Counts by bucket of `width` seconds and by party, in columns with an element for each cell that is not empty.
+
+    `sent` and `received` count the messages that the party, a place in the model's `parties`, sent and received in
+    the bucket; `bytes` are of those that it sent.
+    """
 
     width: float
-    cells: Sequence[Cell]
+    bucket: Sequence[int]
+    party: Sequence[int]
+    sent: Sequence[int]
+    received: Sequence[int]
+    bytes: Sequence[int]
 
 
 def reduced(model: Model, attempt: int) -> tuple[Model, Counts]:
@@ -67,14 +65,14 @@ def reduced(model: Model, attempt: int) -> tuple[Model, Counts]:
         bands=bands, marks=marks, path=path, rounds=model.rounds[: _KEPT // share], steps=model.steps[: _KEPT // share],
         folded=model.folded,
     )  # fmt: skip
-    return small, Counts(width, list(_cells(model, width)))
+    return small, _counts(model, width)
 
 
 def _longest(spans: Sequence[_Lasting], most: int) -> list[_Lasting]:
     """The longest spans, at most `most`, in their order; without those that are as long as the first one left out."""
-    lengths = sorted(map(_length, spans), reverse=True)
-    least = lengths[most] if len(lengths) > most else -1.0
-    return [one for one in spans if _length(one) > least]
+    lengths = list(map(_length, spans))
+    least = sorted(lengths, reverse=True)[most] if len(lengths) > most else -1.0
+    return [one for one, length in zip(spans, lengths, strict=True) if length > least]
 
 
 def _length(span: Bar | Waiting) -> float:
@@ -83,33 +81,30 @@ def _length(span: Bar | Waiting) -> float:
 
 def _chief(model: Model) -> list[Message]:
     """The messages to draw: first those with troubles, then those on the critical path."""
-    path = {(one.peer, one.type, one.ended) for one in model.path if one.peer}
+    columns, path = model.columns, {(one.peer, one.type, one.ended) for one in model.path if one.peer}
     troubled = [
-        one for one in model.messages if one.received is None or one.lost or one.again or one.struck or one.refused
+        one
+        for one in columns.where(columns.noted)
+        if one.received is None or one.lost or one.again or one.struck or one.refused
     ]
     numbers = {one.number for one in troubled}
-    ends = {time for _, _, time in path}
-    followed = [
-        one for one in model.messages if one.received in ends and (one.receiver, one.type, one.received) in path
+    followed = columns.where(np.isin(columns.received, [time for _, _, time in path]))
+    return troubled + [
+        one for one in followed if (one.receiver, one.type, one.received) in path and one.number not in numbers
     ]
-    return troubled + [one for one in followed if one.number not in numbers]
 
 
-def _cells(model: Model, width: float) -> Iterator[Cell]:
-    place, many = {name: number for number, name in enumerate(model.parties)}, len(model.parties)
+def _counts(model: Model, width: float) -> Counts:
+    columns, many = model.columns, len(model.parties)
     sent, received, size = (np.zeros((int(model.end / width) + 1) * many, np.int64) for _ in range(3))
-
-    def cells(times: Iterable[float], parties: Iterable[str]) -> NDArray[np.int64]:
-        buckets = (np.fromiter(times, float) / width).astype(np.int64)
-        return buckets * many + np.fromiter((place[name] for name in parties), np.int64)
-
-    begun = cells((one.sent for one in model.messages), (one.sender for one in model.messages))
+    begun = (columns.sent / width).astype(np.int64) * many + columns.sender
     np.add.at(sent, begun, 1)
-    np.add.at(size, begun, np.fromiter((one.bytes for one in model.messages), np.int64))
-    taken = [one for one in model.messages if one.received is not None]
-    np.add.at(received, cells((one.received or 0.0 for one in taken), (one.receiver for one in taken)), 1)
-    for cell in np.flatnonzero(sent | received).tolist():
-        yield Cell(cell // many, model.parties[cell % many], int(sent[cell]), int(received[cell]), int(size[cell]))
+    np.add.at(size, begun, columns.bytes)
+    taken = ~np.isnan(columns.received)
+    np.add.at(received, (columns.received[taken] / width).astype(np.int64) * many + columns.receiver[taken], 1)
+    cells = np.flatnonzero(sent | received)
+    found = (cells // many, cells % many, sent[cells], received[cells], size[cells])
+    return Counts(width, *(column.tolist() for column in found))
 
 
 def _joined(bars: Sequence[Bar], width: float) -> list[Bar]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.scenarios.running.folder import FolderError
-from tacit.scenarios.seeing.facts import Message
+from tacit.scenarios.seeing.messages import Message
 from tacit.scenarios.seeing.reading import opened
 from tacit.scenarios.seeing.timeline.model import Band, Model, model_of
 
