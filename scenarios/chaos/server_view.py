@@ -402,7 +402,9 @@ class CommitteeView:
         model = next(
             model for (name, model), own in self.vectors.items() if name == party and np.array_equal(own, vector)
         )
-        shares = [*(expand(packing.field, seed, result.shape[1]) for seed in seeds), *result]
+        length = packing.length(len(vector))
+        sent = (read(row, [length], packing.word_bits)[0] for row in result)
+        shares = [*(expand(packing.field, seed, length) for seed in seeds), *sent]
         members = drawn(who.group, packing.members)
         collude = corrupt(who.group, packing.members, packing.private)
         self.uploads.append(Upload(party, model, who.round, packing, members, collude, tuple(seeds), shares))

@@ -163,7 +163,7 @@ def test_a_run_interrupted_again_and_again_ends_as_an_unbroken_one(
     unbroken = run(load(file, changes), out=tmp_path / "unbroken", watch=events)
     folder = tmp_path / "broken"
     break_off(file, folder, int(0.4 * events.count), *changes)
-    again = resume(folder, watch=interrupter(int(0.4 * events.count)))
+    again = resume(folder, watch=interrupter(int(0.5 * events.count)))
     assert isinstance(again.error, KeyboardInterrupt)
     found = resume(folder)
     assert len(found.resumed) == 2
