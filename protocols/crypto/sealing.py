@@ -91,7 +91,9 @@ class PairChannel:
     def _take(self, number: int) -> None:
         """Record that the message `number` was opened."""
         if number != self._opened:
-            self._ahead = (self._ahead or set()) | {number}
+            if self._ahead is None:
+                self._ahead = set()
+            self._ahead.add(number)
             return
         self._opened += 1
         while self._ahead and self._opened in self._ahead:
