@@ -239,8 +239,4 @@ def test_contents_are_read_or_refused(inputs, decoders: dict[str, Decoder], muta
 
 
 def attempt(memory: Any, size: int, read: Callable[[], object]) -> object:
-    with memory.below(AT_LEAST + PER_BYTE * size):
-        try:
-            return read()
-        except ValueError as error:
-            return error
+    return memory.outcome(AT_LEAST + PER_BYTE * size, ValueError, read)

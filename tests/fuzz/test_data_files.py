@@ -50,12 +50,9 @@ NUMBERS = (
 def judged(memory: Any, clear: Callable[..., None], size: int, expected: type[ValueError], make: Any) -> object:
     """The return value of `make`, or the `expected` error that it raises in one line, within memory for `size`
     bytes."""
-    with memory.below(AT_LEAST + PER_BYTE * size):
-        try:
-            return make()
-        except expected as error:
-            found = error
-    clear(found)
+    found = memory.outcome(AT_LEAST + PER_BYTE * size, expected, make)
+    if isinstance(found, expected):
+        clear(found)
     return found
 
 

@@ -155,8 +155,4 @@ def test_frames_decode_or_say_why(inputs, instances, mutate_packed: Mutate, memo
 
 def outcome(memory: Any, size: int, decode: Callable[[], object]) -> object:
     """The return value of `decode`, or its WireError, within memory that `size` bytes explain."""
-    with memory.below(AT_LEAST + PER_BYTE * size):
-        try:
-            return decode()
-        except WireError as error:
-            return error
+    return memory.outcome(AT_LEAST + PER_BYTE * size, WireError, decode)

@@ -64,11 +64,9 @@ def small(original: bytes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def judged(memory: Any, clear: Callable[[BaseException], None], where: str, make: Callable[[], object]) -> object:
     """The return value of `make`, or a ScenarioError in one line about `where` and, for valid TOML, a key."""
-    with memory.below(MOST):
-        try:
-            return make()
-        except ScenarioError as error:
-            found = error
+    found = memory.outcome(MOST, ScenarioError, make)
+    if not isinstance(found, ScenarioError):
+        return found
     clear(found)
     text = str(found)
     assert text.startswith((where, "changes", "over")), text
