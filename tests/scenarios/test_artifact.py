@@ -1,12 +1,16 @@
 """`tacit artifact`: an artifact suffices to repeat the runs elsewhere, and differences there are found."""
 
 import json
+import runpy
 import subprocess
 import sys
 import tomllib
 import venv
 import zipfile
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -23,8 +27,34 @@ def artifact(*arguments: str | Path) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def repeated(folder: Path, *names: str) -> "subprocess.CompletedProcess[str]":
+Done = subprocess.CompletedProcess[str]
+
+
+def repeated_by_itself(folder: Path, *names: str) -> Done:
+    """Run the script like a user does, in a process that starts another for each command."""
     return warm.run([sys.executable, folder / "repeat.py", *names], cwd=folder.parent)
+
+
+def repeated(folder: Path, *names: str) -> Done:
+    """Run the script in this process. The commands that it starts are forked, so they need no second to import."""
+    script = runpy.run_path(str(folder / "repeat.py"))
+    script["main"].__globals__["subprocess"] = _Forked
+    output, errors = StringIO(), StringIO()
+    with redirect_stdout(output), redirect_stderr(errors):
+        code = script["main"](names)
+    return Done(names, code, output.getvalue(), errors.getvalue())
+
+
+class _Forked:
+    """The part of `subprocess` that the script uses, for commands of Python."""
+
+    PIPE, STDOUT = subprocess.PIPE, subprocess.STDOUT
+
+    @staticmethod
+    def run(command: list[str], *, cwd: Path, **_: Any) -> Done:
+        done = warm.run(command, cwd=cwd)
+        done.stdout += done.stderr
+        return done
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
@@ -46,7 +76,7 @@ def test_runs_are_repeated_from_the_zip_alone(folder: Path, tiny: Path, tmp_path
     far = unpacked(tmp_path / "made.zip", tmp_path / "far")
     for path in far.rglob("*"):
         assert not path.is_file() or str(tmp_path) not in path.read_text(encoding="utf-8"), path
-    done = repeated(far)
+    done = repeated_by_itself(far)
     assert done.returncode == 0, done.stdout + done.stderr
     trace = json.loads((folder / "result.json").read_text())["trace_hash"]
     assert f"quick-3: the same (trace {trace[:16]})" in done.stdout and "2 of 2 runs are the same" in done.stdout
@@ -55,7 +85,7 @@ def test_runs_are_repeated_from_the_zip_alone(folder: Path, tiny: Path, tmp_path
     for head in ("Abstract", "Check-list", "Description", "Installation", "Evaluation and expected results"):
         assert f"\n## {head}\n" in readme
     assert trace[:16] in readme and max(map(len, readme.splitlines())) < 200
-    assert repeated(far, "nothing").returncode == 2
+    assert repeated_by_itself(far, "nothing").returncode == 2
 
 
 def test_a_result_that_differs_is_found_with_what_differs_in_the_environment(folder: Path, tmp_path: Path) -> None:
