@@ -87,7 +87,7 @@ class CostTable:
     @staticmethod
     def processors() -> tuple[str, ...]:
         """The processors with figures of their own in the cost table that comes with Tacit."""
-        return tuple(tomllib.loads(_shipped().decode()).get("processors", {}))
+        return _processors_in(_shipped())
 
     def duration(self, work: Work) -> float:
         """The seconds that `work` takes on one core. Raises KeyError for an operation that the table lacks."""
@@ -105,6 +105,12 @@ def processor_of(cost: str) -> str:
 
 def _shipped() -> bytes:
     return (resources.files("tacit.sim") / "costs.toml").read_bytes()
+
+
+@lru_cache(1)
+def _processors_in(data: bytes) -> tuple[str, ...]:
+    """The processors of a cost table. Cached, because each check of a scenario asks for them."""
+    return tuple(tomllib.loads(data.decode()).get("processors", {}))
 
 
 @lru_cache(4)

@@ -81,6 +81,7 @@ def test_a_scenario_runs_on_converted_devices(copies: Path) -> None:
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 
 
+@pytest.mark.usefixtures("whole_outlook")
 def test_the_example_is_made_from_its_sample_and_survives_sometimes(tmp_path: Path) -> None:
     sample = (TRACES / "state_traces.json", TRACES / "speed_distri.json")
     code, output = run("devices", "flash", *sample, "--start", "646h", "--length", "8h", "--out", tmp_path)

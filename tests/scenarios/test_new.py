@@ -4,6 +4,7 @@ import os
 import pty
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,19 +26,24 @@ def new(file: Path, *options: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def runs_as_it_says(file: Path, *options: str) -> tacit.Result:
+@cache
+def validator() -> Draft7Validator:
+    return Draft7Validator(scenario_schema())
+
+
+def runs_as_it_says(file: Path, *options: str, engine: str | None = "inline") -> tacit.Result:
     code, output = new(file, *options)
     assert code == 0, output
     text = file.read_text(encoding="utf-8")
     assert text.startswith(f"#:schema ./{SCHEMA_FILE}\n") and max(map(len, text.splitlines())) <= 120
-    assert [*Draft7Validator(scenario_schema()).iter_errors(tomllib.loads(text))] == []
-    result = tacit.run(tacit.load(file), out=file.parent / file.stem)
+    assert [*validator().iter_errors(tomllib.loads(text))] == []
+    result = tacit.run(tacit.load(file), out=file.parent / file.stem, engine=engine)
     assert result.unmet == [], result.reason
     return result
 
 
 def test_a_file_by_default_runs_and_loses_the_client_that_crashes(tmp_path: Path) -> None:
-    result = runs_as_it_says(tmp_path / "first.toml")
+    result = runs_as_it_says(tmp_path / "first.toml", engine=None)
     assert (result.outcome, {loss.party for loss in result.lost}) == ("completed", {"client/3"})
     text = (tmp_path / "first.toml").read_text(encoding="utf-8")
     lines = text.splitlines()

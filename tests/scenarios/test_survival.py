@@ -370,6 +370,7 @@ def losing(chance: float | None, at: str, party: str = "client/*") -> Scenario:
     return structs.replace(SIX, fault=(Fault(kind="crash", party=party, at=at, **given),))
 
 
+@pytest.mark.usefixtures("whole_outlook")
 def test_a_scenario_that_hardly_completes_gets_a_caution_with_its_keys() -> None:
     (line,) = [one for one in cautions(losing(0.7, "lsh.hash")) if "completes" in one]
     assert line.startswith("fault.0.probability = 0.7 at lsh.hash")
@@ -380,6 +381,7 @@ def test_a_scenario_that_hardly_completes_gets_a_caution_with_its_keys() -> None
     assert "fault.0.probability = 0.8" in line
 
 
+@pytest.mark.usefixtures("whole_outlook")
 def test_others_get_none() -> None:
     expected = structs.replace(losing(0.9, "lsh.hash"), expect=tacit.Expect(outcome="aborted"))
     for scenario in (SIX, losing(0.1, "lsh.hash"), losing(0.1, "rowsums.mask"), expected):
@@ -409,6 +411,7 @@ LOSSES = (
 """Losses that end most runs, with the key that is named; the tests that are not long take each with some sums."""
 
 
+@pytest.mark.usefixtures("whole_outlook")
 @pytest.mark.parametrize(
     ("averaging", "losses", "key"),
     [
@@ -423,6 +426,7 @@ def test_losses_of_every_kind_that_end_most_runs_are_said_of_every_sum(averaging
     assert "complete" in line and "aborted: " in line
 
 
+@pytest.mark.usefixtures("whole_outlook")
 @pytest.mark.parametrize("votes", ["plain", "secure", "prio3"])
 def test_votes_that_hardly_complete_get_a_caution(votes: str) -> None:
     def voting(chance: float) -> list[str]:
@@ -435,6 +439,7 @@ def test_votes_that_hardly_complete_get_a_caution(votes: str) -> None:
     assert voting(0.05) == []
 
 
+@pytest.mark.usefixtures("whole_outlook")
 def test_only_the_keys_that_decide_are_named() -> None:
     slow, away = "{name='client/0',preset='4g'}", "{name='client/[1-5]',loss=0.97}"
     (line,) = survival_cautions(averaged("secure", f"client=[{slow},{away}]", "network.loss=0.001"))
@@ -444,6 +449,7 @@ def test_only_the_keys_that_decide_are_named() -> None:
     assert line.startswith('fault.0.kind = "crash" at sum.mask and fault.1.kind = "crash" at train.update: of 2 runs')
 
 
+@pytest.mark.usefixtures("whole_outlook")
 def test_an_availability_that_ends_most_runs_is_named(tmp_path: Path) -> None:
     (tmp_path / "away.csv").write_text("trace,up,down\na,0,1us\nb,0,1us\nc,0,\n")
     (line,) = survival_cautions(averaged("secure", f"client=[{{availability='{tmp_path}/away.csv'}}]"))
