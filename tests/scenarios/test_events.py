@@ -2,13 +2,12 @@
 
 import json
 import os
-import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple, TextIO
 
 import pytest
 from typer.testing import CliRunner
@@ -17,8 +16,8 @@ import tacit
 from tacit import load, run
 from tacit.scenarios.command.main import app
 from tacit.scenarios.seeing.story import Line
+from tests import warm
 
-ROOT = Path(__file__).parents[2]
 FREE = ["expect={}", "protocol.deadline=10s"]
 
 
@@ -223,18 +222,27 @@ tacit.run(tacit.load(sys.argv[1], sys.argv[4:]), out=sys.argv[2], watch=Waiting(
 """
 
 
+class Piped(NamedTuple):
+    """A process of Python, the lines that it prints, and what it reads."""
+
+    process: warm.Process
+    printed: TextIO
+    read: TextIO
+
+
 @contextmanager
-def started(*arguments: str | Path) -> Iterator["subprocess.Popen[str]"]:
+def started(*arguments: str | Path) -> Iterator[Piped]:
     """A process of Python in the tree, killed at the end if it still runs."""
-    process = subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    with process:
+    (stdin, typed), (shown, stdout) = os.pipe(), os.pipe()
+    process = warm.Process([sys.executable, *arguments], stdin=stdin, stdout=stdout)
+    os.close(stdin), os.close(stdout)
+    with open(shown) as printed, open(typed, "w") as read:
         try:
-            yield process
+            yield Piped(process, printed, read)
         finally:
-            process.kill()
+            if process.poll() is None:
+                process.kill()
+                process.wait()
 
 
 def follow(folder: Path, *options: str) -> tuple[str | Path, ...]:
@@ -242,39 +250,37 @@ def follow(folder: Path, *options: str) -> tuple[str | Path, ...]:
 
 
 @pytest.fixture
-def waiting(quick: Path) -> Iterator["subprocess.Popen[str]"]:
+def waiting(quick: Path) -> Iterator[Piped]:
     """A run that stops at its 60th event, after the crash of a client, until a line is written to it."""
     crash = fault(kind="crash", party="client/2", at="setup.keys")
-    with started("-c", WAITING, quick, quick.parent / "out", "60", *FREE, crash) as process:
-        assert process.stdout is not None and process.stdout.readline() == "waiting\n"
-        yield process
+    with started("-c", WAITING, quick, quick.parent / "out", "60", *FREE, crash) as piped:
+        assert piped.printed.readline() == "waiting\n"
+        yield piped
 
 
-def test_a_run_is_followed_to_its_end(waiting: "subprocess.Popen[str]", quick: Path) -> None:
-    with started(*follow(quick.parent / "out")) as process:
-        assert process.stdout is not None and waiting.stdin is not None
-        first = json.loads(process.stdout.readline())
-        assert (first["kind"], first["party"], waiting.poll()) == ("fault", "client/2", None)
-        waiting.stdin.write("\n")
-        waiting.stdin.flush()
-        rest = [json.loads(line) for line in process.stdout]
+def test_a_run_is_followed_to_its_end(waiting: Piped, quick: Path) -> None:
+    with started(*follow(quick.parent / "out")) as (process, printed, _):
+        first = json.loads(printed.readline())
+        assert (first["kind"], first["party"], waiting.process.poll()) == ("fault", "client/2", None)
+        waiting.read.write("\n")
+        waiting.read.flush()
+        rest = [json.loads(line) for line in printed]
         assert [line["text"] for line in rest if line["kind"] == "outcome"] == ["completed"]
         assert any(line["kind"] == "lost" and "client/2 crashed" in line["because"][-1] for line in rest)
         assert process.wait() == 0
 
 
-def test_a_run_that_is_killed_leaves_what_had_happened(waiting: "subprocess.Popen[str]", quick: Path) -> None:
+def test_a_run_that_is_killed_leaves_what_had_happened(waiting: Piped, quick: Path) -> None:
     folder = quick.parent / "out"
-    with started(*follow(folder, "--all")) as process:
-        assert process.stdout is not None
-        seen = [json.loads(process.stdout.readline())]
+    with started(*follow(folder, "--all")) as (process, printed, _):
+        seen = [json.loads(printed.readline())]
         with_waits = 0
         while seen[-1]["n"] - with_waits < 60:  # the watch does not see waits
-            seen.append(json.loads(process.stdout.readline()))
+            seen.append(json.loads(printed.readline()))
             with_waits = sum(line["kind"] in ("wait", "waited") for line in seen)
-        waiting.send_signal(signal.SIGKILL)
-        waiting.wait()
-        rest = [json.loads(line) for line in process.stdout]
+        waiting.process.kill()
+        waiting.process.wait()
+        rest = [json.loads(line) for line in printed]
         assert rest[-1]["text"].startswith("the record ends here: the run was broken off")
         assert process.wait() == 0
     assert not (folder / "result.json").exists()

@@ -26,8 +26,8 @@ def printed(*arguments: object) -> str:
     [
         ["protocol.hamming=paillier", "protocol.recovery=shamir"],
         ["protocol.hamming=paillier", "protocol.packing=none", "network.topology=mesh", "protocol.bits=16"],
-        ["protocol.hamming=iknp", "protocol.recipe=authors-code", "protocol.rounds=2"],
-        ["protocol.hamming=naor-pinkas", "protocol.bits=8", "data.limit=16", "data.labeled=0.5"],
+        ["protocol.hamming=iknp", "protocol.recipe=authors-code", "protocol.rounds=2", "data.clients=3"],
+        ["protocol.hamming=naor-pinkas", "protocol.bits=8", "data.limit=12", "data.labeled=0.5", "data.clients=3"],
         ["protocol.hamming=direct"],
     ],
 )

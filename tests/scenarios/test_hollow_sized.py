@@ -20,8 +20,8 @@ VARIANTS = {
     "paillier": ["protocol.recovery=shamir"],
     "paillier unpacked": ["protocol.packing=none", "protocol.bits=16", "network.topology=mesh"],
     "paillier fresh": ["protocol.rerandomise=fresh", "protocol.bits=33", "data.limit=16"],
-    "iknp": ["protocol.rounds=2", "data.clients=4", "protocol.recipe=authors-code"],
-    "naor-pinkas": ["protocol.bits=8", "data.limit=16"],
+    "iknp": ["protocol.rounds=2", "data.clients=3", "protocol.recipe=authors-code"],
+    "naor-pinkas": ["protocol.bits=8", "data.limit=12", "data.clients=3"],
 }
 
 

@@ -11,7 +11,7 @@ from tacit.scenarios.files.reading import load
 from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.runner import run
 
-COMMON = ["data.limit=200", "data.clients=5", "data.labeled=1.0", "expect={}"]
+COMMON = ["data.limit=200", "data.clients=5", "data.labeled=1.0", "expect={}", "engine=inline"]
 AVERAGES = [*COMMON, "protocol.name=fedavg", "training.rounds=3", "model.name=linear"]
 VOTES = [*COMMON, "protocol.name=fedct", "cotraining.votes=secure", "cotraining.rounds=3", "learner.name=random-forest"]
 CASES = [

@@ -54,7 +54,7 @@ SLOW = ("paillier, fresh", "iknp on slow cores", "naor-pinkas")
     "variant", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in VARIANTS]
 )
 def test_the_time_is_roughly_right(variant, tmp_path):
-    asked = scenario([*VARIANTS[variant], "protocol.deadline=10000s"])
+    asked = scenario([*VARIANTS[variant], "protocol.deadline=10000s", "data.clients=3"])
     result = run(asked, out=tmp_path / "run", engine="inline")
     assert result.outcome == "completed" and not result.lost
     assert 0.5 < time_of(asked).seconds / seconds_of_hamming(result) < 2

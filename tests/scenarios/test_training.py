@@ -97,7 +97,7 @@ def test_stage_one_trains_on_labels_alone(tiny: Path) -> None:
 
 
 def test_what_the_cryptography_computes_is_what_the_plaintext_does(tiny: Path) -> None:
-    keys = ["protocol.key_bits=512", "protocol.insecure_keys=true", "training.rounds=1"]
+    keys = ["protocol.key_bits=512", "protocol.insecure_keys=true", "training.rounds=1", "data.clients=3"]
     plain, *encrypted = [
         ran(tiny, *keys, f"protocol.hamming={way}", name="fedavg+xclp", out=way)
         for way in ("plaintext", "paillier", "iknp")
@@ -206,7 +206,9 @@ def test_modelled_work_knows_no_device() -> None:
 
 def test_the_announced_work_is_what_is_done(tiny: Path) -> None:
     for name, share in (("fedavg+xclp", 1.0), ("fedavg+network", 0.5), ("fedavg", 0.5)):
-        simulation = Simulation(load(tiny, [f"protocol.name={name}", f"training.share={share}", "data.labeled=0.4"]))
+        simulation = Simulation(
+            load(tiny, [f"protocol.name={name}", f"training.share={share}", "data.labeled=0.4"]), engine="inline"
+        )
         try:
             simulation.run()
         finally:
@@ -236,7 +238,7 @@ def test_a_client_lost_in_a_round_is_left_out_and_takes_part_again(tiny: Path, s
 
 @pytest.mark.parametrize("name", ["xclp", "fedavg", "fedavg-then-xclp"])
 def test_whoever_looks_on_still_does_when_a_server_comes_back(tiny: Path, name: str) -> None:
-    simulation = Simulation(load(tiny, [f"protocol.name={name}", "training.rounds=3"]))
+    simulation = Simulation(load(tiny, [f"protocol.name={name}", "training.rounds=3"]), engine="inline")
     try:
         observers = list(simulation.server.observers)
         assert observers
@@ -332,7 +334,7 @@ def test_the_steps_are_listed_in_the_order_in_which_they_are_taken(tiny: Path) -
 
 BYTES = [
     ("fedavg", ""),
-    ("fedavg+xclp", "protocol.hamming=iknp training.share=0.8"),
+    ("fedavg+xclp", "protocol.hamming=iknp training.share=0.75"),
     ("fedprop+mt", "network.topology=mesh training.label_from=2"),
     ("fedmatch", "training.share=0.5 training.rounds=4"),
     ("scaffold", "training.averaging=secure"),
