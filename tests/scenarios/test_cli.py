@@ -17,6 +17,7 @@ from tacit.scenarios.command.main import app
 from tacit.scenarios.running import runner as running
 from tacit.scenarios.running.simulation import Simulated, Simulation
 from tacit.scenarios.seeing.story import absences
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -302,10 +303,8 @@ def test_a_signal_ends_a_sweep_with_what_is_done(quick: Path, stopped, with_sign
 
 def test_on_a_terminal_progress_is_drawn_and_wiped(quick: Path) -> None:
     terminal, inside = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tacit", "run", str(quick)],
-        stdout=inside, stderr=inside, env={**environment(), "TERM": "xterm"},
-    )  # fmt: skip
+    command = [sys.executable, "-m", "tacit", "run", quick]
+    process = warm.Process(command, stdout=inside, stderr=inside, env={**environment(), "TERM": "xterm"})
     os.close(inside)
     shown = b""
     while True:

@@ -49,7 +49,7 @@ def test_closed_streams_are_no_error(command: list[str]) -> None:
 def test_a_run_whose_output_nobody_reads_goes_on() -> None:
     read, written = os.pipe()
     with open("errors", "w+") as errors:
-        command = [sys.executable, "-m", "tacit", "run", "xclp-digits", "--out", "run", *QUICK]
+        command = [sys.executable, "-m", "tacit", "run", "xclp-digits", "--out", "run", "--engine", "inline", *QUICK]
         process = warm.Process(command, stdout=written, stderr=errors)
         os.close(written)
         with open(read) as output:
@@ -112,7 +112,7 @@ def images(shape: tuple[int, ...], kind: type = np.uint8) -> Path:
 
 
 def test_images_of_ones_own() -> None:
-    done = CliRunner().invoke(app, ["run", str(images((30, 8, 8, 3))), "--out", "run"])
+    done = CliRunner().invoke(app, ["run", str(images((30, 8, 8, 3))), "--out", "run", "--engine", "inline"])
     assert done.exit_code == 0, done.output
 
 

@@ -66,15 +66,23 @@ class Cell:
         return raised[0] if raised else "".join(printed)
 
 
-@pytest.fixture
-def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
-    """A function that runs a cell in a kernel, in a folder that contains a folder named scenarios, like a user's
-    project."""
-    (tmp_path / "scenarios").mkdir()
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> Path:
+    """A folder with a quick scenario and a folder named scenarios, like a user's project."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "scenarios").mkdir()
+    (folder / "quick.toml").write_text(quick_text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cell(project: Path) -> Iterator[Cell]:
+    """A function that runs a cell in a kernel, in the folder of the project."""
     manager = jupyter_client.KernelManager(kernel_name="python3")
     manager.kernel_spec_manager.ensure_native_kernel = True
-    manager.start_kernel(cwd=str(tmp_path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+        manager.start_kernel(cwd=str(project))
     client = manager.blocking_client()
     client.start_channels()
     try:
@@ -117,7 +125,7 @@ def executed(cell: Cell, code: str) -> dict[str, Any]:
     return output.data
 
 
-def test_a_kernel_is_interrupted_and_leaves_a_complete_folder(quick: Path, tmp_path: Path, cell: Cell) -> None:
+def test_a_kernel_is_interrupted_and_leaves_a_complete_folder(project: Path, cell: Cell) -> None:
     cell("from tacit import Watch, load, run")
     cell(
         "class Endless(Watch):\n"
@@ -128,9 +136,9 @@ def test_a_kernel_is_interrupted_and_leaves_a_complete_folder(quick: Path, tmp_p
     )
     ended = cell("from pathlib import Path; run(load('quick.toml'), out=Path('broken'), watch=Endless())", "begun")
     assert ended == "KeyboardInterrupt"
-    record = json.loads((tmp_path / "broken" / "result.json").read_text())
+    record = json.loads((project / "broken" / "result.json").read_text())
     assert (record["outcome"], record["reason"]) == ("interrupted", "interrupted by Ctrl-C")
-    assert (tmp_path / "broken" / "labels.csv").is_file()
+    assert (project / "broken" / "labels.csv").is_file()
     assert cell("print(run(load('quick.toml')).outcome)") == "completed\n"
 
 

@@ -3,8 +3,8 @@
 import csv
 import json
 import shlex
+import shutil
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -82,20 +82,22 @@ def test_a_table_of_a_sweep_is_as_it_was_written(quick: Path) -> None:
     assert label == "two" and row == f"| two | {cell} |".replace("(paper: 12 |", "<br>(paper: 12 \\|")
 
 
+@pytest.fixture(scope="module")
+def chaos(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> Path:
+    """The folder of a small chaos campaign on the quick scenario."""
+    quick = tmp_path_factory.mktemp("chaos") / "quick.toml"
+    quick.write_text(quick_text)
+    command("chaos", quick, "--quick", "--schedules", "1", "--jobs", "1", "--out", quick.parent / "chaos")
+    return quick.parent / "chaos"
+
+
 @pytest.fixture
-def run_chaos(quick: Path) -> Callable[..., Path]:
-    """A function that runs a small chaos campaign on the quick scenario, and returns the folder."""
-
-    def run_chaos(*options: str) -> Path:
-        folder = quick.parent / "chaos"
-        command("chaos", quick, "--quick", "--schedules", "1", "--jobs", "1", "--out", folder, *options)
-        return folder
-
-    return run_chaos
+def folder(chaos: Path, tmp_path: Path) -> Path:
+    """A copy of that folder."""
+    return Path(shutil.copytree(chaos, tmp_path / "chaos"))
 
 
-def test_chaos_is_a_grid_of_parties_and_steps(run_chaos: Callable[..., Path]) -> None:
-    folder = run_chaos()
+def test_chaos_is_a_grid_of_parties_and_steps(folder: Path) -> None:
     page, found = report(folder), json.loads((folder / "chaos.json").read_text())
     runs = len(found["runs"])
     assert page.named["outcome"] == f"All {len(found['promises'])} promises held in {runs} runs"
@@ -115,9 +117,8 @@ def test_chaos_is_a_grid_of_parties_and_steps(run_chaos: Callable[..., Path]) ->
     ]  # fmt: skip
 
 
-def test_a_broken_promise_is_run_again_for_its_timeline(run_chaos: Callable[..., Path], quick: Path) -> None:
+def test_a_broken_promise_is_run_again_for_its_timeline(folder: Path, quick: Path) -> None:
     """The record is changed to name a crash that broke a promise, although it breaks none."""
-    folder = run_chaos()
     found = json.loads((folder / "chaos.json").read_text())
     one = next(one for one in found["runs"] if one["faults"] and one["lost"] and one["outcome"] == "completed")
     failed = load(quick, [f"fault={json.dumps(one['faults']).replace(': ', ' = ')}", "expect={}"])

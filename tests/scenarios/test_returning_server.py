@@ -21,7 +21,7 @@ NOT_AGAIN = "the server was lost and is back: what it had received is gone, and 
 def fallen(name: str, changes: list[str], path: Path, *faults: str) -> Result:
     """The run in which the server crashes according to the keys in `faults`, and returns a second later."""
     tables = ", ".join(f'{{kind="crash", party="server", back_after="1s", {keys}}}' for keys in faults)
-    return run(load(name, [*changes, f"fault=[{tables}]", "expect={}"]), out=path)
+    return run(load(name, [*changes, f"fault=[{tables}]", "expect={}"]), out=path, engine="inline")
 
 
 def lost(result: Result) -> list[tuple[int, str, str]]:

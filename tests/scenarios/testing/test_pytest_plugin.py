@@ -18,6 +18,11 @@ ROOT = Path(__file__).parents[3]
 CONFIG = configparser.ConfigParser()
 CONFIG.read(ROOT / "setup.cfg")
 
+WITHOUT = [
+    part for name in ("cacheprovider", "xdist", "hypothesispytest", "anyio", "faker") for part in ("-p", f"no:{name}")
+]
+"""Options without which pytest imports plugins of others, which takes longer than the tests of the project."""
+
 Pytest = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -43,7 +48,7 @@ def with_tacit(tmp_path: Path, project: Path) -> Pytest:
     (installed / "entry_points.txt").write_text(f"[pytest11]\n{points.strip()}\n")
 
     def run(*options: str, warmed: bool = True, **variables: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *options]
+        command = [sys.executable, "-m", "pytest", *WITHOUT, *options]
         # In CI pytest repeats whole failures in its summary.
         ours = ("PYTEST", "GITHUB", "GITLAB", "CI", "BUILD_NUMBER")
         environ = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
@@ -90,10 +95,7 @@ def test_a_failure_shows_expected_found_losses_and_the_line_that_repeats_it(with
     (folder,) = re.findall(r"^folder    (.*)$", shown, re.MULTILINE)
     assert (Path(folder) / "result.json").is_file() and Path(folder).is_relative_to(project / "kept")
     command = shown.split("repeat    ")[1].splitlines()[0].split()
-    repeated = subprocess.run(
-        [sys.executable, "-m", *command, "--out", "again"],
-        cwd=project, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    repeated = warm.run([sys.executable, "-m", *command, "--out", "again"], cwd=project)
     (trace,) = re.findall(r"^trace     ([0-9a-f]{64})$", shown, re.MULTILINE)
     assert repeated.returncode == 1 and trace[:16] in repeated.stdout
     cases = {case.get("name"): case for case in ElementTree.parse(project / "junit.xml").iter("testcase")}
@@ -186,8 +188,7 @@ def test_nothing_of_tacit_is_imported_before_a_scenario_is_run(with_tacit: Pytes
         "    assert 'tacit.scenarios.testing.pytest_plugin' in sys.modules\n"
         "    assert not heavy and 'tacit.scenarios.files.reading' not in sys.modules\n"
     )
-    without = ("-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:faker")
-    done = with_tacit("tests/test_other.py", *without, warmed=False)
+    done = with_tacit("tests/test_other.py", warmed=False)
     assert done.returncode == 0, done.stdout
 
 
