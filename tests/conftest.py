@@ -34,7 +34,6 @@ _LONGEST = (
     "test_bytes.py", "test_artifact.py", "test_widths.py", "test_new.py", "test_rounds.py", "test_loading.py",
     "test_replays.py", "test_leaks.py", "test_contents.py", "test_sweep_resume.py", "test_privacy_holds.py",
     "test_membership.py", "test_prediction.py", "test_docs.py", "test_words.py", "test_declared.py",
-    "test_fault_messages.py",
 )  # fmt: skip
 """Files with the longest tests, which run first, so that all workers end at about the same time."""
 

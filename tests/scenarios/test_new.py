@@ -31,19 +31,19 @@ def validator() -> Draft7Validator:
     return Draft7Validator(scenario_schema())
 
 
-def runs_as_it_says(file: Path, *options: str, engine: str | None = "inline") -> tacit.Result:
+def runs_as_it_says(file: Path, *options: str) -> tacit.Result:
     code, output = new(file, *options)
     assert code == 0, output
     text = file.read_text(encoding="utf-8")
     assert text.startswith(f"#:schema ./{SCHEMA_FILE}\n") and max(map(len, text.splitlines())) <= 120
     assert [*validator().iter_errors(tomllib.loads(text))] == []
-    result = tacit.run(tacit.load(file), out=file.parent / file.stem, engine=engine)
+    result = tacit.run(tacit.load(file), out=file.parent / file.stem, engine="inline")
     assert result.unmet == [], result.reason
     return result
 
 
 def test_a_file_by_default_runs_and_loses_the_client_that_crashes(tmp_path: Path) -> None:
-    result = runs_as_it_says(tmp_path / "first.toml", engine=None)
+    result = runs_as_it_says(tmp_path / "first.toml")
     assert (result.outcome, {loss.party for loss in result.lost}) == ("completed", {"client/3"})
     text = (tmp_path / "first.toml").read_text(encoding="utf-8")
     lines = text.splitlines()
@@ -72,7 +72,7 @@ def test_there_is_a_file_of_every_fault(tmp_path: Path, fault: str) -> None:
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_there_is_a_file_of_every_network(tmp_path: Path, network: str) -> None:
-    runs_as_it_says(tmp_path / "one.toml", "--protocol", "fedct", "--network", network, "--seed", "5")
+    runs_as_it_says(tmp_path / "one.toml", "--protocol", "fedct", "--clients", "4", "--network", network, "--seed", "5")
     assert tacit.load(tmp_path / "one.toml").seed == 5
 
 

@@ -9,8 +9,7 @@ from tacit import Fault
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.schema.scenario import Scenario
-from tests.scenarios.predictions import measured, predicted_bytes
-from tests.scenarios.test_fault_messages import small
+from tests.scenarios.predictions import measured, predicted_bytes, small
 
 Tables = dict[str, Any]
 

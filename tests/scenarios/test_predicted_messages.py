@@ -1,18 +1,22 @@
-"""Tests of predictions against runs: messages in every column, to the byte, and virtual time."""
+"""Tests of predictions against runs: messages in every column, to the byte, and virtual time.
+
+The same runs show that every message type can be named in [[fault]], for every protocol and choice.
+"""
 
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
+from tacit import Fault
 from tacit.protocols.crypto import ot_pair
 from tacit.protocols.xclp import hamming_chunks
+from tacit.scenarios.files.fault_checks import check_fault_places, messages_of
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.schema.scenario import Attack, Scenario
 from tacit.sim import hollow
-from tests.scenarios.predictions import measured, predicted_bytes
-from tests.scenarios.test_fault_messages import every_choice, named, small
+from tests.scenarios.predictions import every_choice, measured, named, predicted_bytes, run_of, small
 
 
 def check(scenario: Scenario) -> None:
@@ -26,6 +30,22 @@ def check(scenario: Scenario) -> None:
 @pytest.mark.parametrize("scenario", every_choice(), ids=named)
 def test_what_is_predicted_is_what_a_run_takes(scenario: Scenario) -> None:
     check(scenario)
+
+
+AFTER_A_LOSS = {"Dismissed", "NewLeader", "RollCall", "Present"}
+"""Message types that are sent only after a loss."""
+
+
+@pytest.mark.parametrize("scenario", every_choice(), ids=named)
+def test_what_a_run_sends_is_what_faults_may_name(scenario: Scenario) -> None:
+    run = run_of(scenario)
+    assert run.outcome == "completed"
+    sent = {message for _, message in run.sent}
+    allowed = set(messages_of(scenario))
+    assert sent <= allowed
+    assert allowed - sent <= AFTER_A_LOSS
+    faults = tuple(Fault(kind="lose", message=message) for message in sorted(sent))
+    check_fault_places(structs.replace(scenario, fault=faults))
 
 
 CHANGES = [

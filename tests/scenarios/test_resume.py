@@ -46,7 +46,10 @@ CASES: dict[str, tuple[list[str], str]] = {
     "a client crashes and comes back": (["protocol.name=fedavg"], COMES_BACK),
     "secure averaging": (["protocol.name=fedavg", "training.averaging=secure"], ""),
     "XCLP": (["protocol.name=fedavg+xclp", "training.rounds=4"], COMES_BACK),
-    "reports": (["protocol.name=fedavg", "training.averaging=prio3", "training.value_bits=8"], COMES_BACK),
+    "reports": (
+        ["protocol.name=fedavg", "training.averaging=prio3", "training.value_bits=8", "training.rounds=4"],
+        COMES_BACK,
+    ),
     "keys of many rounds": (
         ["protocol.name=fedavg", "training.averaging=flamingo", "training.decryptor_rounds=2", "data.clients=7"],
         COMES_BACK,
@@ -282,12 +285,12 @@ HARD: dict[str, tuple[list[str], str]] = {
         + fault("slow", "client/2", time="0.1s", factor=9, lasts="0.1s"),
     ),
     "who is at work crashes and comes back": (
-        ["protocol.name=fedbuff", "training.rounds=12", "protocol.deadline=0.2s", "training.epochs=40"],
+        ["protocol.name=fedbuff", "training.rounds=12", "protocol.deadline=0.2s", "device.speed=0.025"],
         fault("crash", "client/*", **AT, probability=0.1, back_after="0.05s")
         + fault("slow", "client/1", time="0s", factor=9),
     ),
     "a client at work stands still": (
-        ["protocol.name=fedbuff", "training.rounds=12", "training.epochs=40"],
+        ["protocol.name=fedbuff", "training.rounds=12", "device.speed=0.025"],
         fault("pause", "client/1", time="0.15s", lasts="0.1s") + fault("slow", "client/2", time="0s", factor=9),
     ),
     "the server is lost": ([], fault("crash", "server", at="train.average", occurrence=4)),
