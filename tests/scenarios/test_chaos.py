@@ -143,7 +143,7 @@ def test_the_command(quick: Path, scenario: Scenario) -> None:
 def test_the_scenarios_own_faults_are_ignored_and_keys_are_short(quick: Path) -> None:
     quick.write_text(quick.read_text().replace('hamming = "plaintext"', "") + '[[fault]]\nparty = "server"\ntime = 0\n')
     small = ("--set", "data.clients=3", "--set", "data.limit=9", "--set", "protocol.bits=8")
-    few = ("--quick", "--schedules", "0", *small, "--jobs", "2")
+    few = ("--quick", "--schedules", "0", *small, "--jobs", "1")
     result = tacit("chaos", quick, *few, "--out", "here")
     assert result.exit_code == 0, result.output
     assert "the scenario's own (1) are ignored" in result.stdout

@@ -231,29 +231,29 @@ def line_of(subject: str, printed: str) -> str:
 
 def test_the_command_prints_and_writes_what_it_found(tmp_path: Path) -> None:
     files = "--json", tmp_path / "found.json", "--html", tmp_path / "page.html"
-    done = predict("--runs", "12", "--loss", "30%@rowsums.mask", "--survive", "0.5", *files)
+    done = predict("--runs", "6", "--loss", "30%@rowsums.mask", "--survive", "0.5", *files)
     assert done.exit_code == 0, done.output
     (found,) = json.loads((tmp_path / "found.json").read_text())["survival"]
-    assert (found["runs"], found["loss"]) == (12, ["30%@rowsums.mask"])
-    assert found["interval"] == list(wilson(found["completed"], 12))
+    assert (found["runs"], found["loss"]) == (6, ["30%@rowsums.mask"])
+    assert found["interval"] == list(wilson(found["completed"], 6))
     assert {place["step"] for place in found["lost_at"]} == {"rowsums.mask"}
-    assert f"({found['completed']} of 12 runs; 95 % interval" in done.stdout
+    assert f"({found['completed']} of 6 runs; 95 % interval" in done.stdout
     assert "95th percentile" in done.stdout and "rowsums.mask" in done.stdout
     page = (tmp_path / "page.html").read_text()
     assert "Distributions" in page and f"Survives: {line_of('survives', done.stdout)}." in page
-    again = predict("--runs", "12", "--loss", "30%@rowsums.mask", "--json", "-", "--jobs", "1")
+    again = predict("--runs", "6", "--loss", "30%@rowsums.mask", "--json", "-", "--jobs", "1")
     assert json.loads(again.stdout)["survival"] == [found]
 
 
 def test_the_cheapest_that_survives_is_named(tmp_path: Path) -> None:
-    done = predict("--runs", "12", "--loss", "30%@lsh.hash", "--over", "data.clients=3,10", "--survive", "0.9")
+    done = predict("--runs", "6", "--loss", "30%@lsh.hash", "--over", "data.clients=3,10", "--survive", "0.9")
     assert done.exit_code == 0, done.output
     assert "cheapest  by bytes" in done.stdout and "data.clients = 10" in done.stdout
     files = "--html", tmp_path / "page.html"
-    none = predict("--runs", "12", "--over", "protocol.deadline=5s,50s", "--survive", "0.999", *files)
+    none = predict("--runs", "6", "--over", "protocol.deadline=5s,50s", "--survive", "0.999", *files)
     warning, end = none.stdout.index(f"--runs {enough_runs(0.999)} or more"), none.stdout.index("cheapest  none")
     assert warning < end  # the warning is printed before the runs
-    verdict = f"not shown: 12 runs do not show a probability of 0.999; {enough_runs(0.999):,} runs that all complete"
+    verdict = f"not shown: 6 runs do not show a probability of 0.999; {enough_runs(0.999):,} runs that all complete"
     assert f"open      protocol.deadline = 5s; protocol.deadline = 50s: {verdict}" in none.stdout
     assert f"protocol.deadline = 5s: {verdict}" in (tmp_path / "page.html").read_text()
 
