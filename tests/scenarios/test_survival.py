@@ -30,7 +30,8 @@ from tacit.sim.faults import Fault
 
 TINY = ["protocol.hamming=plaintext", "protocol.bits=8", "protocol.k=3", "data.limit=60", "data.clients=6", "fault=[]"]
 TINY += ["expect={}", "protocol.oracle=false"]
-SHAMIR = [*TINY, "protocol.recovery=shamir"]
+FOUR = [*TINY, "data.clients=4"]
+SHAMIR = "protocol.recovery=shamir"
 FEDAVG = ["fault=[]", "expect={}", "training.rounds=1", "training.extra=0", "training.share=0.5", "data.clients=8"]
 FEDAVG += ["training.min_clients=3", "data.limit=100", "protocol.name=fedavg"]
 
@@ -78,14 +79,14 @@ def enough(clients: int, chance: float, least: int) -> float:
     return float(stats.binom.sf(least - 1, clients, 1 - chance))
 
 
-@pytest.mark.parametrize("runs", [50, pytest.param(240, marks=pytest.mark.long)])
+@pytest.mark.parametrize("runs", [50, pytest.param(120, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("name", "changes", "loss", "exact"),
     [
-        ("xclp-digits", TINY, "40%@setup.keys", enough(6, 0.4, 3)),
-        ("xclp-digits", TINY, "0.35@rowsums.mask", enough(6, 0.35, 3)),
-        ("xclp-digits", [*SHAMIR, "protocol.threshold=5"], "15%@lsh.hash", enough(6, 0.15, 5)),
-        ("xclp-digits", SHAMIR, "45%@rowsums.reveal", enough(6, 0.45, 3)),
+        ("xclp-digits", FOUR, "40%@setup.keys", enough(4, 0.4, 3)),
+        ("xclp-digits", FOUR, "0.35@rowsums.mask", enough(4, 0.35, 3)),
+        ("xclp-digits", [*FOUR, SHAMIR, "protocol.threshold=4"], "15%@lsh.hash", enough(4, 0.15, 4)),
+        ("xclp-digits", [*FOUR, SHAMIR], "45%@rowsums.reveal", enough(4, 0.45, 3)),
         ("training-stragglers", FEDAVG, "30%@train.update", enough(4, 0.3, 3)),
         ("training-stragglers", FEDAVG, "4@train.update", float(stats.hypergeom.cdf(1, 8, 4, 4))),
     ],
@@ -104,7 +105,7 @@ COMMITTEE += ["data.clients=12", "training.averaging=committee", "training.value
 COMMITTEE += ["training.tolerated_dropouts=0.2", "training.corrupt_clients=0.1"]
 
 
-@pytest.mark.parametrize("runs", [40, pytest.param(240, marks=pytest.mark.long)])
+@pytest.mark.parametrize("runs", [40, pytest.param(120, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("loss", "exact"),
     [
@@ -127,10 +128,10 @@ def test_a_committee_is_lost_as_often_as_the_hypergeometric_tail_says(loss: str,
 def test_several_dropouts_and_certain_losses_agree_with_the_formula(recovery: str) -> None:
     certain = 'fault=[{kind="crash",party="client/2",at="lsh.hash"}]'
     loaded = read("xclp-digits", [*TINY, f"protocol.recovery={recovery}", "protocol.min_clients=4", certain])
-    found = survival_of(loaded, 300, ["10%@setup.keys", "15%@rowsums.mask"])
+    found = survival_of(loaded, 150, ["10%@setup.keys", "15%@rowsums.mask"])
     assert found.exact is not None
     exact = found.exact.probability
-    assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / 300)
+    assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / 150)
 
 
 def test_no_formula_is_claimed_where_none_applies() -> None:
