@@ -38,7 +38,10 @@ lost = []
 """
 
 
-@pytest.fixture(scope="package", autouse=True)
+_OUTLOOK = {"_TRIALS": outlook._TRIALS, "_WITHOUT_CHANCE": outlook._WITHOUT_CHANCE}
+
+
+@pytest.fixture(scope="module", autouse=True)
 def short_outlook() -> Iterator[None]:
     """Try each scenario with losses once before it is run, not up to 20 times, which takes longer than many runs.
 
@@ -48,15 +51,13 @@ def short_outlook() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outlook, "_TRIALS", dict.fromkeys(outlook._TRIALS, once))
         patch.setattr(outlook, "_WITHOUT_CHANCE", once)
+        patch.setattr(outlook, "_kept", {})  # so that tests elsewhere get nothing of shorter trials
         yield
-
-
-_OUTLOOK = {"_TRIALS": outlook._TRIALS, "_WITHOUT_CHANCE": outlook._WITHOUT_CHANCE}
 
 
 @pytest.fixture
 def whole_outlook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try scenarios with losses as often as users do. Nothing is kept of shorter trials."""
+    """Try scenarios with losses as often as users do."""
     for name, value in _OUTLOOK.items():
         monkeypatch.setattr(outlook, name, value)
     monkeypatch.setattr(outlook, "_kept", {})

@@ -61,7 +61,7 @@ def test_the_time_is_roughly_right(variant, tmp_path):
 
 
 def test_too_short_a_deadline_is_reported_with_one_that_suffices(tmp_path):
-    changes = ["protocol.hamming=iknp", "network.bandwidth=200kbit/s"]
+    changes = ["protocol.hamming=iknp", "network.bandwidth=200kbit/s", "data.clients=3"]
     (line,) = cautions(scenario(changes))
     assert line.startswith('protocol.deadline = "60s": SecureHamming by iknp will take about ')
     enough = line.rpartition("; use ")[2].replace(" ", "").replace('"', "")
