@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tacit.parties.fleet.fleet import HELPER
 from tacit.protocols.experiment.simulated import Simulated
+from tacit.protocols.outcome import Reason
 from tacit.sim.trace import Event, Fact
 
 __all__ = [
@@ -44,7 +45,7 @@ class Trial(Protocol):
     @property
     def outcome(self) -> str: ...
     @property
-    def reason(self) -> str: ...
+    def reason(self) -> Reason: ...
     def again(self, function: Callable[..., R], *arguments: Any) -> R: ...
 
 

@@ -112,7 +112,8 @@ TABLES = (
         "run",
         "What the run is, by `key`: `tacit` (the version), `scenario` (its name), `title`, `seed`, `protocol`, "
         "`fidelity`, `transport`; and `folder`, where this folder was as the run began. Once it has ended also "
-        "`outcome`, `reason` and `virtual_seconds`, which a run that goes on, or was killed, lacks.",
+        "`outcome`, `reason`, `ended_by` (JSON with the facts of the reason, as in `result.json`) and "
+        "`virtual_seconds`, which a run that goes on, or was killed, lacks.",
         (("key", "TEXT PRIMARY KEY", "what"), ("value", "", "its value")),
     ),
     Table(

@@ -13,6 +13,7 @@ from typing import Any
 from tacit.parties.learning import jobs
 from tacit.protocols.experiment.experiment import PartialReporter
 from tacit.protocols.experiment.simulated import ResultFields
+from tacit.protocols.outcome import Reason
 from tacit.protocols.privacy.released import with_rounds_again
 from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
@@ -318,7 +319,8 @@ def result_of(
         entropy=scenario.entropy,
         engine=scenario.engine if simulation is None else simulation.engine,
         outcome=outcome,
-        reason=reason,
+        reason=str(reason),
+        ended_by=reason.record() if reason else None,
         unmet=[],
         **{field: getattr(found, field) for field in ResultFields.__struct_fields__},
         faults=[] if simulation is None else simulation.observer.strikes(),
@@ -380,17 +382,17 @@ def _partial_result(simulation: Simulation | None) -> ResultFields:
     return simulation.observer.so_far()
 
 
-def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[str, str]:
+def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[str, Reason]:
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted", str(error) or "interrupted by Ctrl-C"
+        return "interrupted", Reason(str(error) or "interrupted by Ctrl-C")
     if (problem := disk_problem(error)) is not None:
-        return "failed", f"the run's folder could not be written: {problem}"
+        return "failed", Reason("the run's folder could not be written: {problem}", problem=problem)
     if isinstance(error, LimitReached):
-        return "failed", str(error)
+        return "failed", Reason(str(error))
     if error is not None:
-        return "failed", failure_reason(error)
+        return "failed", Reason(failure_reason(error))
     assert simulated is not None
-    return simulated.outcome, simulated.reason
+    return simulated.outcome, Reason.of(simulated.reason)
 
 
 def unmet(expect: Expect, result: Result) -> list[str]:
