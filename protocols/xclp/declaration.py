@@ -142,8 +142,9 @@ class Propagation(Part):
         check_keys(tables)
 
     def check_data(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        for group in self.groups(tables, shards):
-            check_clients(tables, list(group.values()), self.where(tables, shards))
+        groups = self.groups(tables, shards)
+        for group in groups:
+            check_clients(tables, list(group.values()), self.where(tables, shards), is_group=len(groups) > 1)
 
     def check_memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         check_memory(tables, [list(group.values()) for group in self.groups(tables, shards)])
@@ -301,15 +302,15 @@ def check_graph(tables: XclpTables, points: int) -> None:
         raise Problem("protocol.k", problem)
 
 
-def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "") -> None:
+def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "", *, is_group: bool = False) -> None:
     """Raise Problem if XCLP cannot run among the participants `together`; `part` describes them if they are not all
-    clients."""
+    clients, and `is_group` says that they are one of several groups."""
     keys = tables.protocol
     labeled = sum(bool(shard.labeled.any()) for shard in together)
     if not part and labeled < keys.min_clients <= len(together):
         problem = f"{keys.min_clients} is too large: {labeled} clients have labels; allowed: no more than these"
         raise Problem("protocol.min_clients", problem)
-    if len(together) < keys.min_clients and part.startswith("a group"):
+    if len(together) < keys.min_clients and is_group:
         problem = f"{keys.groups} is too large: a group of {len(together)} has fewer than {keys.min_clients} clients"
         raise Problem("protocol.groups", f"{problem} (protocol.min_clients); allowed: fewer groups")
     if len(together) < keys.min_clients:  # a natural partition's clients are known only now
