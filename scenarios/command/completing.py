@@ -60,7 +60,7 @@ def changes(incomplete: str) -> Words:
             continue
         found.append((f"{key.name}=", key.description))
         if incomplete.startswith(f"{key.name}="):
-            found += [f"{key.name}={value}" for value in key.values]
+            found += [f"{key.name}={value}" for value in key.values if value]
     return _fitting(found, incomplete)
 
 

@@ -176,7 +176,7 @@ def _rows_of_kinds(prefix: str, node: types.UnionType) -> Iterator[Key]:
     tags = tuple(str(kind.tag) for kind in kinds)
     names = _listed(tags)
     name = f"{prefix}{kinds[0].tag_field}"
-    yield Key(name, names, "", toml(DEFAULT_KIND), using(name, "fault.*"), f"{summaries}.", tags)
+    yield Key(name, names, "", toml(DEFAULT_KIND), using(name, "fault.*"), f"{summaries}.", _sorted(tags))
     found: dict[str, Key] = {}
     for kind in kinds:
         for row in _rows(prefix, kind):
