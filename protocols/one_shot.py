@@ -117,7 +117,7 @@ class Opening(Part):
 
 
 _PROMISES = {
-    "equal to the oracle": Promise(equals_oracle, True),
+    "equal to the oracle": Promise(equals_oracle, True, "result"),
     "ends early for a loss": Promise(ends_early_only_for_loss, True),
     "who is well counts": Promise(who_is_well_counts, True),
 }

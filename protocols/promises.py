@@ -62,10 +62,12 @@ class Promise(Struct, frozen=True):
     """A promise.
 
     `broken` yields a line for each violation in a run. `of_an_end`: checked only for runs that ended by themselves.
+    `compares`: ``model`` or ``result`` if the promise compares that with a plaintext oracle, else "".
     """
 
     broken: Callable[[Any, Any], Iterable[str]]
     of_an_end: bool = False
+    compares: str = ""
 
     @property
     def words(self) -> str:

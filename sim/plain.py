@@ -280,7 +280,8 @@ class Reader:
         return kind(**dict(zip(_fields(kind), map(self.read, fields), strict=True)))
 
     def _text(self, name: str, *fields: Any) -> Any:
-        return self._kinds[name].made(*map(self.read, fields))
+        kind: Any = self._kinds[name]
+        return kind.made(*map(self.read, fields))
 
     def _object(self, number: int) -> Any:
         if number not in self._made:

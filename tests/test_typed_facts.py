@@ -98,6 +98,15 @@ def test_no_fact_is_taken_out_of_a_text(room: str) -> None:
     assert [one for one in found if one.partition(":")[0] not in SHOWN] == []
 
 
+def test_reasons_have_their_facts_in_fields() -> None:
+    """A reason that is made of a finished sentence has no numbers to be counted by."""
+    for file in sorted((ROOT / "protocols").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Abort", "Reason"):
+                finished = any(isinstance(one, ast.JoinedStr) for one in node.args)
+                assert not finished, f"{file.relative_to(ROOT)}:{node.lineno}"
+
+
 @pytest.mark.parametrize(
     ("code", "lines"),
     [

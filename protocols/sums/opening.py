@@ -34,7 +34,10 @@ async def uncover(
         silent = await consistency.witness(me, attempt.identities, names, survivors, attempt.titles, least, deadline)
         if silent:
             count = len(survivors) - len(silent)
-            problem = f"{count} of {len(survivors)} clients have signed who is left; {least} are needed"
+            problem = Reason(
+                "{count} of {clients} clients have signed who is left; {needed} are needed",
+                count=count, clients=len(survivors), needed=least,
+            )  # fmt: skip
             return Uncovered({}, dict.fromkeys(silent, "it did not sign who is left"), problem)
     left = frozenset(survivors)
     gone = [name for name in names if name not in left]

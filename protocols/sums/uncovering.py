@@ -94,7 +94,7 @@ class Uncovered:
 
     signed: dict[str, list[SignedKey]] = field(repr=False)
     lost: dict[str, str] = field(default_factory=dict)
-    problem: str = ""
+    problem: Reason = field(default_factory=Reason)
 
 
 @dataclass(frozen=True)

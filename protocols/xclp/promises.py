@@ -183,4 +183,4 @@ _PROMISES = {
 
 def promises_of(*, compared: bool) -> dict[str, Promise]:
     """The promises of XCLP; if it is not `compared` with an oracle, there is none about its results."""
-    return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True)} if compared else {})
+    return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True, "result")} if compared else {})

@@ -76,7 +76,7 @@ __all__ = [
     "client",
 ]
 
-HASH = Step("client", "lsh.hash", "hash its points to bits with planes from the group seed")
+HASH = Step("client", "lsh.hash", "hash its points to bits with planes from the group seed", "early")
 LABEL = Step("client", "xclp.label", "turn its rows of Z into labels and confidences")
 
 _OPENED = "opened xclp"  # on the server's disk: number and virtual time

@@ -107,7 +107,8 @@ def finite(node: types.Type) -> tuple[str, ...]:
         names = (node.extra or {}).get("registry")
         return finite(node.type) if names is None else _sorted(map(str, names))
     if isinstance(node, types.LiteralType):
-        return _sorted(node.values) if all(isinstance(one, str) for one in node.values) else ()
+        texts = [one for one in node.values if isinstance(one, str)]
+        return _sorted(texts) if len(texts) == len(node.values) else ()
     if isinstance(node, types.EnumType):
         return _sorted(str(member.value) for member in node.cls)
     if isinstance(node, types.UnionType):
