@@ -1,6 +1,7 @@
 """No code extracts a fact of a run from a text: events and records state facts in typed fields."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeGuard
@@ -96,6 +97,14 @@ def test_no_fact_is_taken_out_of_a_text(room: str) -> None:
         tree = ast.parse(file.read_text(encoding="utf-8"))
         found += [f"{file.relative_to(ROOT).as_posix()}:{line}" for line in taken_apart(tree)]
     assert [one for one in found if one.partition(":")[0] not in SHOWN] == []
+
+
+def test_scripts_of_pages_take_no_text_apart() -> None:
+    """They compare names; only the parts of a step's name, which a dot separates, may be split."""
+    for file in sorted((ROOT / "scenarios").rglob("*.js")):
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            parts = re.search(r"\.(startsWith|endsWith|match|matchAll|search)\(|RegExp|\.split\((?!\"\.\")", line)
+            assert parts is None, f"{file.relative_to(ROOT)}:{number}"
 
 
 def test_reasons_have_their_facts_in_fields() -> None:
