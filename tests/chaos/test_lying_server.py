@@ -397,7 +397,7 @@ def test_without_the_owners_masks_a_second_attempt_would_tell(monkeypatch: pytes
 
 @pytest.mark.parametrize("miniature", [*SUMS, *SIGNING], ids=lambda miniature: miniature.kind)
 def test_some_lies_and_programs(miniature: Miniature) -> None:
-    some = [*programs(4, miniature.deals, quick=True)][::13] + [*single_lies(perform(miniature, ()).sent, (0, 3))][::13]
+    some = [*programs(4, miniature.deals, quick=True)][::19] + [*single_lies(perform(miniature, ()).sent, (0, 3))][::19]
     broken = {text(program): one.broken for program in some if (one := run_trial(miniature, program)).broken}
     assert not broken
 
