@@ -54,11 +54,11 @@ class Owner(Protocol):
 
 
 class NoAnswer(Exception):
-    """A wait ended at its deadline without a message."""
+    """A wait of `party` ended after `deadline` virtual seconds without `what`, from `source` if that is one party."""
 
-    def __init__(self, party: str, what: str, deadline: float) -> None:
-        self.party, self.what, self.deadline = party, what, deadline
-        super().__init__(f"{party} waited {deadline:g} s for {what} in vain")
+    def __init__(self, party: str, what: str, deadline: float, source: str = "") -> None:
+        self.party, self.what, self.deadline, self.source = party, what, deadline, source
+        super().__init__(f"{party} waited {deadline:g} s for {what}{' from ' * bool(source)}{source} in vain")
 
 
 @dataclass(frozen=True)

@@ -304,7 +304,7 @@ class Party(Lifecycle):
         with self.incoming(wanted, (source,), deadline=deadline) as arrivals:
             found = await arrivals.next()
         if found is None:
-            raise NoAnswer(self.name, f"{names_of(wanted)} from {source}", deadline)
+            raise NoAnswer(self.name, names_of(wanted), deadline, source)
         return found[1]
 
     async def collect(

@@ -101,7 +101,7 @@ class Server(Party):
     def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
         """Send `parties` the message that they are excluded from this round."""
         for party in parties:
-            self.send(party, Dismissed(reason, aborted))
+            self.send(party, Dismissed(str(reason), aborted))  # a text with facts is sent as a text
 
     def broadcast(self, parties: Iterable[str], message: Message) -> None:
         """Send `message` to each of `parties`."""

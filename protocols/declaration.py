@@ -46,7 +46,7 @@ from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.presence import BEAT, Heartbeat
 from tacit.protocols.experiment.experiment import Experiment, Setting
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.own_classes import check_class, place_of
 from tacit.protocols.parts import (
@@ -350,15 +350,15 @@ class Declaration:
         for part in self._parts(tables):
             part.check_memory(tables, parts, shards)
 
-    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+    def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
         """A line for each choice that leaves a run without the secrecy it seems to have, or without enough time.
 
-        `shards` loads the clients' points; its OSError and ValueError pass through.
+        `dealt` loads the clients' points; its OSError and ValueError pass through.
         """
-        return list(dict.fromkeys(line for part in self._parts(tables) for line in part.cautions(tables, shards)))
+        return list(dict.fromkeys(line for part in self._parts(tables) for line in part.cautions(tables, dealt)))
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line for each consequence of the keys that users should know. `shards` is as in `cautions`."""
+        """A line for each consequence of the keys that users should know. `shards` loads the clients' points."""
         return list(dict.fromkeys(line for part in self._parts(tables) for line in part.notes(tables, shards)))
 
     def assumed(self, tables: Any) -> Sequence[str]:

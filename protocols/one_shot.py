@@ -42,7 +42,7 @@ from tacit.protocols.declaration import Declaration
 from tacit.protocols.experiment.experiment import Setting, Tables
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
-from tacit.protocols.outcome import Abort, require
+from tacit.protocols.outcome import Abort, Reason, require, server_lost_at
 from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
@@ -117,7 +117,7 @@ class Opening(Part):
 
 
 _PROMISES = {
-    "equal to the oracle": Promise(equals_oracle, True),
+    "equal to the oracle": Promise(equals_oracle, True, "result"),
     "ends early for a loss": Promise(ends_early_only_for_loss, True),
     "who is well counts": Promise(who_is_well_counts, True),
 }
@@ -442,9 +442,14 @@ class OneShotServer(OnceServer):
                 found = self._understood(part, await part.server(self, self.keys, group, self.found), group)
                 self.found = {**self.found, part.name: found}
                 self.report(found)
-        except (Abort, NoAnswer, BadValues) as problem:
-            self.aborted = str(problem)
-            self.dismiss(self.clients, self.aborted, aborted=True)
+        except (Abort, BadValues) as problem:
+            self._abort(problem.reason)
+        except NoAnswer as none:
+            self._abort(Reason(_IN_VAIN, deadline=none.deadline, what=none.what, client=(none.source,)))
+
+    def _abort(self, reason: Reason) -> None:
+        self.aborted = reason
+        self.dismiss(self.clients, reason, aborted=True)
 
     def _opened(self, part: Phase, group: Group) -> Group:
         """Open `part` among the clients of `group` whose inputs counted in the part before."""
@@ -491,6 +496,7 @@ class OneShotServer(OnceServer):
         return Group(names, {}, {})
 
 
+_IN_VAIN = "server waited {deadline:g} s for {what} from {client} in vain"
 _WITHOUT = "the next part goes on without you: your input did not count in the one before"
 
 
@@ -543,7 +549,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
         if not any(client.alive for client in self._named.values()):
             return "failed", "every client was lost"
         if not server.alive:
-            return "aborted", f"the server was lost at {server.step_name or 'the start'}"
+            return "aborted", server_lost_at(server.step_name)
         return "aborted", server.aborted
 
     def _losses(self) -> list[Loss]:

@@ -1,9 +1,116 @@
-"""The ways in which a party's part in a protocol ends without a result."""
+"""The ways in which a party's part in a protocol ends without a result, and the reasons for them."""
 
-__all__ = ["Abort", "Overtaken", "Withdrawn", "require"]
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+__all__ = [
+    "SERVER_LOST_AT", "TOO_FEW", "Abort", "Overtaken", "Reason", "Reasoned", "Value", "Withdrawn", "filled", "require",
+    "server_lost_at",
+]  # fmt: skip
+
+Value = "int | float | str | tuple[str, ...] | Reason"
+"""A fact of a reason: a number, a text, the names of clients, or the reason behind it."""
+
+TOO_FEW = "{count} {what} are left; {limit} is {least}"
+"""The kind of the reason that `require` gives: `count` parties were left, and `limit` demands `least`."""
+
+SERVER_LOST_AT = "the server was lost at {step}"
+"""The kind of the reason that `server_lost_at` gives."""
 
 
-class Abort(Exception):
+class Reason(str):
+    """The reason why a round or a run ended early: a sentence, and the facts that it states; "" if there is none.
+
+    `kind` is the sentence with named places, as in `str.format`, and `values` has what is at these places:
+    ``Reason("{count} clients are left", count=2)``. A text without values is a kind of its own. `lost` names clients
+    that the sentence lists at its end, in addition; reasons of one kind differ in them.
+    """
+
+    stored: ClassVar[tuple[str, ...]] = ("kind", "values", "lost")
+    kind: str
+    values: dict[str, Any]
+    lost: tuple[str, ...]
+
+    def __new__(cls, kind: str = "", /, **values: Any) -> "Reason":
+        return cls.made(kind, values)
+
+    @classmethod
+    def made(cls, kind: str, values: Mapping[str, Any], lost: tuple[str, ...] = ()) -> "Reason":
+        """Return the reason with these fields."""
+        plain = {name: _plain(value) for name, value in values.items()}
+        text = filled(kind, {name: _shown(value) for name, value in plain.items()})
+        found = super().__new__(cls, f"{text}; lost: {', '.join(lost)}" if lost else text)
+        found.kind, found.values, found.lost = kind, plain, lost
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Reason.made, (self.kind, self.values, self.lost)
+
+    @classmethod
+    def of(cls, problem: str | Exception) -> "Reason":
+        """Return the reason that is `problem`, or that an exception has; a text alone becomes a kind of its own."""
+        found = getattr(problem, "reason", None) if isinstance(problem, Exception) else problem
+        return found if isinstance(found, Reason) else cls(str(problem))
+
+    @classmethod
+    def joined(cls, reasons: Sequence[str]) -> "Reason":
+        """Return the different ones among `reasons` as one reason; itself, if there is only one."""
+        different = [cls.of(one) for one in dict.fromkeys(reasons)]
+        if len(different) == 1:
+            return different[0]
+        names = [f"reason_{number}" for number in range(1, len(different) + 1)]
+        return cls("; ".join(f"{{{name}}}" for name in names), **dict(zip(names, different, strict=True)))
+
+    def with_lost(self, names: Iterable[str]) -> "Reason":
+        """Return this reason, whose sentence lists the clients `names` as lost."""
+        return self.made(self.kind, self.values, tuple(names))
+
+    def all(self) -> Iterator["Reason"]:
+        """Yield this reason and those behind it."""
+        yield self
+        for value in self.values.values():
+            if isinstance(value, Reason):
+                yield from value.all()
+
+    def record(self) -> dict[str, Any]:
+        """Return kind and values as plain data for files; names are a list, a reason behind it is a dictionary."""
+        values = {
+            name: value.record() if isinstance(value, Reason) else list(value) if isinstance(value, tuple) else value
+            for name, value in self.values.items()
+        }
+        return {"kind": self.kind, "values": values}
+
+
+def filled(kind: str, values: Mapping[str, Any]) -> str:
+    """Return the sentence of a `kind` with these `values` at its places; a kind without values is the sentence."""
+    return kind.format(**values) if values else kind
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a reason as an object of Python: NumPy's numbers become int or float."""
+    if isinstance(value, str | bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    return tuple(map(str, value))
+
+
+def _shown(value: Any) -> Any:
+    return ", ".join(value) if isinstance(value, tuple) else value
+
+
+class Reasoned(Exception):
+    """An exception with a `reason`, made of its arguments as `Reason` is; a text alone is allowed."""
+
+    def __init__(self, kind: str = "", /, **values: Any) -> None:
+        self.reason = Reason.of(kind) if not values else Reason(kind, **values)
+        super().__init__(str(self.reason))
+
+
+class Abort(Reasoned):
     """The server ends the round for all parties, because too few are left.
 
     The text has their number and the requirement.
@@ -24,4 +131,9 @@ class Overtaken(Exception):
 def require(count: int, what: str, least: int, limit: str = "min_clients") -> None:
     """Raise Abort if `count` is below `least`; `what` describes who was counted, `limit` is the name of the limit."""
     if count < least:
-        raise Abort(f"{count} {what} are left; {limit} is {least}")
+        raise Abort(TOO_FEW, count=count, what=what, limit=limit, least=least)
+
+
+def server_lost_at(step: str) -> Reason:
+    """Return the reason of a run whose server was lost for good in `step`; "" before its first step."""
+    return Reason(SERVER_LOST_AT, step=step or "the start")

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.sim.wire import Message
@@ -148,7 +148,7 @@ class Part:
     def check_memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
         """Raise Problem if it does not fit into this machine's memory."""
 
-    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+    def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
         """A line for each choice that leaves it without the secrecy it seems to have, or without enough time."""
         return []
 

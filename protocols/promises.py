@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tacit.parties.fleet.fleet import HELPER
 from tacit.protocols.experiment.simulated import Simulated
+from tacit.protocols.outcome import Reason
 from tacit.sim.trace import Event, Fact
 
 __all__ = [
@@ -44,7 +45,7 @@ class Trial(Protocol):
     @property
     def outcome(self) -> str: ...
     @property
-    def reason(self) -> str: ...
+    def reason(self) -> Reason: ...
     def again(self, function: Callable[..., R], *arguments: Any) -> R: ...
 
 
@@ -61,10 +62,12 @@ class Promise(Struct, frozen=True):
     """A promise.
 
     `broken` yields a line for each violation in a run. `of_an_end`: checked only for runs that ended by themselves.
+    `compares`: ``model`` or ``result`` if the promise compares that with a plaintext oracle, else "".
     """
 
     broken: Callable[[Any, Any], Iterable[str]]
     of_an_end: bool = False
+    compares: str = ""
 
     @property
     def words(self) -> str:

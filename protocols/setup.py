@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 STEPS = (
-    Step("client", "setup.keys", "make this round's keys and send the public ones"),
+    Step("client", "setup.keys", "make this round's keys and send the public ones", "early"),
     Step("client", "setup.seed", "agree on pair keys with all clients, and on the group seed"),
     Step("server", "setup.keys", "open the round and gather the public keys"),
     Step("server", "setup.seed", "hand the keys out; name leaders until all hold the same seed"),

@@ -10,6 +10,7 @@ from typing import TypeVar
 from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.protocols.outcome import Reasoned
 from tacit.sim.hollow import hollow
 from tacit.sim.wire import Message
 
@@ -20,7 +21,7 @@ N = TypeVar("N", bound=Message)
 R = TypeVar("R")
 
 
-class BadValues(Exception):
+class BadValues(Reasoned):
     """A party's message decodes, but is invalid. The text names the sender, the message and the problem."""
 
 
@@ -37,7 +38,9 @@ class values_of:  # reads as a function, and is entered for every message
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         if isinstance(error, ValueError):
-            problem = BadValues(f"{self._what} from {self._sender}: {error}")
+            problem = BadValues(
+                "{message} from {sender}: {problem}", message=self._what, sender=(self._sender,), problem=str(error)
+            )
             me, origin = self._me, ("", self._me.round, self._me.attempt)
             me.world.note(
                 "drop", me.name, step=me.step_name, note=str(problem), sender=self._sender, origin=origin,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tacit.parties.data.sets import MissingDataError
 from tacit.scenarios.files.reading import load, read
 from tacit.scenarios.running.runner import carry_out
 from tacit.scenarios.schema.scenario import Expect, ScenarioError
@@ -27,6 +28,13 @@ class ScenarioFile(pytest.File):
             yield item
 
 
+def _behind(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error and those during whose handling it was raised."""
+    while error is not None:
+        yield error
+        error = error.__context__
+
+
 class UnmetError(Exception):
     """The result of the run differs from the file's expectations."""
 
@@ -40,7 +48,7 @@ class ScenarioItem(pytest.Item):
         try:
             scenario = load(self.file)
         except ScenarioError as error:
-            if "is not on this machine" in error.problem:
+            if any(isinstance(one, MissingDataError) for one in _behind(error)):
                 pytest.skip(str(error))
             raise
         out = self.config._tmp_path_factory.mktemp(self.name) / "run"  # type: ignore[attr-defined]

@@ -2,8 +2,9 @@
 
 A pending call is a bound method, or a `partial` of one. Its object is stored by name if it is one of the world's own
 parts, which exist again in the world that is restored. Other objects are stored field by field, each once, so that
-shared objects are shared again. Only methods of known parts, and of objects of the classes that may be stored, are ever
-called, whatever the data says.
+shared objects are shared again. Texts with further fields are made again by the method `made` of their class, or are
+stored as texts alone if the class is not one of those that may be stored. Only methods of known parts, and of objects
+of the classes that may be stored, are ever called, whatever the data says.
 
 Collections of many items are encoded item by item, because all items as plain objects would take many times the memory
 of their encoding. They may be encoded into a file, from which `pieces` copies them.
@@ -162,7 +163,11 @@ class Writer:
             return ["dict", *map(self._write_all, value.items())]
         if isinstance(value, np.generic) and not isinstance(value, np.void):
             value = value.item()
-        if value is None or isinstance(value, bool | int | float | str | bytes):
+        if isinstance(value, str):
+            if kind in self._kinds:
+                return ["text", self._kinds[kind], *(self.write(getattr(value, name)) for name in _fields(kind))]
+            return str(value)
+        if value is None or isinstance(value, bool | int | float | bytes):
             return value
         if (name := self._name_of(value)) is not None:
             return ["known", name]
@@ -274,6 +279,10 @@ class Reader:
             raise ValueError(f"a {name} as a value")
         return kind(**dict(zip(_fields(kind), map(self.read, fields), strict=True)))
 
+    def _text(self, name: str, *fields: Any) -> Any:
+        kind: Any = self._kinds[name]
+        return kind.made(*map(self.read, fields))
+
     def _object(self, number: int) -> Any:
         if number not in self._made:
             name, *values = self._objects[number]
@@ -307,6 +316,7 @@ _READERS: dict[str, Callable[..., Any]] = {
     "method of": Reader._method_of,
     "object": Reader._object,
     "value": Reader._value,
+    "text": Reader._text,
 }
 _VALUES = frozenset((type(None), bool, int, float, str))
 

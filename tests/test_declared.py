@@ -52,7 +52,7 @@ def test_nobody_asks_for_the_name_or_the_parts_of_a_protocol() -> None:
     for path in FILES:
         source = (ROOT / path).read_text(encoding="utf-8")
         assert list(asked_by_name(source)) == [], path
-        if path.parts[0] in ("sim", "parties", "scenarios") and path.as_posix() not in BY_NAME:
+        if path.parts[0] in ("sim", "scenarios") and path.as_posix() not in BY_NAME:
             assert names_in(source) == set(), path
 
 
@@ -117,6 +117,26 @@ def test_no_type_of_message_is_spelled_outside_of_its_folder() -> None:
         if path.parts[0] in ("protocols", "scenarios") and path.as_posix() not in FORGES:
             module = "tacit." + ".".join(path.with_suffix("").parts)
             assert spelled((ROOT / path).read_text(encoding="utf-8"), module, names) == set(), path
+
+
+NAME_STEPS = {
+    "scenarios/auditing/flower_sums.py": "the steps of the protocol of Flower's SecAgg+ that an app's mod takes",
+    "scenarios/auditing/own_sums.py": "the steps in which clients compute summands, one of which gets a straggler",
+    "scenarios/chaos/server_noise.py": "the jobs that add noise, with the steps that carry their results",
+}
+"""The files outside of protocols that name steps, and which; others ask a step for its stage."""
+
+
+def test_no_step_is_spelled_outside_of_protocols() -> None:
+    names = {step.name for protocol in PROTOCOLS.values() for step in protocol.steps}
+    assert {"rowsums.deal", "sum.mask", "train.update"} <= names
+    found = set()
+    for path in FILES:
+        if path.parts[0] in ("sim", "scenarios") and path.as_posix() not in FORGES:
+            nodes = ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+            if any(isinstance(node, ast.Constant) and node.value in names for node in nodes):
+                found.add(path.as_posix())
+    assert found == {*NAME_STEPS}
 
 
 def test_spelling_is_seen() -> None:

@@ -62,7 +62,7 @@ DROPOUTS, CORRUPT = 0.3, 0.1
 
 MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
 """The most clients of a sum that is really computed, and of one whose messages are sent; the most numbers of a secure
-one among these: a million of each of 1,000 clients take 13 GB of memory."""
+one among these: runs with a million of each of 1,000 clients take up to 10 GB of memory, and too long together."""
 
 
 PUBLISHED = ((2**10, 2**20), (2**14, 2**24))

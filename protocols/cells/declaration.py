@@ -17,7 +17,7 @@ from tacit.protocols.cells.mechanism import Plan
 from tacit.protocols.cells.observer import CellsObserver
 from tacit.protocols.crypto import sizes
 from tacit.protocols.experiment.experiment import Setting
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.one_shot import Found, OneRound, OneShot
 from tacit.protocols.parts import Among, Stated, Taken
 from tacit.protocols.privacy.spending import asked, noise_cautions
@@ -112,7 +112,7 @@ class PrivateCells(OneShot):
         if problem := plan.problem(points, len(shards)):
             raise Problem("privacy.epsilon", f"{toml(tables.privacy.epsilon)}: {problem}; allowed: a larger one")
 
-    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+    def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
         return noise_cautions(tables.privacy, tables.entropy)
 
     def draws_noise(self, tables: Any) -> bool:

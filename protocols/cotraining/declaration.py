@@ -38,7 +38,7 @@ from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
 from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.experiment.probe import Probe, probe_of
 from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, Reader
 from tacit.protocols.federated.byzantine import check_byzantine
@@ -189,7 +189,7 @@ class Private(Part):
             sensitivity_of(tables.privacy.sensitivity)
         check_noise(tables.privacy, tables.protocol.name)
 
-    def cautions(self, tables: CotrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+    def cautions(self, tables: CotrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         asked = tables.privacy.epsilon != "none" or bool(tables.privacy.noise)
         estimated = sensitivity_cautions(tables.privacy) if self.estimates and asked else []
         return noise_cautions(tables.privacy, tables.entropy) + estimated

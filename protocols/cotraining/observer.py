@@ -109,7 +109,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
             lost=(),
             cohort=record.cohort,
             answered=record.answered,
-            problem=record.lost,
+            problem=str(record.lost),
             agreed=None if now is None else float((now >= 0).mean()),
             changed=None if now is None or before is None or record.lost else float((now != before).mean()),
             agreed_accuracy=float((now == truth)[counted].mean()) if now is not None and counted.any() else None,

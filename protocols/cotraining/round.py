@@ -417,7 +417,7 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
                     else:
                         counts, voters = counted(total.ring, points, settings.classes)
                 except ValueError as error:
-                    raise Abort(f"the counts are not those of votes: {error}") from None
+                    raise Abort("the counts are not those of votes: {problem}", problem=str(error)) from None
             require(voters, "clients with predictions", settings.min_clients)
             sharing, seed = settings.method.sharing, self.entropy("agreeing").bytes(32)
             work = sharing.agree_work(public, settings.classes)

@@ -71,7 +71,7 @@ class Quantised:
 
         The message never contains the value.
         """
-        values = np.asarray(values, np.float64)
+        values = values.astype(np.float64)  # which stays hollow, if it is
         if not np.isfinite(values).all():
             raise ValueError("a value is infinite or not a number")
         within = np.clip(values, -self.clip, self.clip)

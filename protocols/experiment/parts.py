@@ -1,10 +1,14 @@
-"""The parts into which the points of a run are divided."""
+"""The parts into which the points of a run are divided, and what each client gets of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tacit.parties.data.sets import Dataset
+from tacit.parties.data.splits import Shard
+from tacit.parties.fleet.fleet import Fleet
 
-__all__ = ["Parts"]
+__all__ = ["Dealt", "Parts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,3 +25,10 @@ class Parts:
     outside: Dataset | None = None
     attacker: Dataset | None = None
     public: Dataset | None = None
+
+
+class Dealt(NamedTuple):
+    """The points of each client by its name, and the devices and links of all parties."""
+
+    shards: Mapping[str, Shard]
+    fleet: Fleet

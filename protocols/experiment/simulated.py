@@ -123,7 +123,7 @@ def _nothing(folder: Path) -> None:
 
 
 class Simulated(ResultFields, kw_only=True):
-    """The results of a run that ended by itself.
+    """The results of a run that ended by itself, for a `reason` with its facts, or a text.
 
     `predictions` are party, its name in the data set, row of the data set, label, confidence. `silent` maps the number
     of each fault that never struck to the reason. `keep` writes further files into the run's folder.
@@ -147,14 +147,13 @@ class Ended(NamedTuple):
 class Ending(NamedTuple):
     """The end of a run: its outcome, reason and losses, and the number of rounds with a result.
 
-    `general` is the reason without the names of the lost clients, where it has them; else empty.
+    The reason is a `tacit.protocols.outcome.Reason`, or a text without its facts.
     """
 
     outcome: str
     reason: str
     lost: list[Loss]
     held: int
-    general: str = ""
 
 
 # --- the accuracy of labels

@@ -49,6 +49,7 @@ from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised
+from tacit.protocols.experiment.parts import Dealt
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Part, SumBounds, Taken
@@ -479,7 +480,7 @@ class AveragingInGraph(SecureAveraging):
     uses = QUANTISING
     kind = "secagg+"
 
-    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+    def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
         """A line if clients' noise is made for more clients than each of them sees in a sum."""
         if not self.private or tables.privacy.noise_at != "clients":
             return []

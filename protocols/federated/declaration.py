@@ -9,7 +9,7 @@ from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning.extras import TORCH
 from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import averaging, fedavg_then_xclp, secure_averages
 from tacit.protocols.federated.algorithms import ALGORITHMS
@@ -97,7 +97,7 @@ class LocalTraining(NetworkTraining):
             return ()
         return ["the false models of Byzantine clients are out of range, so each of their reports is refused"]
 
-    def cautions(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+    def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         return noise_cautions(tables.privacy, tables.entropy) if self.private else []
 
     def draws_noise(self, tables: TrainingTables) -> bool:
@@ -123,7 +123,7 @@ class RandomisedLabels(Part):
 
     uses = ("privacy.label_epsilon",)
 
-    def cautions(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+    def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         return randomised_cautions(tables.privacy, tables.entropy, hashes=False)
 
 

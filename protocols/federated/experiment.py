@@ -37,6 +37,7 @@ from tacit.protocols.setup import Group
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.reports import Helper
 from tacit.protocols.xclp.choices import parameters_of
+from tacit.sim.hollow import blank
 from tacit.sim.setting_error import SettingError
 from tacit.sim.streams import derive, generator
 from tacit.sim.units import duration
@@ -120,7 +121,8 @@ class Training:
         self.settings = settings_of(tables, held, spent, labels=self._labels.values())
         self.clients = setting.randomised.registered(self.kinds.client, self.settings)
         foresee(world, self.clients, TrainingRound)
-        first = jobs.initial(self.settings.spec, tables.seed)
+        spec = self.settings.spec
+        first = jobs.initial(spec, tables.seed) if world.hollow is None else blank(4 * jobs.size(spec))
         self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.access("server"))
         self.helpers: tuple[Helper, ...] = ()
         if isinstance(averaging := self.settings.averaging, Proved):

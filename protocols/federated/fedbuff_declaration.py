@@ -156,7 +156,7 @@ def no_round_is_lost_without_need(trial: Trial, affected: Affected) -> Iterator[
 def promises_of_buffers() -> dict[str, Promise]:
     """The promises of buffered training."""
     return {
-        "the model is the oracle's": Promise(equals_replayed_buffer),
+        "the model is the oracle's": Promise(equals_replayed_buffer, compares="model"),
         "no model counts twice": Promise(no_model_counts_twice),
         "only who answered counts": Promise(only_what_was_received_counts),
         "nobody holds a place": Promise(nobody_holds_a_place_for_long),

@@ -190,7 +190,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             lost=(),
             cohort=record.cohort,
             averaged=record.averaged,
-            problem=record.lost,
+            problem=str(record.lost),
             loss=record.loss if math.isfinite(record.loss) else None,
             pseudo_accuracy=self._pseudo_accuracy(record),
             validation=validation,

@@ -18,6 +18,7 @@ from tacit.protocols.federated.fedavg_then_xclp import PredictingClient, Predict
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.observer import TrainingObserver
 from tacit.protocols.federated.round import Record
+from tacit.protocols.outcome import Reason
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.rounds.observer import reported
 from tacit.protocols.setup import Group
@@ -65,13 +66,12 @@ class PredictionObserver(TrainingObserver):
             return msgspec.structs.replace(found, accuracy=None, baselines=measured)
         found = self._xclp.sum_up()
         lost = self.losses()
-        problems = [one.problem for one in self.rounds]
-        untrained = found.outcome == "completed" and all(problems)
+        untrained = found.outcome == "completed" and all(one.problem for one in self.rounds)
         network = {NETWORK: self._by_network()}
         return msgspec.structs.replace(
             found,
             outcome="aborted" if untrained else found.outcome,
-            reason=f"every round of training was lost: {problems[-1]}" if untrained else found.reason,
+            reason=self._untrained() if untrained else found.reason,
             equals_plaintext=found.equals_plaintext if self.averages_equal is not False else False,
             baselines=found.baselines | self._xclp.scores(accuracy, network),
             balanced_baselines=found.balanced_baselines | self._xclp.scores(balanced_accuracy, network),
@@ -92,9 +92,11 @@ class PredictionObserver(TrainingObserver):
         found = self._xclp.ending([one._replace(record=server.record) for one in ended[len(trained) :]])
         lost, held = [*self.losses(), *found.lost], sum(not one.problem for one in self.rounds)
         if found.outcome == "completed" and not held:
-            reason = f"every round of training was lost: {self.rounds[-1].problem}"
-            return Ending("aborted", reason, lost, found.held)
+            return Ending("aborted", self._untrained(), lost, found.held)
         return Ending(found.outcome, found.reason, lost, held + found.held)
+
+    def _untrained(self) -> Reason:
+        return Reason("every round of training was lost: {why}", why=self.last_problem)
 
     def _end_round(self, record: Record) -> None:
         if record.number <= self._server.settings.rounds:

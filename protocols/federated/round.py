@@ -73,7 +73,7 @@ LABEL = (
     Step("server", "train.label", "play the server's part in giving pseudo-labels"),
 )
 AVERAGE = (
-    Step("client", "train.update", "train the model on its points and send it back"),
+    Step("client", "train.update", "train the model on its points and send it back", "train"),
     Step("server", "train.average", "average the models that come in time"),
 )
 

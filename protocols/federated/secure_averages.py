@@ -24,6 +24,7 @@ from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.vdaf import FIELD64
 from tacit.protocols.crypto.words import WHOLE, Quantised
+from tacit.protocols.experiment.parts import Dealt
 from tacit.protocols.federated.averaging import (
     QUANTISING,
     Averages,
@@ -383,13 +384,13 @@ class FlamingoAveraging(SecureAveraging):
             for many in cohorts_of(tables, shards())
         ]
 
-    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+    def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
         """Lines where each round draws other clients, or too many decryptors may be lost or corrupt."""
         keys, found = tables.training, []
         if keys.share != 1:
             what = "keys are fresh in a round to which clients are called that have none"
             found.append(f'training.share(={keys.share:g}) with training.averaging = "{Flamingo.name}": {what}')
-        counts = {many: decryptors_of(tables, many).count for many in cohorts_of(tables, shards())}
+        counts = {many: decryptors_of(tables, many).count for many in cohorts_of(tables, dealt().shards)}
         if keys.decryptors is None and any(many > _MANY and count == many for many, count in counts.items()):
             found.append(
                 f"training.tolerated_dropouts(={keys.tolerated_dropouts:g}) and training.corrupt_clients("

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from tacit.parties.data.splits import Shard
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Setting
+from tacit.protocols.experiment.parts import Dealt
 from tacit.protocols.flower import flower
 from tacit.protocols.flower.apps import code_of, read_app
 from tacit.protocols.flower.exchanges import STAGES, STEPS
@@ -160,7 +160,7 @@ class FlowerApp(Declaration):
         """The code of the app."""
         return {"app": code_of(tables.protocol.app)}
 
-    def cautions(self, tables: FlowerTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+    def cautions(self, tables: FlowerTables, dealt: Callable[[], Dealt]) -> list[str]:
         """A line for a version of flwr that is newer than those tested."""
         found, numbers = _installed()
         if numbers <= HIGHEST:

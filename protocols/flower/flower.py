@@ -182,7 +182,7 @@ class FlowerServer(OnceServer):
         try:
             await fiber.run(self._turn)
         except Abort as abort:
-            self.aborted = str(abort)
+            self.aborted = abort.reason
         except Exception as error:
             self.aborted = (
                 f"the server app raised {type(error).__name__}: {error}{place_in_app(error, nodes.app.folder)}"
@@ -196,7 +196,7 @@ class FlowerServer(OnceServer):
         """Let the app compute until it waits next. Raises Abort if it has only waited, many times, for too long."""
         self._turns += 1
         if self._turns > _TURNS and self.clock() > self._active + 2 * self._nodes.timeout:
-            raise Abort(f"the app has sent nothing and received nothing since {self._active:g} s")
+            raise Abort("the app has sent nothing and received nothing since {time:g} s", time=self._active)
         began = self.clock()
 
         def at_its_begin() -> Turn:  # in some engines a job is run when it is due
@@ -231,7 +231,8 @@ class FlowerServer(OnceServer):
                 self.broadcast(absent, NodeAsked())
         if absent and self.clock() > self._active + self._nodes.timeout:
             number = len(self._joined)
-            raise Abort(f"the app waits for more than the {number} nodes that joined, since {self._active:g} s")
+            problem = "the app waits for more than the {joined} nodes that joined, since {time:g} s"
+            raise Abort(problem, joined=number, time=self._active)
         return [self._nodes.numbers[name] for name in self.present if name in self._joined]
 
     async def push(self, messages: Sequence[Any]) -> None:

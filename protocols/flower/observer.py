@@ -8,6 +8,7 @@ from tacit.parties.server import Loss
 from tacit.protocols.experiment.simulated import Ended, Ending, ResultFields, Simulated
 from tacit.protocols.flower.exchanges import Exchange, RoundRecord
 from tacit.protocols.flower.flower import FlowerClient, FlowerServer
+from tacit.protocols.outcome import Reason, server_lost_at
 from tacit.protocols.rounds.endings import EndingsObserver
 from tacit.protocols.rounds.observer import HeldRound, reported
 from tacit.sim.faults import Fault
@@ -76,7 +77,7 @@ class FlowerObserver(EndingsObserver[Any]):
             began=record.began,
             lost=(),
             cohort=record.cohort,
-            problem=record.lost,
+            problem=str(record.lost),
             replied=record.counted,
             errors={name: error for one in record.exchanges for name, error in one.errors.items()},
             loss=found.get(_name_of("loss", found)),
@@ -123,11 +124,11 @@ class FlowerObserver(EndingsObserver[Any]):
     def _outcome(self) -> tuple[str, str]:
         server = self._server
         if not server.alive:
-            return "aborted", f"the server was lost at {server.step_name or 'the start'}"
+            return "aborted", server_lost_at(server.step_name)
         if server.completed:
             return "completed", ""
         if not any(client.alive for client in self._named.values()):
-            return "failed", f"every client was lost; {server.aborted}"
+            return "failed", Reason("every client was lost; {why}", why=Reason.of(server.aborted))
         return "aborted", server.aborted
 
     def _losses(self) -> list[Loss]:

@@ -21,6 +21,7 @@ from tacit.protocols.experiment.simulated import (
     counting,
     more_than,
 )
+from tacit.protocols.outcome import Reason, server_lost_at
 from tacit.protocols.privacy.released import Releasing, nothing_released
 from tacit.protocols.privacy.spent import Spending, Spent
 from tacit.protocols.rounds.endings import EndingsObserver
@@ -106,6 +107,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         self._server = server
         self.rounds: list[H] = []
         self.ended: list[float] = []
+        self._problem = ""
         self.after_round: Callable[[int], None] = lambda number: None
         self.spending: Spending | None = None
         self.randomised: Releasing = nothing_released
@@ -116,7 +118,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         raise NotImplementedError(f"{type(self).__name__} keeps nothing")
 
     def _end_round(self, record: R) -> None:
-        number, rounds = record.number, self._server.settings.rounds
+        number, rounds, self._problem = record.number, self._server.settings.rounds, record.lost
         self.keep(record, measured=number % self.every == 0 or number == rounds)
         self.after_round(number)
 
@@ -207,6 +209,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
     def enter(self, ended: Sequence[Ended]) -> None:
         """Take over rounds on hollow values, which have no results."""
         self.rounds, self.ended = [_bare(one.record) for one in ended], [one.time for one in ended]
+        self._problem = ended[-1].record.lost if ended else ""
 
     # Losses and the outcome
 
@@ -265,13 +268,17 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         if last >= set(self._named) or not any(device.alive for device in self._named.devices.values()):
             return "failed", "every client was lost"
         if not server.alive:
-            return "aborted", f"the server was lost at {server.step_name or 'the start'}"
+            return "aborted", server_lost_at(server.step_name)
         if server.aborted:
             return "aborted", server.aborted
-        problems = [one.problem for one in self.rounds]
-        if all(problems):
-            return "aborted", f"every round was lost: {problems[-1]}"
+        if all(one.problem for one in self.rounds):
+            return "aborted", Reason("every round was lost: {why}", why=self.last_problem)
         return "completed", ""
+
+    @property
+    def last_problem(self) -> Reason:
+        """The reason why the last round was lost; as a text alone if the run was resumed after it."""
+        return Reason.of(self._problem or self.rounds[-1].problem)
 
 
 def reported(rounds: Sequence[HeldRound], lost: Sequence[Loss]) -> list[Round]:

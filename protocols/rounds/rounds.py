@@ -33,7 +33,7 @@ from tacit.parties.life import Observed
 from tacit.parties.party import NoAnswer
 from tacit.parties.registered import Resting
 from tacit.parties.server import Server
-from tacit.protocols.outcome import Abort, Overtaken, Withdrawn
+from tacit.protocols.outcome import Abort, Overtaken, Reason, Withdrawn
 from tacit.protocols.parts import Part
 from tacit.protocols.rounds.returning import NOT_AGAIN, SERVER_LOST, copied
 from tacit.protocols.steps import Step
@@ -68,6 +68,8 @@ ENROLL = (
 
 SAME_AGAIN = "clients had sent masked values, and the next round would begin with the same model or consensus"
 """The reason why a run ends with a lost round."""
+
+_LOST_FOR_GOOD = "round {number} is lost: {why}; " + SAME_AGAIN
 
 _ENDED, _OPENED, _OVER = "ended rounds", "opened round", "over"  # on the server's disk
 
@@ -371,10 +373,10 @@ class RoundsServer(Server, Generic[S, R]):
         try:
             record = await self.run_round(number, began, members)
         except Abort as abort:
-            record = self.record_type(number, began, members, str(abort))
+            record = self.record_type(number, began, members, abort.reason)
             if number < self.last_round and latest(self, MASKED)[0] == number:
                 self.disk[_OVER] = True
-                self.aborted = f"round {number} is lost: {abort}; {SAME_AGAIN}"
+                self.aborted = Reason(_LOST_FOR_GOOD, number=number, why=abort.reason)
                 self.dismiss(self.clients, self.aborted, aborted=True)
                 return record
             self.dismiss(members, f"the round is lost: {abort}")

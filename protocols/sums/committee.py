@@ -465,7 +465,10 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> secur
         if len(chosen) < least:
             silent = [name for name in members if name not in held]
             me.lose([name for name in silent if name in sent], "it did not report its shares: the round has no sum")
-            raise Abort(f"no sum: {len(held)} of {len(members)} members reported their shares; {least} are needed")
+            raise Abort(
+                "no sum: {count} of {members} members reported their shares; {needed} are needed",
+                count=len(held), members=len(members), needed=least,
+            )  # fmt: skip
         _leave_out(me, [name for name in dealers if name not in survivors], settings)
         require(len(survivors), "clients", settings.min_clients)
         me.broadcast(chosen, CommitteeSurvivors(bits(chosen, members), bits(survivors, names)))
@@ -476,7 +479,10 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> secur
         if unsigned:
             me.lose(unsigned, "it did not sign who is in the sum: the round ends without one")
             signed = len(chosen) - len(unsigned)
-            raise Abort(f"no sum: {signed} of {len(members)} members signed its set; {committee.quorum} are needed")
+            raise Abort(
+                "no sum: {count} of {members} members signed its set; {needed} are needed",
+                count=signed, members=len(members), needed=committee.quorum,
+            )  # fmt: skip
         shares = await first_understood(
             me, CommitteeSum, chosen, committee.needed, settings.deadline,
             lambda name, answer: _words(answer.share, packing, settings.dimension),
@@ -484,7 +490,10 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> secur
         if len(shares) < committee.needed:
             silent = [name for name in chosen if name not in shares]
             me.lose(silent, "it did not add the shares of the vectors: the round ends without a sum")
-            raise Abort(f"no sum: {len(shares)} of {len(members)} members answered; {committee.needed} are needed")
+            raise Abort(
+                "no sum: {count} of {members} members answered; {needed} are needed",
+                count=len(shares), members=len(members), needed=committee.needed,
+            )  # fmt: skip
         by_place = {members.index(name): row for name, row in shares.items()}
         work = packing.combine_work(settings.dimension)
         ring = await me.compute(work, combine, by_place, packing, settings.dimension)

@@ -579,7 +579,10 @@ async def _made(
     members, chosen = _chosen(held, names, receivers, quorum)
     if len(members) < quorum or len(chosen) < least:
         me.lose([name for name in there if name not in held], "it took in no shares of the decryptors' key")
-        raise Abort(f"no key: {len(held)} of {len(receivers)} decryptors hold shares; {quorum} are needed")
+        raise Abort(
+            "no key: {count} of {decryptors} decryptors hold shares; {needed} are needed",
+            count=len(held), decryptors=len(receivers), needed=quorum,
+        )  # fmt: skip
     chosen = chosen[:least] if former.decryptors else chosen
     me.broadcast(members, KeyChosen(bits(members, receivers), bits(chosen, dealers)))
     weights = _joined(ring, former, chosen)
@@ -590,7 +593,10 @@ async def _made(
     signatures = await consistency.gathered(me, identities, lists[0], lists[1], Titles(me), quorum, deadline, members)
     if len(signatures) < quorum:
         me.lose([name for name in members if name not in signatures], "it did not sign the decryptors' key")
-        raise Abort(f"no key: {len(signatures)} of {len(receivers)} decryptors signed it; {quorum} are needed")
+        raise Abort(
+            "no key: {count} of {decryptors} decryptors signed it; {needed} are needed",
+            count=len(signatures), decryptors=len(receivers), needed=quorum,
+        )  # fmt: skip
     places = [members.index(name) for name in signatures]
     lives = [me.incarnations[name] for name in signatures]
     sets = bits(members, receivers), bits(chosen, dealers)

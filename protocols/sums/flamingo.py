@@ -76,13 +76,14 @@ from tacit.protocols.crypto.sealing import OVERHEAD
 from tacit.protocols.crypto.threshold_elgamal import CIPHERTEXT_BYTES, POINT_BYTES, TEXT_BYTES
 from tacit.protocols.crypto.words import WHOLE, packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
-from tacit.protocols.outcome import Abort, Withdrawn, require
+from tacit.protocols.outcome import Abort, Reason, Withdrawn, require
 from tacit.protocols.parts import Among, Part, Taken, messages_in
 from tacit.protocols.sums import consistency, secure_sum
 from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.consistency import Agreed
 from tacit.protocols.sums.decryptors import KeyRing, Titles, is_signed, opened, sealed
 from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
+from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, STAYS_MASKED
 from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, refuse, sum_done, sum_masked
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import HollowArray, blank, hollow
@@ -192,16 +193,16 @@ class Round:
             return tuple(one for one in self.ring.names if one != name)
         return self.graph.neighbours(name)
 
-    def problem(self, survivors: Sequence[str], least: int) -> str:
+    def problem(self, survivors: Sequence[str], least: int) -> Reason:
         """The problem of labels by which `survivors` are in; "" if there is none."""
         if len(survivors) < least:
-            return f"{len(survivors)} clients are fewer than {least}"
+            return Reason("{count} clients are fewer than {least}", count=len(survivors), least=least)
         if self.graph is not None:
             left, threshold = frozenset(survivors), degree_of(len(self.ring.names), self.tolerance).threshold
             for name in survivors:
                 if (count := len(left.intersection(self.neighbours(name)))) < threshold:
-                    return f"{count} neighbours of {name} are left; {threshold} are needed"
-        return ""
+                    return Reason(FEW_NEIGHBOURS, count=count, client=(name,), needed=threshold)
+        return Reason()
 
     def pairs(self, survivors: Sequence[str]) -> list[tuple[str, str]]:
         """Each pair of one that is in and a neighbour that is out."""
@@ -411,7 +412,7 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
         me.dismiss(wrong, "a seed that you encrypted has a wrong proof")
         require(len(survivors), "clients", settings.min_clients)
         if problem := now.problem(survivors, least):
-            raise Abort(f"the sum stays masked: {problem}")
+            raise Abort(STAYS_MASKED, why=problem)
         left = [vectors[name] for name in survivors]
         total = await me.compute({"ring.add": len(left) * settings.dimension}, _added, left)
         asked = [name for name in ring.decryptors if name in survivors]
@@ -424,8 +425,11 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
             me.lose(
                 [n for n in asked if n not in signatures], "it did not sign who is in: the round ends without a sum"
             )
-            problem = f"{len(signatures)} of {one.count} decryptors signed who is in; {one.quorum} are needed"
-            raise Abort(f"the sum stays masked: {problem}")
+            problem = Reason(
+                "{count} of {decryptors} decryptors signed who is in; {needed} are needed",
+                count=len(signatures), decryptors=one.count, needed=one.quorum,
+            )  # fmt: skip
+            raise Abort(STAYS_MASKED, why=problem)
         pairs = now.pairs(survivors)
         hidden = to_open(now, sent, survivors)
         places = [ring.decryptors.index(name) for name in signatures]
@@ -548,11 +552,15 @@ async def _opened(
     if len(points) < one.needed:
         silent = [name for name in asked if 1 + ring.decryptors.index(name) not in points]
         me.lose(silent, "it did not open the masks: the round ends without a sum")
-        raise Abort(f"the sum stays masked: {len(points)} of {one.count} decryptors answered; {one.needed} are needed")
+        problem = Reason(
+            "{count} of {decryptors} decryptors answered; {needed} are needed",
+            count=len(points), decryptors=one.count, needed=one.needed,
+        )  # fmt: skip
+        raise Abort(STAYS_MASKED, why=problem)
     if len(seeds) < len(survivors):
         wrong = [name for name in survivors if name not in seeds]
         me.lose(wrong, "shares of its seed do not give it: the round ends without a sum")
-        raise Abort(f"the sum stays masked: shares of a seed do not give it, of {', '.join(wrong)}")
+        raise Abort(STAYS_MASKED, why=Reason("shares of a seed do not give it, of {clients}", clients=wrong))
     contexts = [now.context(*pair) for pair in now.pairs(survivors)]
     held = dict(list(points.items())[: one.needed])
     work = elgamal.open_work(len(hidden), one.needed)

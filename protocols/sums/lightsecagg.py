@@ -67,12 +67,13 @@ from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.crypto.words import packed_bytes, unpacked_rows
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
-from tacit.protocols.outcome import Abort, require
+from tacit.protocols.outcome import Abort, Reason, require
 from tacit.protocols.parts import Among, Part, Taken, messages_in
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import consistency, secure_sum
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read
+from tacit.protocols.sums.quorum import FEW_VALUES, STAYS_MASKED
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_done, sum_masked
 from tacit.protocols.values import first_understood, understood
 from tacit.sim.hollow import Blank, HollowArray
@@ -362,7 +363,7 @@ async def server(me: Server, group: Group, settings: CodedSettings) -> secure_su
     try:
         coding = settings.coding(len(names))
     except ValueError as error:
-        raise Abort(f"no sum among {len(names)} clients: {error}") from None
+        raise Abort("no sum among {count} clients: {problem}", count=len(names), problem=str(error)) from None
     least = max(settings.min_clients, coding.needed)
     with me.step("sum.collect"):
         require(len(names), "clients", settings.min_clients)
@@ -379,9 +380,7 @@ async def server(me: Server, group: Group, settings: CodedSettings) -> secure_su
         survivors = tuple(name for name in names if name in vectors)
         require(len(survivors), "clients", settings.min_clients)
         if len(survivors) < least:
-            raise Abort(
-                f"the sum stays masked: masked values of {len(survivors)} clients were received; {least} are needed"
-            )
+            raise Abort(STAYS_MASKED, why=Reason(FEW_VALUES, count=len(survivors), needed=least))
         total = await me.compute({"ring.add": len(vectors) * settings.dimension}, _added, list(vectors.values()))
         me.broadcast(survivors, CodedSurvivors(list(survivors)))
         titles = {name: f"{name}#{me.incarnations[name]}" for name in survivors}
@@ -389,16 +388,20 @@ async def server(me: Server, group: Group, settings: CodedSettings) -> secure_su
         if unsigned:
             me.lose(unsigned, "it did not sign who is in the sum: the round ends without one")
             signed = len(survivors) - len(unsigned)
-            problem = f"{signed} of {len(survivors)} clients signed who is in the sum; {coding.quorum} are needed"
-            raise Abort(f"the sum stays masked: {problem}")
+            problem = Reason(
+                "{count} of {clients} clients signed who is in the sum; {needed} are needed",
+                count=signed, clients=len(survivors), needed=coding.quorum,
+            )  # fmt: skip
+            raise Abort(STAYS_MASKED, why=problem)
         answers = await _answers(me, survivors, coding, settings)
         if len(answers) < coding.needed:
             silent = [name for name in survivors if name not in answers]
             me.lose(silent, "it did not add the pieces of the masks: the round ends without a sum")
-            problem = (
-                f"{len(answers)} of {len(survivors)} clients added the pieces of the masks; {coding.needed} are needed"
-            )
-            raise Abort(f"the sum stays masked: {problem}")
+            problem = Reason(
+                "{count} of {clients} clients added the pieces of the masks; {needed} are needed",
+                count=len(answers), clients=len(survivors), needed=coding.needed,
+            )  # fmt: skip
+            raise Abort(STAYS_MASKED, why=problem)
         held = {names.index(name): piece for name, piece in answers.items()}
         shape = settings.dimension, coding.needed, coding.private
         mask = await me.compute(decoded_work(*shape), decoded, held, *shape)

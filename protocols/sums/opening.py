@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from tacit.parties.server import Server
 from tacit.protocols.crypto import share_errors
-from tacit.protocols.outcome import Abort
+from tacit.protocols.outcome import Abort, Reason
 from tacit.protocols.sums import consistency, uncovering
 from tacit.protocols.sums.dealing import SHARE, Revealed, Survivors
 from tacit.protocols.sums.uncovering import Announced, Uncovered, signed_keys
@@ -34,7 +34,10 @@ async def uncover(
         silent = await consistency.witness(me, attempt.identities, names, survivors, attempt.titles, least, deadline)
         if silent:
             count = len(survivors) - len(silent)
-            problem = f"{count} of {len(survivors)} clients have signed who is left; {least} are needed"
+            problem = Reason(
+                "{count} of {clients} clients have signed who is left; {needed} are needed",
+                count=count, clients=len(survivors), needed=least,
+            )  # fmt: skip
             return Uncovered({}, dict.fromkeys(silent, "it did not sign who is left"), problem)
     left = frozenset(survivors)
     gone = [name for name in names if name not in left]
@@ -66,13 +69,16 @@ async def uncover(
                 break
     if short:
         lost = {name: "it revealed no shares" for name in survivors if name not in answered}
-        problem = f"{len(answered)} of {len(survivors)} clients answered to Survivors; {t} are needed"
+        problem = Reason(
+            "{count} of {clients} clients answered to Survivors; {needed} are needed",
+            count=len(answered), clients=len(survivors), needed=t,
+        )  # fmt: skip
         if attempt.graph is not None or len(answered) >= t:  # it is not the number of answers, but what they hold
             few = [name for name in names if name in short]
             # Where fewer than t of those who deal with a client have answered, they are to blame, and not the client.
             heard = [name for name in few if name in left and len(answered.intersection(attempt.holders(name))) >= t]
             lost |= dict.fromkeys(heard, "too few have its shares")
-            problem = f"fewer than {t} clients have shares of {', '.join(few)}"
+            problem = Reason("fewer than {needed} clients have shares of {clients}", needed=t, clients=few)
         return Uncovered({}, lost, problem)
     if secrets is None:
         secrets = await _without_wrong_shares(me, attempt, survivors, held, work)
@@ -104,5 +110,5 @@ async def _without_wrong_shares(
     for problem in share_errors.blamed(found.wrong):
         me.world.note("drop", me.name, step=me.step_name, note=problem)
     if found.hopeless:
-        raise Abort(f"the sum cannot be unmasked: {'; '.join(found.hopeless)}")
+        raise Abort("the sum cannot be unmasked: {why}", why=Reason.joined(found.hopeless))
     return found.secrets

@@ -393,7 +393,7 @@ async def _count(
     with me.step("report.collect"):
         enter(me, MASKED)
         if not enter(me, "report.collect"):
-            raise Abort(f"the sum of round {me.round} was asked for before")
+            raise Abort("the sum of round {number} was asked for before", number=me.round)
         late = [sent[name].nonce for name, by_helper in zip(held, answer.refused, strict=True)
                 if problems[name] and not by_helper]  # fmt: skip
         checksum = checksum_of([sent[name].nonce for name in accepted])
@@ -416,7 +416,7 @@ async def _from_helper(me: Server, kind: type[Any], deadline: float) -> Any:
         return await me.recv(kind, HELPER, deadline)
     except NoAnswer:
         me.lose([HELPER], "it did not answer: the batch is over")
-        raise Abort(f"the helper did not answer within {deadline:g} s") from None
+        raise Abort("the helper did not answer within {deadline:g} s", deadline=deadline) from None
 
 
 async def _reports(

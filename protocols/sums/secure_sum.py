@@ -315,7 +315,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
         if not found.signed:
             for name, why in found.lost.items():
                 me.lose([name], f"{why}: the round ends without a sum")
-            raise Abort(f"the sum stays masked: {found.problem}")
+            raise Abort(quorum.STAYS_MASKED, why=found.problem)
         for block in settings.blocks:
             part = ring[settings.part(block[0])]
             left = await me.together(*[

@@ -10,7 +10,9 @@ from tacit.protocols.crypto import shamir, share_errors
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, derive_key
 from tacit.protocols.crypto.regular_graph import Graph
 from tacit.protocols.identities import Identities
+from tacit.protocols.outcome import Reason
 from tacit.protocols.sums.masking import SignedKey
+from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, FEW_VALUES
 from tacit.sim.hollow import hollow
 
 __all__ = [
@@ -70,16 +72,16 @@ class Announced:
         """The x of the share of `dealer` that `holder` has."""
         return 1 + (self.places[holder] if self.graph is None else self.graph.neighbours(dealer).index(holder))
 
-    def too_few(self, survivors: Collection[str]) -> str:
+    def too_few(self, survivors: Collection[str]) -> Reason:
         """The reason why clients open nothing for U3 = `survivors`; "" if there is none."""
         if len(survivors) < (needed := max(self.threshold, self.fewest)):
-            return f"masked values of {len(survivors)} clients were received; {needed} are needed"
+            return Reason(FEW_VALUES, count=len(survivors), needed=needed)
         if self.graph is not None:
             left = frozenset(survivors)
             for name in self.names:
                 if (count := len(left.intersection(self.holders(name)))) < self.threshold:
-                    return f"{count} neighbours of {name} are left; {self.threshold} are needed"
-        return ""
+                    return Reason(FEW_NEIGHBOURS, count=count, client=(name,), needed=self.threshold)
+        return Reason()
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Uncovered:
 
     signed: dict[str, list[SignedKey]] = field(repr=False)
     lost: dict[str, str] = field(default_factory=dict)
-    problem: str = ""
+    problem: Reason = field(default_factory=Reason)
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Corrected:
 
     secrets: Secrets = field(repr=False)
     wrong: list[tuple[str, str]]
-    hopeless: list[str]
+    hopeless: list[Reason]
 
 
 def agreements(attempt: Announced, survivors: Collection[str]) -> int:
@@ -162,7 +164,7 @@ def correct(attempt: Announced, survivors: Collection[str], held: Held) -> Corre
     """The secrets from those shares that fit together, and the wrong shares."""
     found: dict[str, bytes] = {}
     wrong: list[tuple[str, str]] = []
-    hopeless: list[str] = []
+    hopeless: list[Reason] = []
     left = frozenset(survivors)
     for name, shares in held.items():
         is_key = name not in left
@@ -170,7 +172,8 @@ def correct(attempt: Announced, survivors: Collection[str], held: Held) -> Corre
         try:
             found[name], places = share_errors.corrected(shares, attempt.threshold, KEY_BYTES, right)
         except ValueError as error:
-            hopeless.append(f"{'the dealt key' if is_key else 'the seed'} of {name}: {error}")
+            what = "the dealt key" if is_key else "the seed"
+            hopeless.append(Reason("{what} of {client}: {problem}", what=what, client=(name,), problem=str(error)))
         else:
             wrong += ((attempt.holders(name)[x - 1], name) for x in places)
     return Corrected({} if hopeless else _opened(attempt, left, found), wrong, hopeless)

@@ -16,7 +16,7 @@ from tacit.parties.fleet.fleet import SERVER, Fleet
 from tacit.protocols import setup
 from tacit.protocols.declaration import Declaration
 from tacit.protocols.experiment.experiment import Experiment, Setting
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import randomised_cautions
@@ -142,14 +142,15 @@ class Propagation(Part):
         check_keys(tables)
 
     def check_data(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        for group in self.groups(tables, shards):
-            check_clients(tables, list(group.values()), self.where(tables, shards))
+        groups = self.groups(tables, shards)
+        for group in groups:
+            check_clients(tables, list(group.values()), self.where(tables, shards), is_group=len(groups) > 1)
 
     def check_memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         check_memory(tables, [list(group.values()) for group in self.groups(tables, shards)])
 
-    def cautions(self, tables: XclpTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        return xclp_cautions(tables, lambda: self.groups(tables, shards()))
+    def cautions(self, tables: XclpTables, dealt: Callable[[], Dealt]) -> list[str]:
+        return xclp_cautions(tables, dealt, self.groups)
 
     def memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
         share, compared = tables.data.labeled, tables.protocol.oracle
@@ -301,15 +302,15 @@ def check_graph(tables: XclpTables, points: int) -> None:
         raise Problem("protocol.k", problem)
 
 
-def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "") -> None:
+def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "", *, is_group: bool = False) -> None:
     """Raise Problem if XCLP cannot run among the participants `together`; `part` describes them if they are not all
-    clients."""
+    clients, and `is_group` says that they are one of several groups."""
     keys = tables.protocol
     labeled = sum(bool(shard.labeled.any()) for shard in together)
     if not part and labeled < keys.min_clients <= len(together):
         problem = f"{keys.min_clients} is too large: {labeled} clients have labels; allowed: no more than these"
         raise Problem("protocol.min_clients", problem)
-    if len(together) < keys.min_clients and part.startswith("a group"):
+    if len(together) < keys.min_clients and is_group:
         problem = f"{keys.groups} is too large: a group of {len(together)} has fewer than {keys.min_clients} clients"
         raise Problem("protocol.groups", f"{problem} (protocol.min_clients); allowed: fewer groups")
     if len(together) < keys.min_clients:  # a natural partition's clients are known only now
@@ -338,15 +339,19 @@ def check_memory(tables: XclpTables, groups: Sequence[Collection[Shard]]) -> Non
         raise Problem("data.limit", f"{problem}; allowed here: 1 to {most}")
 
 
-def xclp_cautions(tables: XclpTables, groups: Callable[[], list[dict[str, Shard]]]) -> list[str]:
+def xclp_cautions(
+    tables: XclpTables,
+    dealt: Callable[[], Dealt],
+    groups: Callable[[XclpTables, Mapping[str, Shard]], list[dict[str, Shard]]],
+) -> list[str]:
     """A line for each choice that leaves XCLP without the secrecy it seems to have, or without enough time."""
     keys = tables.protocol
     clients = -(-tables.data.clients // keys.groups)
     try:
-        held = groups()
+        shards, fleet = dealt()
+        found = next(filter(None, (deadline_cautions(tables, one, fleet) for one in groups(tables, shards))), [])
     except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time
-        held = []
-    found = next(filter(None, (deadline_cautions(tables, group) for group in held)), [])
+        found = []
     found += randomised_cautions(tables.privacy, tables.entropy)
     if keys.hamming == "plaintext":
         found.append('protocol.hamming = "plaintext": the server reads every hash, because distances are not encrypted')
@@ -396,10 +401,10 @@ class HammingTime:
         return self.computing + self.transfer
 
 
-def deadline_cautions(tables: XclpTables, shards: Mapping[str, Shard]) -> list[str]:
+def deadline_cautions(tables: XclpTables, shards: Mapping[str, Shard], fleet: Fleet) -> list[str]:
     """A line if SecureHamming among clients with `shards` will probably miss the deadline, with the time that it
     needs."""
-    takes, deadline = hamming_time(tables, shards), duration(tables.protocol.deadline)
+    takes, deadline = hamming_time(tables, shards, fleet), duration(tables.protocol.deadline)
     if takes is None or takes.seconds <= deadline:
         return []
     keys, enough = tables.protocol, math.ceil(2 * takes.seconds / 10) * 10
@@ -411,7 +416,7 @@ def deadline_cautions(tables: XclpTables, shards: Mapping[str, Shard]) -> list[s
     ]
 
 
-def hamming_time(tables: XclpTables, shards: Mapping[str, Shard]) -> HammingTime | None:
+def hamming_time(tables: XclpTables, shards: Mapping[str, Shard], fleet: Fleet) -> HammingTime | None:
     """The duration of SecureHamming without losses and latencies; None for a variant without a formula.
 
     It includes, for each client, the planned work of its variant at the prices of the cost table (0 for `cost =
@@ -421,7 +426,6 @@ def hamming_time(tables: XclpTables, shards: Mapping[str, Shard]) -> HammingTime
         return None
     points, _ = counted(shards)
     group = Group(tuple(points), points, {})
-    fleet = Fleet(tables)
     busiest = max(_transfers(tables, group, fleet), key=lambda transfer: transfer[0])
     return HammingTime(_computing(tables, group, fleet), *busiest)
 

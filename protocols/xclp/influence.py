@@ -54,7 +54,7 @@ from tacit.sim.wire import Message
 __all__ = ["STEPS", "ClientInfluence", "client", "server", "solve_works"]
 
 STEPS = (
-    Step("client", "influence.request", "say which points are labeled; receive their influence columns"),
+    Step("client", "influence.request", "say which points are labeled; receive their influence columns", "early"),
     Step("server", "influence.solve", "build the neighbour graph, solve for the labeled columns, send them"),
 )
 

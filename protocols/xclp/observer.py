@@ -22,6 +22,7 @@ from tacit.protocols.experiment.simulated import (
     balanced_accuracy,
     counting,
 )
+from tacit.protocols.outcome import Reason, server_lost_at
 from tacit.protocols.privacy.released import Releasing, nothing_released
 from tacit.protocols.rounds.endings import EndingsObserver, returned
 from tacit.protocols.xclp import oracle
@@ -234,8 +235,7 @@ class Observer(EndingsObserver[Any]):
         for record in self._unended():
             self.end_round(record)
         lost = self.losses()
-        outcome, general, named = self._outcome(lost)
-        reason = general + named
+        outcome, reason = self._outcome(lost)
         found = {n: c.labels for n, c in self._named.items() if c.alive and c.labels is not None}
         endings = self.endings()
         reported = [self._round(ended, lost) for ended in self._rounds_ended]
@@ -271,8 +271,7 @@ class Observer(EndingsObserver[Any]):
         self._rounds_ended += [_ended(record, now, step) for record in self._unended()]
         lost = self.losses()
         held = {one.record.number for one in self._rounds_ended if one.record.finished}
-        outcome, general, named = self._outcome(lost)
-        return Ending(outcome, general + named, lost, len(held), general)
+        return Ending(*self._outcome(lost), lost, len(held))
 
     def _unended(self) -> list[RoundRecord]:
         """The rounds that ended with the loss of the server."""
@@ -334,8 +333,8 @@ class Observer(EndingsObserver[Any]):
                 found.append(Loss(name, step, "nobody was left to miss it", record.number, time))
         return found
 
-    def _outcome(self, lost: list[Loss]) -> tuple[str, str, str]:
-        """The outcome, the reason, and its rest with the names of the lost clients.
+    def _outcome(self, lost: list[Loss]) -> tuple[str, Reason]:
+        """The outcome, and the reason with the names of the lost clients.
 
         A run that loses all clients has failed, regardless of its end.
         """
@@ -344,17 +343,21 @@ class Observer(EndingsObserver[Any]):
             loss.party for loss in lost if any(loss.round == one.number and one.is_among(loss.party) for one in last)
         )
         clients = [name for name in here if name in self._named]
-        who = f"; lost: {', '.join(clients)}" if clients else ""
         if here.keys() >= self._named.keys() or not any(client.alive for client in self._named.values()):
-            return "failed", "every client was lost" + (f": {server.aborted}" if server.aborted else ""), ""
+            why = Reason.of(server.aborted)
+            return "failed", Reason("every client was lost: {why}", why=why) if why else Reason("every client was lost")
         if not server.alive:
-            return "aborted", f"the server was lost at {server.step_name or 'the start'}", who
+            return "aborted", server_lost_at(server.step_name).with_lost(clients)
         if server.aborted:
-            return "aborted", server.aborted, who
+            return "aborted", Reason.of(server.aborted).with_lost(clients)
         if not any(client.labels is not None for client in self._named.values()):
-            return "failed", "no client got its labels", ""
-        early = [f"{', '.join(part.called)}: {part.aborted}" for part in server.parts if part.aborted]
-        return "completed", f"a group ended early: {'; '.join(early)}" if early else "", ""
+            return "failed", Reason("no client got its labels")
+        early = [
+            Reason("{clients}: {why}", clients=part.called, why=Reason.of(part.aborted))
+            for part in server.parts
+            if part.aborted
+        ]
+        return "completed", Reason("a group ended early: {why}", why=Reason.joined(early)) if early else Reason()
 
     # The plaintext
 

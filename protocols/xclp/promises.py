@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from tacit.protocols import setup
+from tacit.protocols.outcome import SERVER_LOST_AT, TOO_FEW
 from tacit.protocols.promises import Affected, Promise, Trial, announced, cut_short, equals_oracle
 from tacit.protocols.rounds.returning import NOT_AGAIN
 
@@ -21,7 +22,7 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
     if not server.alive:
         if "server" not in affected:
             yield f"the server is gone and no fault affected it: {trial.reason}"
-        elif "server" not in trial.reason or "server" not in lost:
+        elif all(one.kind not in (SERVER_LOST_AT, NOT_AGAIN) for one in trial.reason.all()) or "server" not in lost:
             yield f"the server is lost, and the reason ({trial.reason}) or the losses do not name it"
         return
     if server.aborted == NOT_AGAIN:
@@ -39,7 +40,7 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
         yield f"{trial.outcome} ({trial.reason}) with {len(left)} clients that no fault affected; {least} are enough"
     elif trial.outcome == "failed" and len(trial.simulated.endings) > len(affected.clients):
         yield f"failed ({trial.reason}), and not every client was affected"
-    elif trial.outcome == "aborted" and " left" not in trial.reason:
+    elif trial.outcome == "aborted" and all(one.kind != TOO_FEW for one in trial.reason.all()):
         yield f"the reason does not say who is left: {trial.reason}"
     elif not lost & affected.clients:
         yield f"nobody of those that were affected is named as lost: {', '.join(sorted(lost)) or 'nobody'}"
@@ -182,4 +183,4 @@ _PROMISES = {
 
 def promises_of(*, compared: bool) -> dict[str, Promise]:
     """The promises of XCLP; if it is not `compared` with an oracle, there is none about its results."""
-    return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True)} if compared else {})
+    return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True, "result")} if compared else {})

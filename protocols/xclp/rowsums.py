@@ -54,7 +54,9 @@ from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
 __all__ = [
+    "MASK",
     "STEPS",
+    "UNMASK",
     "Candidates",
     "MaskedRows",
     "Restart",
@@ -67,9 +69,15 @@ __all__ = [
     "own_purpose",
 ]
 
+MASK = Step(
+    "client", "rowsums.mask", "mask its class scores on the others' rows and send them; once each attempt", "mask"
+)
+UNMASK = Step("client", "rowsums.unmask", "take its own masks out of the sum and add its own scores")
+"""Steps of clients in every kind of sum of rows."""
+
 STEPS = (
-    Step("client", "rowsums.mask", "mask its class scores on the others' rows and send them; once each attempt"),
-    Step("client", "rowsums.unmask", "take its own masks out of the sum and add its own scores"),
+    MASK,
+    UNMASK,
     Step("server", "rowsums.sum", "add the masked values of all; begin again when one is lost; return the rows"),
 )
 

@@ -53,17 +53,17 @@ from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read
 from tacit.protocols.sums.refusal import MASKED, Least, enter, is_of_round
 from tacit.protocols.values import understood, values_of
-from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
+from tacit.protocols.xclp.rowsums import MASK, UNMASK, Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
 from tacit.sim.hollow import filled, hollow
 
 __all__ = ["STEPS", "Shamir"]
 
 STEPS = (
-    Step("client", "rowsums.deal", "deal a second key and a seed in shares"),
-    Step("client", "rowsums.mask", "mask its class scores on the others' rows and send them; once each attempt"),
+    Step("client", "rowsums.deal", "deal a second key and a seed in shares", "deal"),
+    MASK,
     Step("client", "rowsums.agree", "sign who takes part and who is left"),
-    Step("client", "rowsums.reveal", "reveal shares of lost clients' keys and others' seeds"),
-    Step("client", "rowsums.unmask", "take its own masks out of the sum and add its own scores"),
+    Step("client", "rowsums.reveal", "reveal shares of lost clients' keys and others' seeds", "reveal"),
+    UNMASK,
     Step("server", "rowsums.sum", "add the masked values; make up for the lost, or begin again; return the rows"),
 )
 

@@ -42,7 +42,7 @@ from tacit.protocols import setup
 from tacit.protocols.crypto.fixed_point import decode
 from tacit.protocols.identities import Identities
 from tacit.protocols.ledger import release
-from tacit.protocols.outcome import Abort
+from tacit.protocols.outcome import Abort, Reason
 from tacit.protocols.privacy.randomised import HashFlips
 from tacit.protocols.rounds.returning import NOT_AGAIN
 from tacit.protocols.rounds.rounds import CalledClient
@@ -76,7 +76,7 @@ __all__ = [
     "client",
 ]
 
-HASH = Step("client", "lsh.hash", "hash its points to bits with planes from the group seed")
+HASH = Step("client", "lsh.hash", "hash its points to bits with planes from the group seed", "early")
 LABEL = Step("client", "xclp.label", "turn its rows of Z into labels and confidences")
 
 _OPENED = "opened xclp"  # on the server's disk: number and virtual time
@@ -288,7 +288,7 @@ class Recording(Server):
         try:
             await server(self, clients, self.record.number, settings, self._note)
         except Abort as abort:
-            self.aborted = str(abort)
+            self.aborted = abort.reason
             raise
 
     def _note(self, **found: Any) -> None:
@@ -330,7 +330,7 @@ class XclpServer(Recording, RoomsServer):
         self.open_rooms(rooms)
         await self.together(*(_hold_rounds(room, self.parameters) for room in rooms))
         if all(room.aborted for room in rooms):
-            self.aborted = "; ".join(dict.fromkeys(room.aborted for room in rooms))
+            self.aborted = Reason.joined([room.aborted for room in rooms])
 
 
 class _Group(Room, Recording):

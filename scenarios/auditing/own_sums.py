@@ -40,9 +40,6 @@ _SMALL = 2e-3
 _MAIN = ("sum.mask", "train.update")
 """The steps in which clients compute summands."""
 
-_ORACLE = "oracle"
-"""A word in the names of promises that compare with a plaintext oracle."""
-
 
 def audit_scenario(
     scenario: Scenario, faults: Sequence[AnyFault] = (), *, at_once: int = 1, watch: Watch | None = None
@@ -81,7 +78,7 @@ def _rule(scenario: Scenario) -> str:
 
 
 def _trains(scenario: Scenario) -> bool:
-    return "the model is the oracle's" in promises_of(scenario)
+    return any(one.compares == "model" for one in promises_of(scenario).values())
 
 
 def _rows_of(scenario: Scenario) -> Callable[[Trial, str], Iterator[Row]]:
@@ -271,7 +268,7 @@ def _inputs(trial: Trial, updates: Sequence[Any]) -> dict[str, Input]:
 def _result_rows(trial: Trial, words: str) -> Iterator[Row]:
     survivors = len(trial.simulation.clients) - len({loss.party for loss in getattr(trial.simulated, "lost", ())})
     row = _row(trial, words, 1, "result", survivors)
-    promises = [one for name, one in promises_of(trial.scenario).items() if _ORACLE in name]
+    promises = [one for one in promises_of(trial.scenario).values() if one.compares]
     compared = getattr(trial.simulated, "equals_plaintext", None)
     if trial.simulated is None or trial.outcome != "completed":
         yield structs.replace(row, reason=_ended(trial))

@@ -47,12 +47,13 @@ class BroadFailure(Struct, frozen=True):
 class BroadFindings(Struct):
     """The runs of each configuration by name, the one without faults first, and the broken promises.
 
-    `ended_by`: the reason for an early end, if any.
+    `ended_by`: the reason for an early end, if any; `out_of_time`: the reason is the plan's limit, so nothing failed.
     """
 
     runs: dict[str, list[Verdict]]
     failures: list[BroadFailure]
     ended_by: str = ""
+    out_of_time: bool = False
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -109,7 +110,7 @@ def _mixtures(
                 done[place] = one
                 watch(len(scenarios) + len(done), len(scenarios) + len(calls), calls[place][0], one)
                 if plan.minutes is not None and time.monotonic() - began > 60 * plan.minutes:
-                    found.ended_by = f"{plan.minutes:g} minutes are over"
+                    found.ended_by, found.out_of_time = f"{plan.minutes:g} minutes are over", True
                     break
     finally:
         for place, one in sorted(done.items()):

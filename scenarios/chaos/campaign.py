@@ -153,7 +153,7 @@ def verdict(scenario: Scenario, limits: Limits | None = None, engine: Engine | N
     return Verdict(
         faults=scenario.fault,
         outcome=trial.outcome,
-        reason=trial.reason,
+        reason=str(trial.reason),
         lost=lost,
         faults_fired=len(trial.fired),
         virtual_seconds=trial.simulation.now,

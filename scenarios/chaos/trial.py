@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from tacit.parties.learning import jobs
 from tacit.parties.life import Present
 from tacit.protocols.federated.round import TrainingServer
+from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.running.interruption import Interruption
@@ -130,11 +131,11 @@ class Trial:
         return "failed" if self.simulated is None else self.simulated.outcome
 
     @property
-    def reason(self) -> str:
-        """The reason, as in ``result.json``."""
+    def reason(self) -> Reason:
+        """The reason, as in ``result.json``, with its facts."""
         if self.simulated is None:
-            return "" if self.error is None else failure_reason(self.error)
-        return self.simulated.reason
+            return Reason("" if self.error is None else failure_reason(self.error))
+        return Reason.of(self.simulated.reason)
 
     @property
     def fired(self) -> list[Fired]:

@@ -39,6 +39,7 @@ def broad(
     folder, found = new_folder(out, f"broad-chaos-{plan.seed}"), BroadFindings({}, [])
     what = f"{plan.schedules} mixtures of faults over {len(CONFIGURATIONS)} configurations"
     print_lines(console, [f"chaos     {what}   (seed {plan.seed})"])
+    interrupted = False
     try:
         with _Lines(folder / "runs.jsonl") as lines, Progressing(notes) as progress:
 
@@ -48,7 +49,7 @@ def broad(
 
             broad_campaign(CONFIGURATIONS, plan, watch, found)
     except KeyboardInterrupt:
-        found.ended_by = "interrupted"
+        found.ended_by, interrupted = "interrupted", True
     except BrokenProcessPool:
         found.ended_by = "a worker process was killed"
     except ClusterError as error:
@@ -60,9 +61,9 @@ def broad(
     for path, one in files.items():
         print_lines(console, ["", f"of        {one.configuration}", *failure_lines(one.failure, one.scenario, path)])
     print_lines(console, [*_summary(found), f"folder    {folder}"])
-    if found.ended_by == "interrupted":
+    if interrupted:
         return 130
-    failed = found.failures or found.useless or (found.ended_by and not found.ended_by.endswith("over"))
+    failed = found.failures or found.useless or (found.ended_by and not found.out_of_time)
     return 1 if failed else 0
 
 

@@ -6,7 +6,6 @@ If no word fits, the shell completes file names.
 
 import io
 import os
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, redirect_stdout, suppress
 from pathlib import Path
@@ -61,7 +60,7 @@ def changes(incomplete: str) -> Words:
             continue
         found.append((f"{key.name}=", key.description))
         if incomplete.startswith(f"{key.name}="):
-            found += [f"{key.name}={value}" for value in _values(key.type)]
+            found += [f"{key.name}={value}" for value in key.values if value]
     return _fitting(found, incomplete)
 
 
@@ -71,14 +70,6 @@ def swept(incomplete: str) -> Words:
     before = values.rpartition(",")[0] + "," if "," in values else ""
     found = changes(f"{key}{equals}{values.removeprefix(before)}")
     return [(word.replace("=", f"={before}", 1), about) for word, about in found]
-
-
-def _values(allowed: str) -> list[str]:
-    """The values that a key may have, parsed from `allowed`, its type in the table of keys; none if there is no finite
-    list."""
-    if allowed == "true or false":
-        return ["true", "false"]
-    return re.findall(r'"([^"]+)"', allowed) if re.fullmatch(r'"[^"]*"(, "[^"]*")*', allowed) else []
 
 
 def protocols(incomplete: str) -> Words:

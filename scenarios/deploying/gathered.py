@@ -106,7 +106,7 @@ def gather_events(parts: Iterable[PartFile]) -> Gathered:
     contents = [row for part in parts for row in _read(part.path, "contents")]
     about = _about(parts[server[0]].path) if server else {}
     files = _read(parts[server[0]].path, "files") if server else []
-    for name in ("party", "entropy", "outcome", "reason", "virtual_seconds"):
+    for name in ("party", "entropy", "outcome", "reason", "ended_by", "virtual_seconds"):
         about.pop(name, None)
     events = list(_in_order("event_rows", events))
     in_order = {table: list(_in_order(table, rows)) for table, rows in waits.items()}

@@ -10,6 +10,7 @@ from tacit.parties.data.splits import named
 from tacit.parties.life import Present
 from tacit.protocols.experiment.experiment import Checkpointable, Setting, parties_in
 from tacit.protocols.experiment.simulated import Simulated
+from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.deploying.gathered import Gathered, gather_events, parts_in
 from tacit.scenarios.deploying.plain_state import Ending, read_ending, restore_ending, seen_by_observer
@@ -19,6 +20,7 @@ from tacit.scenarios.files.splits import parts_of, split
 from tacit.scenarios.running.folder import FolderError, Result, RunFolder
 from tacit.scenarios.running.process import one_thread
 from tacit.scenarios.running.record_format import SCHEMA, TABLES
+from tacit.scenarios.running.recorder import recorded
 from tacit.scenarios.running.runner import result_of
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.conditions import Statistics
@@ -154,7 +156,7 @@ def _is_of(fault: Crash, event: dict[str, Any]) -> bool:
 def _write(path: Path, gathered: Gathered, simulated: Simulated) -> None:
     """Write the record of the whole run."""
     about = gathered.about | {
-        "outcome": simulated.outcome, "reason": simulated.reason, "virtual_seconds": gathered.seconds
+        "outcome": simulated.outcome, **recorded(Reason.of(simulated.reason)), "virtual_seconds": gathered.seconds
     }  # fmt: skip
     losses = [
         {"time": one.time, "round": one.round, "party": one.party, "step": one.step, "action": one.action}

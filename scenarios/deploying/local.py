@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from tacit.scenarios.deploying.plain_state import DiskFile
 from tacit.scenarios.deploying.plan import certified_identities, joining
+from tacit.scenarios.deploying.serving import port_of
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.compute import ONE_THREAD
@@ -111,9 +111,8 @@ class Local:
         return code
 
     def _hear(self, name: str, line: str) -> None:
-        found = re.search(r"listening .* port (\d+)$", line) if name == "server" else None
-        if found and not self._port.done():
-            self._port.set_result(int(found[1]))
+        if name == "server" and not self._port.done() and (port := port_of(self._path / file_stem(name))):
+            self._port.set_result(port)
         self._log(f"{name:<10} {line}")
 
     def _back_after(self, name: str) -> float | None:

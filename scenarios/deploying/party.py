@@ -28,6 +28,7 @@ from tacit.parties.party import Party
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.experiment.experiment import Checkpointable, Setting, parties_in
 from tacit.protocols.identities import Identities, given
+from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.own_data import own_data
@@ -197,7 +198,7 @@ class PartyRun:
     def close_record(self, error: BaseException | None) -> None:
         """Write the rest of the record, and stop all activities."""
         if self.recorder is not None:
-            reason = "" if error is None else f"{type(error).__name__}: {error}"
+            reason = Reason("" if error is None else f"{type(error).__name__}: {error}")
             self.recorder.close(Ending("failed" if error else "completed", reason, self.world.loop.time()))
             self.world.computing.close()
         self._engine.close()

@@ -16,6 +16,7 @@ import numpy as np
 
 from tacit.parties.device import Device
 from tacit.parties.party import Party
+from tacit.protocols.outcome import Reason
 from tacit.protocols.sums.decryptors import ON_DISK
 from tacit.sim.plain import NotPlain, Reader, Writer
 
@@ -77,7 +78,9 @@ def _kinds() -> dict[str, type]:
         if not ours:
             continue
         for name, kind in vars(sys.modules[title]).items():
-            is_record = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct))
+            is_record = isinstance(kind, type) and (
+                dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct | Reason)
+            )
             if is_record and kind.__module__ == title:
                 _found[f"{title.removeprefix('tacit.')}:{name}"] = kind
     return _found

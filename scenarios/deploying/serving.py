@@ -18,7 +18,7 @@ from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.deployed.world import new_run_id
 from tacit.sim.trace import Fact
 
-__all__ = ["serve"]
+__all__ = ["port_of", "serve"]
 
 _RETURN = 10.0
 """The seconds that a restarted server gives its clients to reconnect before its program begins."""
@@ -26,12 +26,21 @@ _RETURN = 10.0
 
 class _Stored(msgspec.Struct):
     """The content of the file ``state.json`` of a server. `began`: the Unix time at which the run began, None before
-    that."""
+    that; `port`: the number of the port at which it listens, 0 before that."""
 
     run_id: bytes
     incarnation: int
     incarnations: dict[str, int]
     began: float | None = None
+    port: int = 0
+
+
+def port_of(folder: Path) -> int:
+    """The port at which the server with this folder listens, or last did; 0 if that is not known (yet)."""
+    try:
+        return msgspec.json.decode((folder / "state.json").read_bytes(), type=_Stored).port
+    except (OSError, msgspec.DecodeError):
+        return 0
 
 
 async def serve(
@@ -74,7 +83,9 @@ async def serve(
         came_back = stored.began is not None
         patience = _RETURN if came_back else options.patience
         hub.begins_by = time.monotonic() + patience
-        opened(await hub.listen(host, port))
+        stored.port = await hub.listen(host, port)
+        store()
+        opened(stored.port)
         await _wait_for(hub, patience, log)
         if stored.began is None:
             stored.began = time.time()

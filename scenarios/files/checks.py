@@ -4,7 +4,6 @@ Each check raises `ScenarioError` without a file's name; `check` adds it.
 """
 
 import re
-from collections.abc import Mapping
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -12,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from tacit.parties.data.sets import DataError, Dataset
-from tacit.parties.data.splits import Shard, Shards, named, parse_partition
+from tacit.parties.data.splits import Shards, named, parse_partition
 from tacit.parties.datasets.error import DataSettingError
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.learning.extras import MissingExtra, require
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.parts import SumBounds
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.sums.quorum import fewest_left, threshold_of
@@ -29,7 +28,7 @@ from tacit.scenarios.files.fault_checks import (
 )
 from tacit.scenarios.files.public_points import alpha_of
 from tacit.scenarios.files.sized import is_hollow, sized_caution
-from tacit.scenarios.files.splits import Material, keep, parts_of, split, split_data
+from tacit.scenarios.files.splits import Material, keep, material_of, parts_of, split, split_data
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.compute import CostTable
@@ -87,15 +86,16 @@ def _cautions_by_data(scenario: Scenario) -> tuple[list[str], list[str]]:
     """
 
     @cache
-    def shards() -> Mapping[str, Shard]:
-        return named(split_data(scenario)[1])
+    def dealt() -> Dealt:
+        material = material_of(scenario)
+        return Dealt(named(material.shards), material.fleet)
 
     text = repr(scenario)  # a plugin's key may be a list, which has no hash
     if text not in _kept:
         if len(_kept) == 4:
             del _kept[next(iter(_kept))]
-        sized = [sized_caution(scenario, shards())] if scenario.fidelity == "sized" else []
-        _kept[text] = sized, PROTOCOLS[scenario.protocol.name].cautions(scenario, shards)
+        sized = [sized_caution(scenario, dealt().shards)] if scenario.fidelity == "sized" else []
+        _kept[text] = sized, PROTOCOLS[scenario.protocol.name].cautions(scenario, dealt)
     return _kept[text]
 
 

@@ -37,9 +37,8 @@ def check_field(key: str, option: str) -> None:
     match, table = _FIELD.fullmatch(key), key.partition(".")[0]
     names = ("kind", *fault_keys()) if table == "fault" else _STRUCTS[table].__struct_fields__
     if match is None:
-        problem = f"is no field of a {table}; allowed: {table}.N.FIELD, N counted from 0, such as {table}.0.{names[0]}"
-        if table == "fault":
-            problem = problem.removesuffix(names[0]) + "party"
+        such = "party" if table == "fault" else names[0]
+        problem = f"is no field of a {table}; allowed: {table}.N.FIELD, N counted from 0, such as {table}.0.{such}"
         raise ScenarioError(
             option, key, f"{problem}; or all {table}s, as a list: {either('--set ', '')}'{table}=[{{...}}]'"
         )

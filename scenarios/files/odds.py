@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tacit.protocols.parts import SumBounds
 from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.steps import Stage
 from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.scenarios.files.dropouts import Dropout
 from tacit.scenarios.schema.scenario import Scenario
@@ -34,18 +35,15 @@ _MOST = 40
 
 _BEFORE, _MASKED, _REVEALED = range(3)
 
-_STAGES = {
-    "shamir": {"rowsums.deal": _BEFORE, "rowsums.mask": _MASKED, "rowsums.reveal": _REVEALED},
-    "restart": {"rowsums.mask": _BEFORE},
-    "average": {"train.update": _BEFORE},
+_COUNTED: dict[str, dict[Stage, int]] = {
+    "shamir": {"early": _BEFORE, "deal": _BEFORE, "mask": _MASKED, "reveal": _REVEALED},
+    "restart": {"early": _BEFORE, "mask": _BEFORE},
+    "average": {"train": _BEFORE},
 }
-"""The stage at which clients count as lost if they are lost before a step; no formula covers other steps."""
+"""The place at which clients count as lost if they are lost before a step of a stage; no formula covers others."""
 
-_EARLY = ("setup.keys", "lsh.hash", "influence.request")
-"""Steps before the beginning of a sum, which every client takes once. Clients lost there do not deal."""
-
-_ONCE = (*_EARLY, "train.update")
-"""The steps that no client repeats in a round, so that a fault with a probability has one chance."""
+_ONCE = ("early", "train")
+"""The stages that no client repeats in a round, so that a fault with a probability has one chance."""
 
 
 class Odds(Struct, frozen=True):
@@ -61,10 +59,10 @@ class Odds(Struct, frozen=True):
 
 
 class _Loss(Struct, frozen=True):
-    """The chance of each client to be lost at a stage, with the `key` of the loss."""
+    """The chance of each client to be lost at a place in the round, with the `key` of the loss."""
 
     key: str
-    stage: int
+    place: int
     chances: NDArray[np.float64]
 
 
@@ -82,7 +80,7 @@ def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = ()) -> Odds | None
     if counts:
         alone = len(dropouts) == 1 and not scenario.fault and counts[0].party == "client/*"
         return _of_count(scenario, bounds, counts[0]) if alone else None
-    losses = [*_of_faults(scenario, bounds.kind), *_of_dropouts(dropouts, bounds.kind, clients)]
+    losses = [*_of_faults(scenario, bounds.kind), *_of_dropouts(dropouts, scenario, bounds.kind)]
     if None in losses:
         return None
     found = [one for one in losses if one is not None]
@@ -118,48 +116,52 @@ def _bounds(scenario: Scenario) -> SumBounds | None:
         plain = training.averaging == "plain" and not training.extra
         return SumBounds("average", max(1, training.fewest())) if plain else None
     found = protocol.sums(scenario, data.clients) if protocol.decided_by == "sum" else ()
-    return found[0] if len(found) == 1 and found[0].kind in _STAGES else None
+    return found[0] if len(found) == 1 and found[0].kind in _COUNTED else None
 
 
-def _stage(kind: str, step: str) -> int | None:
-    """The stage at which clients count as lost if they are lost before `step`; None if no formula covers the step."""
-    return _BEFORE if step in _EARLY and kind != "average" else _STAGES[kind].get(step)
+def _stages(scenario: Scenario) -> dict[str, Stage]:
+    """The stage of each step of a client, by its name."""
+    steps = PROTOCOLS[scenario.protocol.name].steps_with(scenario)
+    return {step.name: step.stage for step in steps if step.role == "client"}
 
 
 def _of_faults(scenario: Scenario, kind: str) -> Iterator[_Loss | None]:
+    stages = _stages(scenario)
     for number, fault in enumerate(scenario.fault):
         step = fault.get("at") or fault.get("before") or ""
-        stage = _stage(kind, step) if isinstance(fault, Crash | Leave) else None
-        again = fault.get("probability") is not None and step not in _ONCE
+        stage = stages.get(step, "") if isinstance(fault, Crash | Leave) else ""
+        place = _COUNTED[kind].get(stage)
+        again = fault.get("probability") is not None and stage not in _ONCE
         later = (fault.get("occurrence") or 1) > 1 or (fault.get("round") or 1) > 1
-        if stage is None or later or again or fnmatchcase("server", fault.get("party")):
+        if place is None or later or again or fnmatchcase("server", fault.get("party")):
             yield None
             return
-        meant = [fnmatchcase(f"client/{place}", fault.get("party")) for place in range(scenario.data.clients)]
+        meant = [fnmatchcase(f"client/{j}", fault.get("party")) for j in range(scenario.data.clients)]
         chance, key = fault.get("probability"), f"fault.{number}"
-        yield _Loss(key, stage, np.where(meant, 1.0 if chance is None else chance, 0.0))
+        yield _Loss(key, place, np.where(meant, 1.0 if chance is None else chance, 0.0))
 
 
-def _of_dropouts(found: Sequence[Dropout], kind: str, clients: int) -> Iterator[_Loss | None]:
+def _of_dropouts(found: Sequence[Dropout], scenario: Scenario, kind: str) -> Iterator[_Loss | None]:
+    stages = _stages(scenario)
     for one in found:
-        stage = _stage(kind, one.step)
-        if stage is None or one.chance is None:
+        place = _COUNTED[kind].get(stages.get(one.step, ""))
+        if place is None or one.chance is None:
             yield None
             return
-        meant = [fnmatchcase(f"client/{place}", one.party) for place in range(clients)]
-        yield _Loss(f"--loss {one.text}", stage, np.where(meant, one.chance, 0.0))
+        meant = [fnmatchcase(f"client/{j}", one.party) for j in range(scenario.data.clients)]
+        yield _Loss(f"--loss {one.text}", place, np.where(meant, one.chance, 0.0))
 
 
 def _of_count(scenario: Scenario, bounds: SumBounds, one: Dropout) -> Odds | None:
     """The odds if a number of clients is drawn to be lost."""
-    stage = _stage(bounds.kind, one.step)
-    if stage is None or one.count is None:
+    place = _COUNTED[bounds.kind].get(_stages(scenario).get(one.step, ""))
+    if place is None or one.count is None:
         return None
     clients, called = scenario.data.clients, _called(scenario)
     total = 0.0
     for lost in range(max(0, one.count - (clients - called)), min(one.count, called) + 1):
-        begin, left = (called - lost if stage == _BEFORE else called), called - lost
-        if _enough(bounds, begin, left if stage <= _MASKED else called, left):
+        begin, left = (called - lost if place == _BEFORE else called), called - lost
+        if _enough(bounds, begin, left if place <= _MASKED else called, left):
             total += math.comb(called, lost) * math.comb(clients - called, one.count - lost)
     chance = total / math.comb(clients, one.count)
     return Odds(chance, "hypergeometric", (f"--loss {one.text}",), _need(bounds, called))
@@ -180,7 +182,7 @@ def _completes(bounds: SumBounds, clients: int, losses: Sequence[_Loss]) -> floa
     """The probability that a run completes, summed over all numbers of clients at each stage."""
     kept = np.ones((3, len(losses[0].chances)))
     for one in losses:
-        kept[one.stage] *= 1 - one.chances
+        kept[one.place] *= 1 - one.chances
     shape = (clients + 1,) * 3
     spread = np.zeros(shape)  # axes: clients that deal, send masked values, reveal shares
     spread[0, 0, 0] = 1.0

@@ -43,9 +43,12 @@ class Result(ResultFields, kw_only=True):
     """The result of a run; all fields but `folder` and `error` are in ``result.json``.
 
     `outcome` is completed, aborted (the server was lost, or too few clients were left), failed (an error, or every
-    client was lost) or interrupted (Ctrl-C); `reason` explains it. `unmet` has one line for each expectation of the
-    scenario that was not met. The measured results are the fields of `ResultFields`. `faults` are those that were
-    applied. `resumed`: the rounds after which an interrupted run was resumed; 0 if it began again.
+    client was lost) or interrupted (Ctrl-C); `reason` explains it. `ended_by` has the facts of the reason, None without
+    one: its `kind` is the sentence with named places, and `values` has the numbers, texts and names at these places, or
+    the reason behind it, again with kind and values. `unmet` has one line for each expectation of the scenario that was
+    not met, and `unmet_keys` the key of each; it is "" for equality with the oracle, unless the scenario expects that.
+    The measured results are the fields of `ResultFields`. `faults` are those that were applied. `resumed`: the rounds
+    after which an interrupted run was resumed; 0 if it began again.
 
     Times are in seconds. `peak_memory`: the most bytes that the process had held when the run ended, including earlier
     work of the process; workers report their own. `message_count` (in the file ``messages``) and the bytes count both
@@ -69,7 +72,9 @@ class Result(ResultFields, kw_only=True):
     engine: str
     outcome: str
     reason: str
+    ended_by: dict[str, Any] | None = None
     unmet: list[str]
+    unmet_keys: list[str] = msgspec.field(default_factory=list)
     faults: list[Strike]
     virtual_seconds: float
     wall_seconds: float

@@ -5,6 +5,7 @@ from contextlib import closing
 
 from msgspec import Struct, structs
 
+from tacit.protocols.outcome import Reason
 from tacit.scenarios.files.dropouts import Dropout, drawn
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.running.memory import predicted_memory
@@ -24,14 +25,13 @@ Steps = dict[int, tuple[str, ...]]
 class Fate(Struct, frozen=True):
     """The end of one run, with its costs: bytes, virtual seconds, and the number of rounds without a result.
 
-    `general`: the reason without the names of lost clients; "" if it names none. `lost`: each loss as (party, step),
-    once per round. `memory`: predicted bytes at the peak. `joules` of all clients, and `most_joules` of one client:
-    None if the scenario counts no energy.
+    `lost`: each loss as (party, step), once per round. `memory`: predicted bytes at the peak. `joules` of all clients,
+    and `most_joules` of one client: None if the scenario counts no energy.
     """
 
     seed: int
     outcome: str
-    reason: str
+    reason: Reason
     bytes: int
     seconds: float
     rounds_lost: int
@@ -39,7 +39,6 @@ class Fate(Struct, frozen=True):
     memory: int = 0
     joules: float | None = None
     most_joules: float | None = None
-    general: str = ""
 
     @property
     def completed(self) -> bool:
@@ -117,8 +116,8 @@ def fate_of(scenario: Scenario, *sinks: object) -> Fate:
     used = metered[0].energy(metered[1].found()) if metered else None
     places = {(loss.party, loss.step, loss.round): (loss.party, loss.step) for loss in end.lost}
     return Fate(
-        scenario.seed, end.outcome, end.reason, sent, simulation.now, max(0, rounds - end.held),
+        scenario.seed, end.outcome, Reason.of(end.reason), sent, simulation.now, max(0, rounds - end.held),
         tuple(places.values()), predicted_memory(*simulation.setting, simulation.most_held),
         None if used is None else used.joules,
-        None if used is None else max((one.most for one in used.classes), default=0.0), end.general,
+        None if used is None else max((one.most for one in used.classes), default=0.0),
     )  # fmt: skip

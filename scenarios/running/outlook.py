@@ -82,7 +82,7 @@ def _caution_by_trials(scenario: Scenario, keys: Sequence[str], trial: _Trial) -
             completed += 1
         else:
             failed.append(fate.seed)
-            reasons.append(f"{fate.outcome}: {fate.general or fate.reason}")
+            reasons.append(f"{fate.outcome}: {fate.reason.with_lost(())}")
     if completed >= len(failed):
         return []
     deciding = list(keys)

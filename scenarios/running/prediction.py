@@ -15,6 +15,7 @@ from tacit.parties.fleet.energy import Energy, EnergyMeter
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.files.reading import read
@@ -85,7 +86,7 @@ class Prediction:
     virtual_seconds: float
     peak_memory: int
     outcome: str
-    reason: str
+    reason: Reason
     lost: list[Loss]
     points: int
     energy: Energy | None = None
@@ -124,7 +125,7 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
     memory = predicted_memory(*simulation.setting, simulation.most_held)
     points = sum(counted(simulation.setting[-1])[0].values())
     used = energy[0].energy(energy[1].found()) if energy else None
-    return Prediction(rows, simulation.now, memory, found.outcome, found.reason, found.lost, points, used)
+    return Prediction(rows, simulation.now, memory, found.outcome, Reason.of(found.reason), found.lost, points, used)
 
 
 def _may_count_energy(scenario: Scenario) -> bool:

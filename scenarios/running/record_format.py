@@ -112,7 +112,8 @@ TABLES = (
         "run",
         "What the run is, by `key`: `tacit` (the version), `scenario` (its name), `title`, `seed`, `protocol`, "
         "`fidelity`, `transport`; and `folder`, where this folder was as the run began. Once it has ended also "
-        "`outcome`, `reason` and `virtual_seconds`, which a run that goes on, or was killed, lacks.",
+        "`outcome`, `reason`, `ended_by` (JSON with the facts of the reason, as in `result.json`) and "
+        "`virtual_seconds`, which a run that goes on, or was killed, lacks.",
         (("key", "TEXT PRIMARY KEY", "what"), ("value", "", "its value")),
     ),
     Table(
@@ -263,13 +264,19 @@ FROM events WHERE message > 0 AND kind IN ('send', 'relay', 'deliver', 'lose', '
             ("note", "TEXT", "of a further copy why: `sent again: 1`, `a second copy`"),
             ("fate", "TEXT", "`arrived`, `lost`, `dropped`, or `in flight`"),
             ("why", "TEXT", "why it was lost or dropped"),
+            (
+                "fact",
+                "TEXT",
+                "of a further copy `again` or `copy`; of a dropped second one `copy`; else empty",
+            ),
         ),
         f"""
 SELECT s.message, s.copy, s.hop, s.time, e.time, s.party, s.peer, s.protocol, s.step, s.type, s.round, s.attempt,
     s.payload, s.sealing, s.envelope, s.{_OF_HOPS.replace(" + ", " + s.")}, s.note,
     CASE e.kind WHEN 'lose' THEN 'lost' WHEN 'drop' THEN 'dropped' WHEN 'deliver' THEN 'arrived'
         WHEN 'relay' THEN 'arrived' ELSE 'in flight' END,
-    CASE WHEN e.kind IN ('lose', 'drop') THEN e.note ELSE '' END
+    CASE WHEN e.kind IN ('lose', 'drop') THEN e.note ELSE '' END,
+    CASE WHEN e.kind IN ('lose', 'drop') THEN e.fact ELSE s.fact END
 FROM events s LEFT JOIN events e ON e.copy = s.copy AND e.n > s.n
     AND (e.kind IN ('deliver', 'lose', 'drop') AND e.hop = s.hop OR e.kind = 'relay' AND s.hop = 1)
 WHERE s.kind IN ('send', 'relay')""",

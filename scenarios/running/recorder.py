@@ -1,6 +1,7 @@
 """Writes the record of a run, ``run.sqlite``, in the format that `tacit.scenarios.running.record_format` declares."""
 
 import contextlib
+import json
 import sqlite3
 import threading
 import time
@@ -13,6 +14,7 @@ from msgspec.structs import astuple, replace
 
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.simulated import Round
+from tacit.protocols.outcome import Reason
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.record_format import FORMAT, SCHEMA, TABLES, Table
 from tacit.sim.plain import packed
@@ -20,7 +22,7 @@ from tacit.sim.taps import Wait
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet
 
-__all__ = ["Ending", "Recorder"]
+__all__ = ["Ending", "Recorder", "recorded"]
 
 _BATCH = 2000
 _FEW_BYTES = 2**24
@@ -43,7 +45,7 @@ class Ending(Struct, frozen=True):
     """The end of a run: the values for the table `run`, with losses and rounds as in ``result.json``."""
 
     outcome: str
-    reason: str
+    reason: Reason
     virtual_seconds: float
     lost: list[Loss] = []
     rounds: list[Round] = []
@@ -239,10 +241,10 @@ class Recorder:
 
     def _end(self, ending: Ending) -> None:
         losses = [(loss.time, loss.round, loss.party, loss.step, loss.action) for loss in ending.lost]
-        fields = (ending.outcome, ending.reason, ending.virtual_seconds)
+        fields = {"outcome": ending.outcome, **recorded(ending.reason), "virtual_seconds": ending.virtual_seconds}
         self._connection.execute("BEGIN")
         self._connection.executemany("INSERT INTO final_losses VALUES (?, ?, ?, ?, ?)", losses)
-        self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", zip(_OF_END, fields, strict=True))
+        self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", fields.items())
         self._connection.execute("COMMIT")
 
     # Writing
@@ -279,8 +281,14 @@ class Recorder:
                     self.flush()
 
 
-_OF_END = ("outcome", "reason", "virtual_seconds")
+_OF_END = ("outcome", "reason", "ended_by", "virtual_seconds")
 """The rows of the table `run` that are written when the run ends."""
+
+
+def recorded(reason: Reason) -> dict[str, str]:
+    """The rows of the table `run` for the reason of a run's end: its sentence, and its facts in JSON."""
+    return {"reason": str(reason), "ended_by": json.dumps(reason.record()) if reason else ""}
+
 
 _SENDER, _RECEIVER, _ORIGIN = map(Event.__struct_fields__.index, ("sender", "receiver", "origin"))
 

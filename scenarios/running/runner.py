@@ -13,6 +13,7 @@ from typing import Any
 from tacit.parties.learning import jobs
 from tacit.protocols.experiment.experiment import PartialReporter
 from tacit.protocols.experiment.simulated import ResultFields
+from tacit.protocols.outcome import Reason
 from tacit.protocols.privacy.released import with_rounds_again
 from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
@@ -318,7 +319,8 @@ def result_of(
         entropy=scenario.entropy,
         engine=scenario.engine if simulation is None else simulation.engine,
         outcome=outcome,
-        reason=reason,
+        reason=str(reason),
+        ended_by=reason.record() if reason else None,
         unmet=[],
         **{field: getattr(found, field) for field in ResultFields.__struct_fields__},
         faults=[] if simulation is None else simulation.observer.strikes(),
@@ -339,12 +341,16 @@ def result_of(
         environment=environment(_device(scenario)),
         error=error,
     )
-    result.unmet = unmet(scenario.expect, result)
+    missed = unmet(scenario.expect, result)
     result.warnings += _late_returns(scenario, result)
     for number, problem in (simulated.silent if simulated else {}).items():
-        fault = scenario.fault[number]
-        expected = scenario.expect != Expect() and fault.get("probability") is None
-        (result.unmet if expected else result.warnings).append(f"fault.{number}: {problem}")
+        fault, key = scenario.fault[number], f"fault.{number}"
+        if scenario.expect != Expect() and fault.get("probability") is None:
+            missed.append((key, problem))
+        else:
+            result.warnings.append(f"{key}: {problem}")
+    result.unmet = [f"{key}: {problem}" if key else problem for key, problem in missed]
+    result.unmet_keys = [key for key, _ in missed]
     keep_participants(result, scenario.data.clients)
     return result
 
@@ -380,21 +386,24 @@ def _partial_result(simulation: Simulation | None) -> ResultFields:
     return simulation.observer.so_far()
 
 
-def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[str, str]:
+def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[str, Reason]:
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted", str(error) or "interrupted by Ctrl-C"
+        return "interrupted", Reason(str(error) or "interrupted by Ctrl-C")
     if (problem := disk_problem(error)) is not None:
-        return "failed", f"the run's folder could not be written: {problem}"
+        return "failed", Reason("the run's folder could not be written: {problem}", problem=problem)
     if isinstance(error, LimitReached):
-        return "failed", str(error)
+        return "failed", Reason(str(error))
     if error is not None:
-        return "failed", failure_reason(error)
+        return "failed", Reason(failure_reason(error))
     assert simulated is not None
-    return simulated.outcome, simulated.reason
+    return simulated.outcome, Reason.of(simulated.reason)
 
 
-def unmet(expect: Expect, result: Result) -> list[str]:
-    """A line for each expectation that `result` does not meet; equality with the oracle is always expected."""
+def unmet(expect: Expect, result: Result) -> list[tuple[str, str]]:
+    """The key and the problem of each expectation that `result` does not meet.
+
+    Equality with the oracle is always expected; its key is "" unless the file expects it.
+    """
     if result.outcome == "interrupted":
         return []
     lost = sorted({loss.party for loss in result.lost})
@@ -404,24 +413,26 @@ def unmet(expect: Expect, result: Result) -> list[str]:
         ("equals_plaintext", expect.equals_plaintext, result.equals_plaintext),
         ("lost", wanted_lost, lost),
     )
-    lines = [
-        f"expect.{name}: expected {_words(wanted)}, got {_words(got)}"
+    missed = [
+        (f"expect.{name}", f"expected {_words(wanted)}, got {_words(got)}")
         for name, wanted, got in found
         if wanted is not None and wanted != got
     ]
     if result.equals_plaintext is False and expect.equals_plaintext is None:
-        lines.append("the result is not equal to the plaintext oracle")
+        missed.append(("", "the result is not equal to the plaintext oracle"))
     if expect.reason is not None and expect.reason not in result.reason:
-        lines.append(f"expect.reason: expected it to contain {toml(expect.reason)}, got {toml(result.reason)}")
+        missed.append(("expect.reason", f"expected it to contain {toml(expect.reason)}, got {toml(result.reason)}"))
     if expect.lost_at_most is not None and len(lost) > expect.lost_at_most:
-        lines.append(f"expect.lost_at_most: expected {expect.lost_at_most}, got {len(lost)}: {', '.join(lost)}")
+        problem = f"expected {expect.lost_at_most}, got {len(lost)}: {', '.join(lost)}"
+        missed.append(("expect.lost_at_most", problem))
     for key, party, step in expect.losses:
         steps = [loss.step for loss in result.lost if loss.party == party]
         if key == "lost_includes" and not steps:
-            lines.append(f"expect.lost_includes: expected {party}, got {_words(lost)}")
+            missed.append(("expect.lost_includes", f"expected {party}, got {_words(lost)}"))
         if step and steps and step not in steps:
-            lines.append(f"expect.{key}: expected {party} to be lost at {step}, it was lost at {', '.join(steps)}")
-    return lines
+            problem = f"expected {party} to be lost at {step}, it was lost at {', '.join(steps)}"
+            missed.append((f"expect.{key}", problem))
+    return missed
 
 
 def _words(value: object) -> str:

@@ -17,6 +17,7 @@ from tacit.protocols.experiment.experiment import Checkpointable, EndingReporter
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
 from tacit.protocols.identities import given, identities_of
+from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp import sized
 from tacit.protocols.xclp.keys import ProtocolKeys
@@ -229,7 +230,7 @@ class Simulation:
         reason = getattr(self.server, "aborted", "") if self.server.alive else "the server was lost"
         problems = [getattr(one.record, "lost", "") for one in self._ended]
         if not reason and problems and all(problems):
-            reason = f"every round was lost: {problems[-1]}"
+            reason = Reason("every round was lost: {why}", why=Reason.of(problems[-1]))
         held = sum(not problem for problem in problems) if problems else int(not reason)
         return Ending("aborted" if reason else "completed", reason, list(self.server.lost), held)
 

@@ -27,7 +27,11 @@ first."""
 
 
 class Key(Struct, frozen=True):
-    """One row of the table of keys. `protocols` is empty if every protocol uses the key."""
+    """One row of the table of keys. `protocols` is empty if every protocol uses the key.
+
+    `type` has the allowed values in words; `values` has them as a file writes them, without quotes, if they are a
+    finite list.
+    """
 
     name: str
     type: str
@@ -35,6 +39,7 @@ class Key(Struct, frozen=True):
     default: str
     protocols: tuple[str, ...]
     description: str
+    values: tuple[str, ...] = ()
 
     @property
     def is_of_list(self) -> bool:
@@ -95,6 +100,27 @@ def allowed(node: types.Type) -> str:
     return _WORDS[type(node)]
 
 
+def finite(node: types.Type) -> tuple[str, ...]:
+    """Return the allowed values of the type `node`, in the order of `allowed`; () if they are no finite list of
+    texts."""
+    if isinstance(node, types.Metadata):
+        names = (node.extra or {}).get("registry")
+        return finite(node.type) if names is None else _sorted(map(str, names))
+    if isinstance(node, types.LiteralType):
+        texts = [one for one in node.values if isinstance(one, str)]
+        return _sorted(texts) if len(texts) == len(node.values) else ()
+    if isinstance(node, types.EnumType):
+        return _sorted(str(member.value) for member in node.cls)
+    if isinstance(node, types.UnionType):
+        others = [one for one in node.types if not isinstance(one, types.NoneType)]
+        return finite(others[0]) if len(others) == 1 else ()
+    return ("true", "false") if isinstance(node, types.BoolType) else ()
+
+
+def _sorted(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(values, key=lambda text: (len(text), text)))
+
+
 def _is_table(node: types.Type) -> bool:
     """Return True if values of the type are tables, of one kind or of several."""
     kinds = node.types if isinstance(node, types.UnionType) else (node,)
@@ -140,6 +166,7 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
                 default,
                 using(name, name.partition(".")[0] + ".*"),
                 description,
+                finite(kind),
             )
 
 
@@ -147,9 +174,10 @@ def _rows_of_kinds(prefix: str, node: types.UnionType) -> Iterator[Key]:
     """Yield the row of the key that names the kind of a table, and one for each key that any of the kinds has."""
     kinds = [kind for kind in node.types if isinstance(kind, types.StructType)]
     summaries = "; ".join(f"`{kind.tag}`: {kind.cls.summary}" for kind in kinds)  # type: ignore[attr-defined]
-    names = _listed(str(kind.tag) for kind in kinds)
+    tags = tuple(str(kind.tag) for kind in kinds)
+    names = _listed(tags)
     name = f"{prefix}{kinds[0].tag_field}"
-    yield Key(name, names, "", toml(DEFAULT_KIND), using(name, "fault.*"), f"{summaries}.")
+    yield Key(name, names, "", toml(DEFAULT_KIND), using(name, "fault.*"), f"{summaries}.", _sorted(tags))
     found: dict[str, Key] = {}
     for kind in kinds:
         for row in _rows(prefix, kind):

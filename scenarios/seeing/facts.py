@@ -13,7 +13,6 @@ from tacit.scenarios.seeing.messages import Message, Messages
 from tacit.scenarios.seeing.reading import AnyRow, Delivery, News, Row, Sending, Transfers, WaitBegun, WaitEnded
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Fact
-from tacit.sim.transport import SECOND_COPY
 
 __all__ = ["Facts", "Job", "Spell", "Waiting"]
 
@@ -312,7 +311,7 @@ class Facts:
         elif kind == "lose":
             self._trouble(one)
             one.lost += ((row.time, row.note),)
-        elif kind == "drop" and row.note != SECOND_COPY:
+        elif kind == "drop" and row.fact != Fact.COPY:
             one.dropped += ((row.time, row.note),)
         if kind in ("lose", "drop") and not one.n and (one.lost or one.dropped):
             one.n = row.n

@@ -84,7 +84,7 @@ class Predicted(NamedTuple):
             "values": dict(self.plan.values), **self.extent,
         }  # fmt: skip
         times = {"virtual_seconds": self.virtual_seconds, "virtual_seconds_by_seed": self.seconds}
-        ends = {"outcome": self.outcome, "reason": self.reason, "lost": [to_builtins(loss) for loss in self.lost]}
+        ends = {"outcome": self.outcome, "reason": str(self.reason), "lost": [to_builtins(loss) for loss in self.lost]}
         energy = {} if self.energy is None else {"energy": to_builtins(self.energy)}
         memory = {"peak_memory": self.memory}
         return {**about, **self.sums(), **times, **memory, **energy, **ends, "rows": self.lines()}

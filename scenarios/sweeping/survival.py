@@ -1,14 +1,14 @@
 """Survival of a scenario: the share of completed runs under losses, the costs, and the losses by step."""
 
 import math
-import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from tacit.protocols.outcome import Reason, filled
 from tacit.scenarios.files.dropouts import Dropout, dropouts
 from tacit.scenarios.files.odds import Odds, odds_of
 from tacit.scenarios.files.reading import Loaded
@@ -133,12 +133,14 @@ class Survival(Struct, frozen=True):
 
         Names of parties are left out. Reasons that differ only in numbers are merged, with the range of each number.
         """
-        found: dict[str, list[list[str]]] = {}
+        found: dict[Hashable, list[Fate]] = {}
         for one in self.fates:
             if not one.completed:
-                reason = f"{one.outcome}: {_general(one.general or one.reason)}"
-                found.setdefault(_NUMBER.sub("\0", reason), []).append(_NUMBER.findall(reason))
-        counted = [(_with_ranges(text, numbers), len(numbers)) for text, numbers in found.items()]
+                found.setdefault((one.outcome, _alike(one.reason)), []).append(one)
+        counted = [
+            (f"{some[0].outcome}: {_merged([one.reason for one in some]) or 'no reason'}", len(some))
+            for some in found.values()
+        ]
         return sorted(counted, key=lambda item: -item[1])
 
     def steps(self) -> list[tuple[str, int, float]]:
@@ -164,7 +166,7 @@ class Survival(Struct, frozen=True):
         """Return one line for each run."""
         return [
             {
-                "seed": one.seed, "outcome": one.outcome, "reason": one.reason, "bytes": one.bytes,
+                "seed": one.seed, "outcome": one.outcome, "reason": str(one.reason), "bytes": one.bytes,
                 "virtual_seconds": one.seconds, "rounds_lost": one.rounds_lost, "lost": len(one.lost),
                 **({} if one.joules is None else {"joules": one.joules, "most_joules": one.most_joules}),
             }
@@ -204,21 +206,40 @@ def _as_dict(figure: Figure) -> dict[str, float]:
     return {name: getattr(figure, name) for name in Figure.__struct_fields__}
 
 
-def _general(reason: str) -> str:
-    """Return a reason without clients' names, so that equal reasons can be counted together."""
-    return re.sub(r"client/\d+(?:, client/\d+)*", "some clients", reason) or "no reason"
+def _alike(reason: Reason) -> Hashable:
+    """Return what is equal for reasons that differ only in numbers and in names of clients."""
+    return reason.kind, tuple((name, _alike_value(value)) for name, value in reason.values.items())
 
 
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w|\.\d)")
-"""A number that stands alone in a text: no part of a name, and without a unit."""
+def _alike_value(value: Any) -> Hashable:
+    if isinstance(value, Reason):
+        return _alike(value)
+    return value if isinstance(value, str) else isinstance(value, tuple)
 
 
-def _with_ranges(text: str, numbers: Sequence[Sequence[str]]) -> str:
-    """Return the text with each number replaced by the range of the `numbers` at its place."""
-    for place in zip(*numbers, strict=True):
-        low, *_, high = sorted([*place, place[0]], key=lambda number: float(number.replace(",", "")))
-        text = text.replace("\0", low if low == high else f"{low} to {high}", 1)
-    return text
+def _merged(reasons: Sequence[Reason]) -> str:
+    """Return the sentence of `reasons` that are alike, with the range of each number, and without clients' names."""
+    values = {name: _merged_value([one.values[name] for one in reasons]) for name in reasons[0].values}
+    return filled(reasons[0].kind, values)
+
+
+def _merged_value(values: Sequence[Any]) -> Any:
+    if isinstance(values[0], Reason):
+        return _merged(values)
+    if isinstance(values[0], str):
+        return values[0]
+    return "some clients" if isinstance(values[0], tuple) else _Range(min(values), max(values))
+
+
+class _Range(NamedTuple):
+    """The range of a number, shown as "3 to 7", or as the number if it is always the same."""
+
+    low: float
+    high: float
+
+    def __format__(self, spec: str) -> str:
+        low, high = format(self.low, spec), format(self.high, spec)
+        return low if low == high else f"{low} to {high}"
 
 
 def _number(party: str) -> int:

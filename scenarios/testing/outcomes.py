@@ -28,18 +28,12 @@ def problems_of(result: Result, expect: Expect) -> list[Problem]:
     """Return the differences of `result` from the expectations; an empty list if there are none."""
     if not exit_code(result, expect):
         return []
-    found = [Problem(key, text) for key, text in map(_parted, result.unmet)]
+    found = [Problem(key, text) for key, text in zip(result.unmet_keys, result.unmet, strict=True)]
     ended = f"the run {_ENDED.get(result.outcome, result.outcome)}" + (f": {result.reason}" if result.reason else "")
     return found or [Problem("expect.outcome" if expect.outcome else "", ended)]
 
 
 _ENDED = {"completed": "completed", "aborted": "was aborted", "failed": "failed", "interrupted": "was interrupted"}
-
-
-def _parted(line: str) -> tuple[str, str]:
-    """Return the key of an expectation that was not met, and the whole line."""
-    key, colon, _ = line.partition(": ")
-    return (key, line) if colon and key.startswith(("expect.", "fault.")) else ("", line)
 
 
 def losses_in_words(result: Result) -> list[str]:

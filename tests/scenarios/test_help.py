@@ -108,6 +108,7 @@ def test_keys_are_completed_and_their_values() -> None:
     assert completed("tacit run --set protocol.insecure_keys=") == [
         f"protocol.insecure_keys={value}" for value in ("", "true", "false")
     ]
+    assert completed("tacit run --set attack.kind=") == ["attack.kind=", "attack.kind=membership"]
     swept = completed("tacit sweep xclp-digits --over protocol.hamming=iknp,pl")
     assert swept == ["protocol.hamming=iknp,plaintext"]
     assert completed("tacit keys network.to") == ["network.topology"]

@@ -10,6 +10,7 @@ import pytest
 
 from tacit import Expect, Result, load
 from tacit.parties.party import NoAnswer
+from tacit.protocols.outcome import TOO_FEW
 from tacit.protocols.xclp.xclp import XclpClient
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.reporting.printed import outcome_lines
@@ -86,6 +87,12 @@ def test_too_few_clients_abort_with_numbers_and_names(quick: Path) -> None:
     assert (result.outcome, exit_code(result, Expect())) == ("aborted", 3)
     numbers, _, names = result.reason.partition("; lost: ")
     assert "2 clients" in numbers and "min_clients is 3" in numbers
+    what = "clients with complete Hamming blocks"
+    facts = {"kind": TOO_FEW, "values": {"count": 2, "what": what, "limit": "min_clients", "least": 3}}
+    assert json.loads((result.folder / "result.json").read_text())["ended_by"] == result.ended_by == facts
+    with closing(sqlite3.connect(result.folder / "run.sqlite")) as record:
+        found = dict(record.execute("SELECT key, value FROM run"))
+    assert (found["reason"], json.loads(found["ended_by"])) == (result.reason, facts)
     assert names.split(", ") == ["client/0", "client/2"]
     assert lost(result) == {"client/0": [(1, "lsh.hash")], "client/2": [(1, "hamming.encode")]}
     assert all(ending.startswith("aborted: 2 clients") for name, ending in result.endings.items() if name in ("1", "3"))

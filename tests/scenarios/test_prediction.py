@@ -10,7 +10,7 @@ from tacit.parties.data.splits import named
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp.declaration import HammingTime, hamming_time
 from tacit.scenarios.files.checks import cautions
-from tacit.scenarios.files.splits import split_data
+from tacit.scenarios.files.splits import material_of
 
 SMALL = ["data.limit=120", "data.clients=4", "network.latency=1ms", "network.bandwidth=2Mbit/s"]
 VARIANTS = {
@@ -31,8 +31,9 @@ def scenario(changes):
 
 
 def time_of(asked) -> HammingTime:
-    shards = PROTOCOLS[asked.protocol.name].largest(asked, named(split_data(asked)[1]))
-    found = hamming_time(asked, shards)
+    material = material_of(asked)
+    shards = PROTOCOLS[asked.protocol.name].largest(asked, named(material.shards))
+    found = hamming_time(asked, shards, material.fleet)
     assert found is not None
     return found
 

@@ -32,6 +32,9 @@ training over lossy TCP with every kind of fault of a party.
 
 NAMES = ("lossy", "training")
 
+ADDED = {("hops", "fact")}
+"""Columns of views that were added since the runs were stored; a record has the views of its version."""
+
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
@@ -63,6 +66,7 @@ def test_every_table_and_view_has_the_same_rows(pair: tuple[Path, Path]) -> None
             columns = [name for name, *_ in one.columns if name != "value" or one.name != "run"]
             if one.name == "event_rows":
                 columns = [name for name in columns if name not in ("sender", "receiver")]
+            columns = [name for name in columns if (one.name, name) not in ADDED]
             names = ", ".join(f'"{name}"' for name in columns)
             found = [sorted(map(repr, record.execute(f"SELECT {names} FROM {one.name}"))) for record in (first, second)]
             assert found[0] == found[1], one.name

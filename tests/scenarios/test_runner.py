@@ -278,7 +278,7 @@ def result_of(outcome: str, **changes: object) -> Result:
 def test_exit_codes(outcome: str, expect: Expect, code: int) -> None:
     outcome, _, unequal = outcome.partition(", ")
     result = result_of(outcome, equals_plaintext=False if unequal else None)
-    result.unmet = unmet(expect, result)
+    result.unmet = [problem for _, problem in unmet(expect, result)]
     assert exit_code(result, expect) == code
 
 
@@ -286,8 +286,8 @@ def test_an_unmet_expectation_names_the_expected_and_the_actual_value() -> None:
     result = result_of("completed", equals_plaintext=False)
     expect = Expect(outcome="completed", equals_plaintext=True, lost=("client/2", "client/1"))
     assert unmet(expect, result) == [
-        "expect.equals_plaintext: expected true, got false",
-        "expect.lost: expected client/1, client/2, got nobody",
+        ("expect.equals_plaintext", "expected true, got false"),
+        ("expect.lost", "expected client/1, client/2, got nobody"),
     ]
 
 

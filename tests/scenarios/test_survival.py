@@ -15,8 +15,10 @@ from typer.testing import CliRunner, Result
 import tacit
 from tacit.benchmarks.survival.cases import CASES, case
 from tacit.benchmarks.survival.shares import compared
+from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.sums.committee import Committee
+from tacit.protocols.sums.quorum import FEW_VALUES
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.dropouts import drawn, dropouts
 from tacit.scenarios.files.odds import odds_of
@@ -55,6 +57,7 @@ def test_each_predicted_run_ends_as_the_run_with_its_seed(title: str) -> None:
         with closing(Simulation(structs.replace(scenario, seed=fate.seed), engine="inline")) as simulation:
             real = simulation.run()
         assert (fate.outcome, fate.reason) == (real.outcome, real.reason)
+        assert fate.reason.record() == Reason.of(real.reason).record()
         assert fate.seconds == pytest.approx(simulation.now, rel=1e-9)
         if title != "private-cells":  # its noise is drawn from the operating system
             assert fate.bytes == sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows())
@@ -260,7 +263,7 @@ def test_the_cheapest_that_survives_is_named(tmp_path: Path) -> None:
 
 @given(st.integers(1, 60), st.integers(0, 60), st.sampled_from([0.5, 0.9, 0.999, 1.0]))
 def test_a_verdict_follows_from_the_interval(runs: int, lost: int, wanted: float) -> None:
-    fate = Fate(0, "completed", "", 0, 0.0, 0, ())
+    fate = Fate(0, "completed", Reason(), 0, 0.0, 0, ())
     end = structs.replace(fate, outcome="aborted")
     fates = [fate] * (runs - min(runs, lost)) + [end] * min(runs, lost)
     found = Survival((), PLAIN, (), tuple(fates))
@@ -277,7 +280,7 @@ PLAIN = read("xclp-digits", TINY)
 
 def test_cheaper_combinations_that_may_survive_are_named() -> None:
     """Completed runs of 20: 19 for the second cheapest combination, 20 for costlier ones, and 12 for the cheapest."""
-    good = Fate(0, "completed", "", 100, 1.0, 0, ())
+    good = Fate(0, "completed", Reason(), 100, 1.0, 0, ())
 
     def of(completed: int, size: int) -> Survival:
         fates = [structs.replace(good, bytes=size)] * completed + [structs.replace(good, outcome="aborted")] * (
@@ -294,30 +297,39 @@ def test_cheaper_combinations_that_may_survive_are_named() -> None:
 
 
 def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
+    lost = "round {number} is lost: {why}"
     reasons = (
-        "round 1 is lost: masked values of 7 clients were received; 8 are needed",
-        "round 3 is lost: masked values of 10 clients were received; 8 are needed; lost: client/1",
-        "no answer after 2.5s of client/3, client/14",
-        "no answer after 2.5s of client/2",
-        "1,200 points",
-        "900 points",
-        "800 points",
+        Reason(lost, number=1, why=Reason(FEW_VALUES, count=7, needed=8)),
+        Reason(lost, number=3, why=Reason(FEW_VALUES, count=10, needed=8)).with_lost(["client/1"]),
+        Reason(lost, number=2, why="the server was lost in it"),
+        Reason("no answer after {after:g} s of {clients}", after=2.5, clients=["client/3", "client/14"]),
+        Reason("no answer after {after:g} s of {clients}", after=2.5, clients=["client/2"]),
+        *(Reason("{points:,} points", points=points) for points in (1200, 900, 800)),
     )
-    ends = [
-        Fate(place, "aborted", reason, 0, 0.0, 1, (), general=reason.partition("; lost:")[0])
-        for place, reason in enumerate(reasons)
-    ]
+    ends = [Fate(place, "aborted", reason, 0, 0.0, 1, ()) for place, reason in enumerate(reasons)]
     assert Survival((), PLAIN, (), tuple(ends)).endings() == [
         ("aborted: 800 to 1,200 points", 3),
         ("aborted: round 1 to 3 is lost: masked values of 7 to 10 clients were received; 8 are needed", 2),
-        ("aborted: no answer after 2.5s of some clients", 2),
+        ("aborted: no answer after 2.5 s of some clients", 2),
+        ("aborted: round 2 is lost: the server was lost in it", 1),
+    ]
+
+
+def test_a_text_without_facts_is_a_reason_of_its_own() -> None:
+    """A protocol of the user's may end a run with a text: its numbers and names are not read out of it."""
+    texts = ["1,200 points of {client/1}", "900 points of {client/2}", "1,200 points of {client/1}", ""]
+    ends = [Fate(place, "aborted", Reason.of(text), 0, 0.0, 1, ()) for place, text in enumerate(texts)]
+    assert Survival((), PLAIN, (), tuple(ends)).endings() == [
+        ("aborted: 1,200 points of {client/1}", 2),
+        ("aborted: 900 points of {client/2}", 1),
+        ("aborted: no reason", 1),
     ]
 
 
 def test_who_is_lost_where_is_counted_by_runs() -> None:
     """A party lost at a step in several rounds of one run counts once as lost, and each time as a loss."""
-    twice = Fate(0, "completed", "", 0, 0.0, 0, (("client/1", "a"), ("client/1", "a"), ("client/2", "b")))
-    once = Fate(1, "completed", "", 0, 0.0, 0, (("client/2", "a"), ("client/1", "a")))
+    twice = Fate(0, "completed", Reason(), 0, 0.0, 0, (("client/1", "a"), ("client/1", "a"), ("client/2", "b")))
+    once = Fate(1, "completed", Reason(), 0, 0.0, 0, (("client/2", "a"), ("client/1", "a")))
     found = Survival((), PLAIN, (), (twice, once))
     assert found.steps() == [("a", 2, 2.0), ("b", 1, 0.5)]
     assert found.parties_at("a") == [("client/1", 2), ("client/2", 1)]
@@ -329,7 +341,7 @@ def test_who_is_lost_where_is_counted_by_runs() -> None:
 
 
 def test_of_equal_costs_the_one_with_fewer_lost_rounds_is_named() -> None:
-    one = Fate(0, "completed", "", 100_000, 1.0, 2, ())
+    one = Fate(0, "completed", Reason(), 100_000, 1.0, 2, ())
     found = [Survival((), PLAIN, (), (structs.replace(one, bytes=size, rounds_lost=lost),))
              for size, lost in ((100_010, 3), (100_020, 1), (101_000, 0))]  # fmt: skip
     assert choose(found, "bytes", None) is found[1]

@@ -1,5 +1,6 @@
 """Secure averages of numbers of few bits: the plaintext oracle's average of quantised models, and the stated bytes."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,24 @@ def test_a_few_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -
     parameters = (masked["exact"] // (8 * 6)) - 3
     assert masked["16"] == 6 * -(-(parameters + 2 + 3) * 19 // 8)  # 6 (2^16 - 1) < 2^19, the loss in 3 words
     assert masked["8"] == 6 * -(-(parameters + 2 + 5) * 11 // 8)
+
+
+@pytest.mark.parametrize("bits", ["16", "exact"])
+def test_a_prediction_holds_no_model(tiny: Path, bits: str) -> None:
+    """Eight clients would each hold a model of 4 MB, and words of 8 MB."""
+    ways = ("training.averaging=secure", f"training.value_bits={bits}", "model.name=linear_embedding")
+    small, large = (
+        scenario(tiny, *ways, f"model.embedding={width}", "data.clients=8", "training.rounds=1")
+        for width in (100, 13_000)
+    )
+    tacit.predict(small)  # reads the data, and imports what a prediction needs
+    tracemalloc.start()
+    try:
+        tacit.predict(large)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 << 20
 
 
 @pytest.mark.parametrize("averaging", ["secure", "secagg+", "lightsecagg", "committee", "prio3"])

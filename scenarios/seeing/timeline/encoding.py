@@ -100,7 +100,7 @@ def _times(seconds: Iterable[float]) -> str:
 def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
     """The model and the `counts` of its omitted messages, as data for JSON."""
     party, step, type_, text = _Table(model.parties), _Table(), _Table(), _Table([""])
-    shapes = _Table()
+    shapes, awaited = _Table(), _Table()
     messages, copies, bars, gaps, path = list(model.messages), model.copies, model.bars, list(model.gaps), model.path
     data: dict[str, Any] = {
         "end": microseconds(model.end),
@@ -127,7 +127,7 @@ def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
             "from": packed(party(one.sender) for one in copies),
             "to": packed(party(one.receiver) for one in copies),
             "fate": packed(text(one.fate) for one in copies),
-            "why": packed(text(one.why or one.note) for one in copies),
+            "fact": packed(text(one.fact) for one in copies),
         },
         "bars": {
             "party": packed(party(one.party) for one in bars),
@@ -140,7 +140,7 @@ def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
         "gaps": {
             "party": packed(party(one.party) for one in gaps),
             "step": packed(step(one.step) for one in gaps),
-            "types": packed(text(one.types) for one in gaps),
+            "types": packed(awaited(one.types) for one in gaps),
             "began": _times(one.began for one in gaps),
             "took": packed(_lasted(one.began, one.ended) for one in gaps),
             "what": packed(text(one.what) for one in gaps),
@@ -175,5 +175,5 @@ def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
             "received": packed(counts.received),
             "bytes": packed(counts.bytes),
         }
-    return {**data, "shapes": list(shapes), "parties": list(party), "steps": list(step), "types": list(type_),
-            "texts": list(text)}  # fmt: skip
+    tables = {"shapes": shapes, "awaited": awaited, "parties": party, "steps": step, "types": type_, "texts": text}
+    return data | {name: list(table) for name, table in tables.items()}

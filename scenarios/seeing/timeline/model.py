@@ -44,6 +44,7 @@ class Copy(NamedTuple):
     fate: str
     why: str
     note: str
+    fact: str
 
 
 class Bar(NamedTuple):
@@ -58,11 +59,11 @@ class Bar(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A wait in words: its messages and its end; `ended` is None if it has not ended."""
+    """A wait: the types of its messages, and its end in words; `ended` is None if it has not ended."""
 
     party: str
     step: str
-    types: str
+    types: tuple[str, ...]
     began: float
     ended: float | None
     what: str
@@ -130,7 +131,7 @@ _COPIES = f"""
 WITH events AS MATERIALIZED (SELECT * FROM event_rows WHERE message IN (
     SELECT message FROM event_rows WHERE kind IN ('lose', 'drop') OR fact = 'again')),
 {VIEW_OF["hops"].common}
-SELECT message, sent, ended, sender, receiver, fate, why, note FROM hops ORDER BY sent, copy, hop"""
+SELECT message, sent, ended, sender, receiver, fate, why, note, fact FROM hops ORDER BY sent, copy, hop"""
 """The view `hops` for messages with troubles only; for all messages it would first join every event with the others."""
 _LOSSES = "SELECT party, time, 'is lost in round ' || round || ' at ' || step || ': ' || action FROM losses"
 
@@ -180,7 +181,6 @@ def _end_of(job: Job, party: str, facts: Facts, times: Sequence[float], end: flo
 
 
 def _gap(wait: Waiting) -> Gap:
-    types = ", ".join(wait.types)
     ends = {
         "answered": f"answered, last by {wait.last}" if wait.last else "answered",
         "deadline": f"the deadline of {format_duration(wait.deadline)} passed"
@@ -190,7 +190,7 @@ def _gap(wait: Waiting) -> Gap:
         "": f"not ended in the record; deadline {format_duration(wait.deadline)}",
     }
     text = ends.get(wait.how, wait.how)
-    return Gap(wait.party, wait.step, types, wait.began, wait.ended, _named(wait.sources), wait.how, text)
+    return Gap(wait.party, wait.step, tuple(wait.types), wait.began, wait.ended, _named(wait.sources), wait.how, text)
 
 
 def _named(names: Sequence[str]) -> str:

@@ -55,7 +55,7 @@ class Picture extends Scene {
       const y = this.y(one.party[i]);
       if (!this.has(one.party[i]) || !this.inside(y, y)) return;
       if ((one.ended[i] - one.began[i]) * this.scale < 40) return;
-      write(one.party[i], `waits for ${this.data.texts[one.types[i]]}`, one.began[i], one.ended[i]);
+      write(one.party[i], `waits for ${this.data.awaited[one.types[i]].join(", ")}`, one.began[i], one.ended[i]);
     });
     ctx.strokeStyle = look.bar;
     ctx.fillStyle = look.paper;

@@ -51,7 +51,7 @@ class Scene {
     }
     if (kind === "bar" || kind === "gap") {
       const one = kind === "bar" ? data.bars : data.gaps;
-      const awaited = kind === "gap" ? type < 0 || data.texts[one.types[i]].split(", ").includes(data.types[type]) : type < 0;
+      const awaited = kind === "gap" ? type < 0 || data.awaited[one.types[i]].includes(data.types[type]) : type < 0;
       return awaited && (step < 0 || one.step[i] === step) && (party < 0 || one.party[i] === party);
     }
     return true;
@@ -122,9 +122,9 @@ class Scene {
     }
     const copies = this.data.copies, { texts } = this.data;
     return this.copiesOf.get(one.number[i]).map(copy => {
-      const fate = texts[copies.fate[copy]], why = texts[copies.why[copy]], second = why === "a second copy";
+      const fate = texts[copies.fate[copy]], fact = texts[copies.fact[copy]], second = fact === "copy";
       const style = fate === "lost" ? "lost" : fate === "dropped" && !second ? "dropped"
-        : why.startsWith("sent again") ? "again" : second ? "second" : fate === "in flight" ? "flying" : "plain";
+        : fact === "again" ? "again" : second ? "second" : fate === "in flight" ? "flying" : "plain";
       const share = style === "lost" ? .55 : 1;
       const [y0, y1] = [this.y(copies.from[copy]), this.y(copies.to[copy])];
       if (!this.has(copies.from[copy]) || !this.has(copies.to[copy])) return null;

@@ -83,7 +83,7 @@ function swatch(name) {
 // Only what there is in this run.
 function legends() {
   const { shapes, texts, copies } = data;
-  const gone = (fate, i) => texts[fate] === "lost" || (texts[fate] === "dropped" && texts[copies.why[i]] !== "a second copy");
+  const gone = (fate, i) => texts[fate] === "lost" || (texts[fate] === "dropped" && texts[copies.fact[i]] !== "copy");
   const marks = new Set(data.marks.map(mark => mark.kind));
   return [
     ["bar", "computing", data.bars.began.length], ["message", "message", data.messages.began.length],

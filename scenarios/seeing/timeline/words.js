@@ -52,7 +52,7 @@ function described(data, item) {
     case "gap": {
       const one = data.gaps;
       return [
-        `waiting for ${texts[one.types[i]]}`, `${parties[one.party[i]]}, from ${texts[one.what[i]]}`,
+        `waiting for ${data.awaited[one.types[i]].join(", ")}`, `${parties[one.party[i]]}, from ${texts[one.what[i]]}`,
         inStep(one.step[i]), lasts(one, i), texts[one.end[i]],
       ];
     }

@@ -245,9 +245,10 @@ class _Trace:
 
     def _waits(self) -> Iterator[_Item]:
         for one in self._model.gaps:
-            about = {"from": one.what, "types": one.types, "step": one.step, "how it ended": one.end}
+            types = ", ".join(one.types)
+            about = {"from": one.what, "types": types, "step": one.step, "how it ended": one.end}
             yield self._slice(
-                self._tracks_of(one.party).waits, one.began, one.ended, f"wait for {one.types}", "wait", about
+                self._tracks_of(one.party).waits, one.began, one.ended, f"wait for {types}", "wait", about
             )
 
     def _messages(self) -> Iterator[_Item]:

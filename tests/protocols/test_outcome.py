@@ -1,0 +1,70 @@
+"""The reason of an early end: a sentence, and the facts that it states."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.protocols.outcome import TOO_FEW, Abort, Reason, require
+from tacit.sim.plain import Reader, Writer
+
+VALUES = st.one_of(
+    st.integers(), st.floats(allow_nan=False), st.text(), st.lists(st.text(min_size=1), max_size=3).map(tuple)
+)
+LEAVES = st.one_of(
+    st.builds(Reason, st.text()),
+    st.builds(lambda value: Reason("at {place}, early", place=value), VALUES),
+)
+REASONS = st.recursive(LEAVES, lambda inner: st.builds(lambda one: Reason("lost: {why}", why=one), inner), max_leaves=4)
+
+
+def facts(reason: Reason) -> tuple[object, ...]:
+    return str(reason), reason.record(), reason.lost
+
+
+@given(REASONS, st.lists(st.sampled_from(["client/0", "client/7"]), unique=True))
+def test_facts_survive_processes_and_files(reason: Reason, lost: list[str]) -> None:
+    reason = reason.with_lost(lost)
+    assert facts(pickle.loads(pickle.dumps(reason))) == facts(reason)
+    kinds = {"outcome:Reason": Reason}
+    writer = Writer({}, kinds)
+    stored = writer.write([reason])
+    assert facts(Reader({}, kinds, writer.objects, {}).read(stored)[0]) == facts(reason)
+    assert type(Writer({}, {}).write(reason)) is str  # where reasons may not be stored, their sentence is
+
+
+@given(st.text())
+def test_a_text_alone_is_a_kind_without_values(text: str) -> None:
+    reason = Reason.of(text)
+    assert (str(reason), reason.kind, reason.values, bool(reason)) == (text, text, {}, bool(text))
+    assert facts(Abort(text).reason) == facts(reason) and str(Abort(text)) == text
+
+
+def test_the_sentence_is_made_of_the_facts() -> None:
+    why = Reason("{left} of {of}", left=np.int64(3), of=4)
+    reason = Reason("after {time:g} s: {why}", time=np.float64(2.50), why=why)
+    assert reason == "after 2.5 s: 3 of 4"
+    inner = {"kind": "{left} of {of}", "values": {"left": 3, "of": 4}}
+    assert [type(one) for one in reason.values.values()] == [float, Reason]
+    assert reason.record() == {"kind": "after {time:g} s: {why}", "values": {"time": 2.5, "why": inner}}
+    assert [one.kind for one in reason.all()] == ["after {time:g} s: {why}", "{left} of {of}"]
+    named = Reason("without {clients}", clients=["client/1", "client/2"]).with_lost(["client/3"])
+    assert named == "without client/1, client/2; lost: client/3"
+    assert named.with_lost([]) == "without client/1, client/2"
+
+
+def test_different_reasons_are_joined() -> None:
+    one, other = Reason("{count} left", count=1), Reason("{count} left", count=2)
+    assert facts(Reason.joined([one, one])) == facts(one)
+    both = Reason.joined([one, other, one])
+    assert both == "1 left; 2 left" and [*both.values.values()] == [one, other]
+
+
+def test_what_is_required_is_in_the_reason() -> None:
+    with pytest.raises(Abort) as caught:
+        require(2, "clients", 3, "protocol.threshold")
+    assert str(caught.value) == "2 clients are left; protocol.threshold is 3"
+    expected = {"count": 2, "what": "clients", "limit": "protocol.threshold", "least": 3}
+    assert (caught.value.reason.kind, caught.value.reason.values) == (TOO_FEW, expected)
