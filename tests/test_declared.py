@@ -120,11 +120,10 @@ def test_no_type_of_message_is_spelled_outside_of_its_folder() -> None:
 
 
 NAME_STEPS = {
-    "scenarios/auditing/flower_sums.py": "the steps of the protocol of Flower's SecAgg+ that an app's mod takes",
-    "scenarios/auditing/own_sums.py": "the steps in which clients compute summands, one of which gets a straggler",
     "scenarios/chaos/server_noise.py": "the jobs that add noise, with the steps that carry their results",
 }
-"""The files outside of protocols that name steps, and which; others ask a step for its stage."""
+"""The files outside of protocols that name steps, and which; others ask a step for its stage. The lying server of chaos
+runs forges messages (`FORGES`)."""
 
 
 def test_no_step_is_spelled_outside_of_protocols() -> None:

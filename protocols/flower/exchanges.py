@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from tacit.protocols.steps import Step
 
-__all__ = ["JOIN", "STAGES", "STEPS", "Exchange", "RoundRecord"]
+__all__ = ["IN_ROUND", "JOIN", "STAGES", "STEPS", "TRAINING", "Exchange", "RoundRecord"]
 
 
 JOIN = "flower.join"
@@ -35,7 +35,11 @@ STEPS = (
 )
 
 
-_TRAINING = ("flower.train", "flower.collect_masked_vectors")
+TRAINING = ("flower.train", "flower.collect_masked_vectors")
+"""The steps in which clients train: without SecAgg+, and with it."""
+
+IN_ROUND = tuple(name for name in STAGES if name not in ("flower.evaluate", "flower.query"))
+"""The steps in which models are aggregated."""
 
 
 @dataclass
@@ -72,7 +76,7 @@ class RoundRecord:
     @property
     def _main(self) -> list[Exchange]:
         """The exchanges of training; in a round without training, all exchanges."""
-        training = [one for one in self.exchanges if one.step in _TRAINING]
+        training = [one for one in self.exchanges if one.step in TRAINING]
         return training or list(self.exchanges)
 
     @property

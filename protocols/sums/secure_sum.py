@@ -75,7 +75,7 @@ __all__ = ["STEPS", "SUM", "SecureSum", "Settings", "SumOfVectors", "Total", "cl
 
 _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS = (
     Step("client", "sum.deal", "deal a second key and a seed in shares, and take in the others'; once each attempt"),
-    Step("client", "sum.mask", "mask its vector and send it chunk by chunk; again when another is lost amid it"),
+    Step("client", "sum.mask", "mask its vector and send it in chunks; again when another is lost amid it", "mask"),
     Step("client", "sum.agree", "sign who takes part and who is left"),
     Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
     Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.protocols.flower.exchanges import RoundRecord
+from tacit.protocols.flower.exchanges import IN_ROUND, TRAINING, RoundRecord
 from tacit.protocols.flower.flower import Nodes
 from tacit.protocols.flower.keys import FlowerKeys
 from tacit.scenarios.auditing.judging import Verdict, fitting, judge
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from tacit.protocols.flower.recording import Aggregation, Recorder, Update
 
 __all__ = ["audit_app"]
-
-_STEPS = (
-    "flower.train",
-    "flower.setup",
-    "flower.share_keys",
-    "flower.collect_masked_vectors",
-    "flower.unmask",
-)
-_MAIN = ("flower.collect_masked_vectors", "flower.train")
-"""The steps in which clients train."""
 
 _REPEATED = 1e-3
 """The relative error allowed for a repeated strategy, which may divide by small numbers."""
@@ -129,7 +119,7 @@ def audit_app(
     trial = first.trial
     calm = Calm(len(trial.events), trial.simulation.now)
     own = [Losses(tuple(scenario.fault), "the scenario's own faults")] if scenario.fault else []
-    tried = [*own, *losses(trial.events, _STEPS, list(first.names.values()), at_once, _MAIN)]
+    tried = [*own, *losses(trial.events, IN_ROUND, list(first.names.values()), at_once, TRAINING[::-1])]
     plain = _run(scenario, Losses((), CALM), "", frozenset({name}), calm) if name else first
     meant = _Aggregating(audit, plain, rule)
     audit.rows += meant.rows(first)

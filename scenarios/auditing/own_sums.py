@@ -37,9 +37,6 @@ _CLOSE = 1e-6
 _SMALL = 2e-3
 """The largest error of float16, relative to the largest number, with a margin."""
 
-_MAIN = ("sum.mask", "train.update")
-"""The steps in which clients compute summands."""
-
 
 def audit_scenario(
     scenario: Scenario, faults: Sequence[AnyFault] = (), *, at_once: int = 1, watch: Watch | None = None
@@ -62,12 +59,18 @@ def audit_scenario(
     clients = [client.name for client in first.simulation.clients]
     steps = dict.fromkeys(event.step for event in first.events if event.kind == "enter" and event.party in clients)
     own = [Losses(tuple(faults), "the scenario's own faults")] if faults else []
-    tried = [*own, *losses(first.events, list(steps), clients, at_once, _MAIN)]
+    tried = [*own, *losses(first.events, list(steps), clients, at_once, _steps_of_summands(scenario))]
     calm = Calm(len(first.events), first.simulation.now)
     for number, one in enumerate(tried):
         watch(1 + number, 1 + len(tried), one.words)
         audit.rows += rows_of(perform(scenario, one.faults, calm, engine), one.words)
     return audit
+
+
+def _steps_of_summands(scenario: Scenario) -> list[str]:
+    """The steps in which clients compute summands: those in which they mask values come first."""
+    taken = PROTOCOLS[scenario.protocol.name].steps_with(scenario)
+    return [step.name for stage in ("mask", "train") for step in taken if step.stage == stage]
 
 
 def _rule(scenario: Scenario) -> str:
